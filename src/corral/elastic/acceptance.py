@@ -14,7 +14,7 @@ CHECK_S: Final = 120.0
 # must answer for each, where there is one; device files alone are what a rehearsal has.
 CHECK: Final[Script] = Script(
     "set -e\n"
-    "[ -d /run/systemd/system ] || { echo 'no systemd runs it'; exit 0; }\n"
+    "[ -d /run/systemd/system ] || { echo 'systemd is not running'; exit 0; }\n"
     '[ "$(df --output=avail -BG / | tail -1 | tr -dc 0-9)" -ge 5 ] || '
     "{ echo 'less than 5 GiB are free on /'; exit 0; }\n"
     "if command -v nvidia-smi >/dev/null; then\n"
@@ -37,10 +37,10 @@ async def fault_of(fleet: Fleet, node: str, gpus: int) -> CorralError | None:
         answer = await fleet.run(node, CHECK, timeout=CHECK_S)
     except CorralError as error:
         return error
-    said = answer.stdout.strip()
-    if said == f"gpus {gpus}" or (said.startswith("gpus ") and int(said[5:]) >= gpus):
+    output = answer.stdout.strip()
+    if output == f"gpus {gpus}" or (output.startswith("gpus ") and int(output[5:]) >= gpus):
         return None
-    what = f"{said[5:]} of {gpus} GPUs answer" if said.startswith("gpus ") else said
+    what = f"{output[5:]} of {gpus} GPUs answer" if output.startswith("gpus ") else output
     return CorralError(
         Code.NOT_GOOD,
         what or "its check printed nothing",

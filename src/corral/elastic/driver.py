@@ -55,10 +55,10 @@ class Driver:
     since: float | None = None
 
     async def turn(self) -> bool:
-        """Look once and do what is marked; True when anything was done.
+        """Poll once and do what is marked; True when anything was done.
 
         Raises:
-            CorralError: the controller or a cloud cannot be asked.
+            CorralError: the controller or a cloud does not answer.
         """
         rented = await rented_nodes(self.spec)
         async with await Session.open(with_present(self.spec, ())) as session:
@@ -102,7 +102,7 @@ class Driver:
         await self._asked(session, script)
 
     async def _go(self, nodes: Sequence[str]) -> None:
-        self._say(f"{fold(list(nodes))}: idle, ended")
+        self._note(f"{fold(list(nodes))}: idle, ended")
         await self._end(nodes)
 
     async def _end(self, nodes: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ class Driver:
             self.failed.setdefault(node, now)
         costing = [n for n in nodes if n in rented]
         if costing:
-            self._say(f"{fold(costing)}: given up, ended")
+            self._note(f"{fold(costing)}: given up, ended")
             await self._end(costing)
         over = [n for n in nodes if now - self.failed[n] > HOLD_S]
         if over:
@@ -127,10 +127,10 @@ class Driver:
         """Rent, check and set up nodes: for each job all that it waits for, or none."""
         waiting = jobs_of(await self._asked(session, READ_JOBS))
         groups = together(nodes, waiting.values())
-        self._say(f"{fold(list(nodes))}: needed by a pending job")
+        self._note(f"{fold(list(nodes))}: needed by a pending job")
         spec = with_present(self.spec, {*rented, *nodes})
-        ends = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
-        came = {node: address for found in ends for node, address in found.items()}
+        results = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
+        came = {node: address for addresses in results for node, address in addresses.items()}
         if not came:
             return
         # One call for all: a thousand of them took minutes (24.11.5).
@@ -142,16 +142,16 @@ class Driver:
         await self._asked(session, script)
         await self.converge(with_present(self.spec, {*rented, *came}))
         self.joined |= set(came)
-        self._say(f"{fold(list(came))}: set up")
+        self._note(f"{fold(list(came))}: set up")
 
     async def _group(
         self, session: Session, spec: ClusterSpec, nodes: Sequence[str]
     ) -> dict[str, str]:
         """The addresses of what one pending job needs; nothing rented when one fails."""
         try:
-            return await proven(spec, nodes, self.emit, self._say)
+            return await proven(spec, nodes, self.emit, self._note)
         except CorralError as error:
-            self._say(f"{fold(list(nodes))}: {error}")
+            self._note(f"{fold(list(nodes))}: {error}")
             await self._end(nodes)
             await self._mark(session, nodes, "DOWN", f"corral: {error.message}"[:120])
             return {}
@@ -161,7 +161,7 @@ class Driver:
         self.missed = {n: self.missed.get(n, 0) + 1 for n in nodes}
         gone = [n for n, turns in self.missed.items() if turns >= LOST_TURNS]
         if gone:
-            self._say(f"{fold(gone)}: the cloud has taken its machine back; its jobs are requeued")
+            self._note(f"{fold(gone)}: the cloud has taken its machine back; its jobs are requeued")
             await self._mark(session, gone, "DOWN", "corral: the cloud took the machine back")
             await self._mark(session, gone, "POWER_DOWN_FORCE")
             for node in gone:
@@ -185,13 +185,13 @@ class Driver:
         if self.since is None:
             self.since = clock
             text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"
-            self._say(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
+            self._note(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
         left = int(self.since + grace - clock)
         jobs = await self._asked(session, wind_down(fold(nodes), max(left, 1)))
         if left <= 0 or jobs.split()[-1:] == ["0"]:
-            self._say(f"{fold(nodes)}: the budget is spent, ended")
+            self._note(f"{fold(nodes)}: the budget is spent, ended")
             await self._end(nodes)
         return True
 
-    def _say(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         self.emit(Event(Kind.NOTE, "elastic", message=text))

@@ -1,4 +1,4 @@
-"""What Slurm wants of its cloud nodes, from their states. Pure."""
+"""What Slurm's cloud nodes need, from their states. Pure."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def states(text: str) -> dict[str, frozenset[str]]:
 
     ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld.
     """
-    found: dict[str, frozenset[str]] = {}
+    words: dict[str, frozenset[str]] = {}
     for name, node in readable_nodes(text).items():
         own = node.reason.startswith("corral: ") or node.reason_by == "slurm"
         by_hand = {BY_HAND} if node.reason and not own else set[str]()
-        found[name] = node.state.flags | {node.state.base.value} | by_hand
-    return found
+        words[name] = node.state.flags | {node.state.base.value} | by_hand
+    return words
 
 
 def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
@@ -68,8 +68,8 @@ def together(nodes: Collection[str], jobs: Iterable[Collection[str]]) -> list[tu
         rest = [g for g in groups if not g & set(job)]
         groups = [*rest, set[str]().union(*mine)] if mine else rest
     order = {node: place for place, node in enumerate(nodes)}
-    found = [tuple(sorted(group, key=order.__getitem__)) for group in groups]
-    return sorted(found, key=lambda group: order[group[0]])
+    ordered = [tuple(sorted(group, key=order.__getitem__)) for group in groups]
+    return sorted(ordered, key=lambda group: order[group[0]])
 
 
 def decide(
@@ -80,7 +80,7 @@ def decide(
 ) -> Marks:
     """What is to be done now.
 
-    Level, not edge: a mark that was missed while nobody looked is still there, and what an earlier
+    Level, not edge: a mark that was set while nothing polled is still set, and what an earlier
     process began goes on.
 
     Args:

@@ -17,7 +17,7 @@ from corral.spec.nodes import elastic_of
 
 
 async def proven(
-    spec: ClusterSpec, nodes: Sequence[str], emit: Emit, say: Callable[[str], None]
+    spec: ClusterSpec, nodes: Sequence[str], emit: Emit, note: Callable[[str], None]
 ) -> dict[str, str]:
     """Rent until each node has passed its check, or one has failed it too often.
 
@@ -46,7 +46,7 @@ async def proven(
             return {n: observed.machines[n].address for n in nodes}
         for node, why in bad.items():
             left[node] -= 1
-            say(f"{node}: failed its check: {why.message}")
+            note(f"{node}: failed its check: {why.message}")
             if left[node] < 0:
                 raise why
         again = [MachineAction(n, Action.RECREATE, "failed its check") for n in bad]
@@ -76,5 +76,5 @@ async def _bad(
 ) -> dict[str, CorralError]:
     fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), control_dir=control_dir()) for n in nodes})
     gpus = {n.name: n.group.gpu.count if n.group.gpu else 0 for n in elastic_of(spec)}
-    found = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
-    return {n: why for n, why in zip(nodes, found, strict=True) if why is not None}
+    faults = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
+    return {n: why for n, why in zip(nodes, faults, strict=True) if why is not None}

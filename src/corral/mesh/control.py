@@ -1,6 +1,6 @@
-"""The control server of a tailnet: Tailscale's API v2 and headscale's REST API v1, one face.
+"""The control server of a tailnet: Tailscale's API v2 and headscale's REST API v1, one interface.
 
-Read in Tailscale's API description and in headscale 0.29's swagger.
+From Tailscale's API description and headscale 0.29's swagger.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def has_key(url: str, environment: Mapping[str, str] | None = None) -> bool:
 
 def _needed(environment: Mapping[str, str], url: str, *names: str) -> str:
     for name in names:
-        found = secret(environment, name)
-        if found:
-            return found
+        value = secret(environment, name)
+        if value:
+            return value
     raise CorralError(
         Code.NOT_FOUND,
         f"there is no key for the control server {url}",
@@ -132,14 +132,14 @@ class _Secret:
 def _tailscale_secret(given: Mapping[str, str]) -> _Secret:
     client = secret(given, "TAILSCALE_OAUTH_CLIENT_ID")
     if client:
-        found = secret(given, "TAILSCALE_OAUTH_CLIENT_SECRET")
-        if not found:
+        client_secret = secret(given, "TAILSCALE_OAUTH_CLIENT_SECRET")
+        if not client_secret:
             raise CorralError(
                 Code.NOT_FOUND,
                 "TAILSCALE_OAUTH_CLIENT_ID is set, its secret is not",
                 hint="set TAILSCALE_OAUTH_CLIENT_SECRET, or TAILSCALE_OAUTH_CLIENT_SECRET_FILE",
             )
-        return _Secret(client=client, client_secret=found)
+        return _Secret(client=client, client_secret=client_secret)
     names = ("TAILSCALE_API_KEY", "TAILSCALE_OAUTH_CLIENT_ID")
     return _Secret(key=_needed(given, f"https://{TAILSCALE}", *names))
 
@@ -205,12 +205,12 @@ class _Tailscale:
 
 def _listed(answer: Answer, name: str) -> list[dict[str, Any]]:
     """A list of the response; another response is an error, never a tailnet without machines."""
-    found = answer.fields.get(name)
-    if not isinstance(found, list) or not all(
-        isinstance(d, dict) for d in cast("list[Any]", found)
+    entries = answer.fields.get(name)
+    if not isinstance(entries, list) or not all(
+        isinstance(d, dict) for d in cast("list[Any]", entries)
     ):
         raise _strange(answer, name)
-    return cast("list[dict[str, Any]]", found)
+    return cast("list[dict[str, Any]]", entries)
 
 
 def _strange(answer: Answer, name: str) -> CorralError:
@@ -283,14 +283,14 @@ def _id(device: Device) -> str:
     return urllib.parse.quote(device.id, safe="")
 
 
-def _key(found: object) -> str:
-    if not isinstance(found, str) or not found.strip():
+def _key(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
         raise CorralError(
             Code.PARSE_FAILED,
             "the control server made a key and did not return it",
             hint="is it Tailscale's API v2 or headscale 0.28 or newer?",
         )
-    return found.strip()
+    return value.strip()
 
 
 def _of_tailscale(fields: Mapping[str, Any]) -> Device:
@@ -323,8 +323,8 @@ def _of_headscale(fields: Mapping[str, Any]) -> Device:
     )
 
 
-def _ipv4(found: object) -> str:
-    addresses = cast("list[str]", found) if isinstance(found, list) else []
+def _ipv4(value: object) -> str:
+    addresses = cast("list[str]", value) if isinstance(value, list) else []
     return next((str(a) for a in addresses if ":" not in str(a)), "")
 
 

@@ -23,7 +23,7 @@ from corral.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
 ATTEMPT_S: Final = 60.0
-"""Of one call in all: urllib's limit is that of one read, and single bytes may drip for ever."""
+"""Of one complete call: urllib's limit is per read, and single bytes may arrive for ever."""
 
 TRIES: Final = 3
 ANSWER_MAX: Final = 16 << 20
@@ -72,7 +72,7 @@ class Answer:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """No redirect is followed: it would carry the key to another place."""
+    """No redirect is followed: it would send the key to another server."""
 
     def redirect_request(  # noqa: PLR0917  # urllib's own signature
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
@@ -160,18 +160,18 @@ class Http:
 
 def _fields(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except BAD_JSON:
         return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def _refused(what: str, error: urllib.error.HTTPError) -> CorralError:
     text = error.read(4096).decode("utf-8", "replace")
-    said = _fields(text).get("message") or text.strip()[:300] or error.reason
+    message = _fields(text).get("message") or text.strip()[:300] or error.reason
     return CorralError(
         Code.PROVIDER_FAILED,
-        f"the control server refused: {said}",
+        f"the control server refused: {message}",
         command=what,
         status=error.code,
         tail=text.strip()[:1000],

@@ -1,7 +1,7 @@
-"""One link of a mesh measured: which way it takes, its latency and its throughput. Pure.
+"""One link of a mesh measured: its path, its latency and its throughput. Pure.
 
-Perl does it, since every Debian and Ubuntu has it: a small server on one node, a client on the
-other. Bytes go one way, from client to server.
+In Perl, since every Debian and Ubuntu has it: a small server on one node, a client on the other.
+Bytes go from client to server only.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Link:
 
 
 def path_script(address: str) -> Script:
-    """Which way goes to an address in the tailnet, and the MTU of the interface."""
+    """The path to an address in the tailnet, and the MTU of the interface."""
     return sh(
         "timeout 20 tailscale ping -c 6 {address} 2>&1 | tail -n 3; "
         'for d in tailscale0; do [ ! -r /sys/class/net/$d/mtu ] || echo "mtu '
@@ -135,13 +135,13 @@ def client_script(address: str, port: int) -> Script:
 
 
 def parse_path(text: str) -> tuple[Path, str, int]:
-    """Path, what it goes over, MTU."""
-    found = re.findall(r"^pong from .* via (\S+) in", text, re.MULTILINE)
+    """Path, address or relay, MTU."""
+    replies = re.findall(r"^pong from .* via (\S+) in", text, re.MULTILINE)
     mtu = re.search(r"^mtu (\d+)$", text, re.MULTILINE)
     size = int(mtu[1]) if mtu else 0
-    if not found:
+    if not replies:
         return "unknown", "", size
-    via = found[-1]
+    via = replies[-1]
     relay = re.fullmatch(r"(?:DERP|peer-relay)\((.*)\)", via)
     return ("relayed", relay[1], size) if relay else ("direct", via, size)
 

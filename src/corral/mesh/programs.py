@@ -27,7 +27,7 @@ def read_programs(folder: str) -> tuple[Program, ...]:
     Raises:
         CorralError: NOT_FOUND, one of them is not there.
     """
-    found: list[Program] = []
+    programs: list[Program] = []
     for name in NAMES:
         path = Path(folder) / name
         try:
@@ -40,5 +40,5 @@ def read_programs(folder: str) -> tuple[Program, ...]:
                 hint="network.mesh.programs names a folder of this machine with tailscale and "
                 "tailscaled, static ones for the nodes' processors",
             ) from error
-        found.append(Program(name, str(path), digest))
-    return tuple(found)
+        programs.append(Program(name, str(path), digest))
+    return tuple(programs)

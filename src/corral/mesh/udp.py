@@ -1,8 +1,8 @@
-"""Whether UDP goes out of a machine and comes back, asked before it joins a tailnet. Pure.
+"""Whether UDP leaves a machine and returns, checked before it joins a tailnet. Pure.
 
-A question as tailscaled itself asks it (STUN, RFC 8489), to the control server's relay, as
-Tailscale's relays answer no other (they want SOFTWARE "tailnode" and a fingerprint). Without an
-answer all links of the machine go through a relay.
+A STUN request (RFC 8489) as tailscaled sends it, to the control server's relay: Tailscale's relays
+answer no other (they require SOFTWARE "tailnode" and a fingerprint). Without an answer all links
+of the machine go through a relay.
 """
 
 from __future__ import annotations
