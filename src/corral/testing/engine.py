@@ -71,16 +71,16 @@ async def bare_nodes(name: str, nodes: int) -> Inventory:
     """Make embedded nodes that hold nothing; gives how each is reached."""
     (provider,) = providers_of(_spec(name, nodes))
     await provider.apply(provider.plan(await provider.observe()), ignore)
-    found: Inventory = {}
+    inventory: Inventory = {}
     for node in provider.nodes:
         target = provider.ssh_target(node.name)
-        found[node.name] = {
+        inventory[node.name] = {
             "address": target.address,
             "key": str(target.key),
             "known_hosts": str(target.known_hosts),
             "proxy": "",
         }
-    return found
+    return inventory
 
 
 async def on_all(name: str, inventory: Inventory, script: str) -> list[str]:
@@ -120,8 +120,8 @@ async def converge(name: str, inventory: Inventory, held: Held) -> int:
     fleet = Fleet(transports)
     stages = (StageWanted("work", "work", (Wanted(tuple(inventory), held.resources),)),)
     folder = cluster_dir(name)
-    sight = await see(fleet, lambda _: stages, guessed(folder))
-    remember(folder, sight.facts)
-    plan = make_plan(cluster=name, spec_digest="", stages=stages, observed=sight.seen)
+    observation = await see(fleet, lambda _: stages, guessed(folder))
+    remember(folder, observation.facts)
+    plan = make_plan(cluster=name, spec_digest="", stages=stages, observed=observation.seen)
     await run_stages(plan, fleet, ignore)
     return sum(len(c.nodes) for s in plan.stages for c in s.changes)

@@ -150,10 +150,8 @@ def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
     # What the machines answered is there before the planning begins.
     observed = _observed(Site(spec, facts, traits, addresses), complete=complete)
     begin = time.perf_counter()
-    one = Site(spec, facts, traits, addresses)
-    plan = make_plan(
-        cluster=spec.name, spec_digest=digest(spec), stages=wanted(one), observed=observed
-    )
+    stages = wanted(Site(spec, facts, traits, addresses))
+    plan = make_plan(cluster=spec.name, spec_digest=digest(spec), stages=stages, observed=observed)
     return plan, time.perf_counter() - begin
 
 

@@ -9,9 +9,9 @@ from corral.testing.clouds.wire import Answer, Request
 from corral.testing.clouds.world import Machine, Sim
 
 SIMS: dict[str, type[Sim]] = {
-    one.name: import_module(f"{__name__}.{one.folder}").SIM
-    for one in PROVIDERS.values()
-    if one.rental
+    provider.name: import_module(f"{__name__}.{provider.folder}").SIM
+    for provider in PROVIDERS.values()
+    if provider.rental
 }
 """By the provider's word: the module of each is named as the provider's folder."""
 

@@ -63,13 +63,13 @@ class Containers:
 
     def known(self) -> list[Machine]:
         """Machines whose containers are there, from an earlier life of this cloud."""
-        found: list[Machine] = []
+        machines: list[Machine] = []
         for fields in asyncio.run(self._records()):
             kept: dict[str, Any] = json.loads(fields["Labels"][RENTED])
             kept["keys"] = tuple(kept["keys"])
-            found.append(Machine(**kept))
+            machines.append(Machine(**kept))
             self._ready.add(str(kept["id"]))
-        return found
+        return machines
 
     def _thread(self, work: Callable[[], Any], machine: Machine) -> None:
         def guarded() -> None:
@@ -89,7 +89,7 @@ class Containers:
     async def _booted(self, rented: Machine) -> None:
         podman = Podman(machine.host_runtime())
         with self._lock:
-            # One after the other: two that look for a free address at once would take the same.
+            # One after the other: two that choose a free address at once would take the same.
             net = await self._network(podman)
             rented.address = self._free(net, await self._records())
             image = await Images(podman).ensure("auto", ignore)
@@ -173,9 +173,9 @@ class Containers:
         label = f"label={LABEL}={self.cluster}/{self.cloud}"
         return list(await podman.records("ps", "--all", "--filter", label))
 
-    def _free(self, net: ipaddress.IPv4Network, found: list[Any]) -> str:
+    def _free(self, net: ipaddress.IPv4Network, records: list[Any]) -> str:
         """A free address; each cloud has its own stretch of the upper half."""
-        taken = {str(f["Labels"][layout.ADDRESS]) for f in found}
+        taken = {str(f["Labels"][layout.ADDRESS]) for f in records}
         first = FIRST + 40 * CLOUDS.index(self.cloud)
         return next(a for a in (str(net[first + i]) for i in range(40)) if a not in taken)
 

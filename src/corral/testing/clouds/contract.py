@@ -66,12 +66,12 @@ class OpenApi:
         if operation is None:
             return []
         responses = operation["responses"]
-        found = responses.get(str(answer.status), responses.get("default"))
-        if found is None:
+        response = responses.get(str(answer.status), responses.get("default"))
+        if response is None:
             if self._failure is None or answer.status < 400:  # noqa: PLR2004
                 return [f"no answer {answer.status} documented"]
             return self._against(self._failure, answer.body)
-        schema = _schema(self._resolved(found))
+        schema = _schema(self._resolved(response))
         if schema is None:
             return [] if answer.body is None else ["the answer has no body"]
         return self._against(schema, answer.body)
@@ -95,8 +95,8 @@ class OpenApi:
             schema = known[name].get("schema", {})
             for text in self._against(schema, self._typed(schema, value)):
                 yield f"query {name}: {text}"
-        for name, one in known.items():
-            if one.get("required") and name not in request.query:
+        for name, parameter in known.items():
+            if parameter.get("required") and name not in request.query:
                 yield f"query parameter {name} is missing"
 
     def _typed(self, schema: Mapping[str, Any], value: str) -> Any:
@@ -113,18 +113,18 @@ class OpenApi:
 
     def _resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         while "$ref" in node:
-            found: Any = self._document
+            target: Any = self._document
             for key in str(node["$ref"]).removeprefix("#/").split("/"):
-                found = found[key.replace("~1", "/").replace("~0", "~")]
-            node = found
+                target = target[key.replace("~1", "/").replace("~0", "~")]
+            node = target
         return node
 
     def _against(self, schema: Mapping[str, Any], value: Any) -> list[str]:
         validator = self._validators.get(id(schema))
         if validator is None:
-            # The components ride along, so that "#/components/schemas/X" finds its target.
-            whole = {**schema, "components": self._document.get("components", {})}
-            validator = self._validators[id(schema)] = Draft202012Validator(whole)
+            # With the components, so that "#/components/schemas/X" resolves.
+            rooted = {**schema, "components": self._document.get("components", {})}
+            validator = self._validators[id(schema)] = Draft202012Validator(rooted)
         errors: Iterator[Any] = validator.iter_errors(value)  # pyright: ignore[reportUnknownMemberType]
         return [f"{error.json_path}: {error.message}"[:300] for error in errors]
 
@@ -133,7 +133,7 @@ def _merged(node: Any) -> Iterator[str]:
     """References inside of ``allOf``: such a schema is a part of an object."""
     for key, value in _entries(node):
         if key == "allOf":
-            yield from (str(one["$ref"]) for one in value if "$ref" in one)
+            yield from (str(part["$ref"]) for part in value if "$ref" in part)
         yield from _merged(value)
 
 

@@ -127,10 +127,10 @@ class LambdaSim(Sim):
         return {"instance_ids": [made.id]}
 
     def _terminate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        found = [self._one(i) for i in body["instance_ids"]]
-        for one in found:
-            self.terminate(one)
-        return {"terminated_instances": [self._shown(one) for one in found]}
+        machines = [self._one(i) for i in body["instance_ids"]]
+        for machine in machines:
+            self.terminate(machine)
+        return {"terminated_instances": [self._shown(machine) for machine in machines]}
 
     def _one(self, identity: str) -> Machine:
         for machine in self.listed():

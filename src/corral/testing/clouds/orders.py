@@ -23,10 +23,10 @@ def carry_out(sims: Mapping[str, Sim], folder: Path) -> bool:
     """Carry out the file's orders; True when there was a file."""
     file = folder / FILE
     try:
-        told: dict[str, Any] = json.loads(file.read_text())
+        orders: dict[str, Any] = json.loads(file.read_text())
     except FileNotFoundError:
         return False
-    for cloud, order in told.items():
+    for cloud, order in orders.items():
         _one(sims[cloud], order)
     file.unlink()
     return True

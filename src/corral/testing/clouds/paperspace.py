@@ -38,7 +38,7 @@ class PaperspaceSim(Sim):
         self.texts: dict[str, str] = {}
         self.standing = True
         self._routes: tuple[tuple[str, Callable[[Request, str], Any]], ...] = (
-            ("GET /billing/account-standing", lambda r, i: self._standing()),
+            ("GET /billing/account-standing", lambda r, i: self._account()),
             ("GET /os-templates", lambda r, i: self._page(r, [self._template()])),
             ("GET /startup-scripts", lambda r, i: self._page(r, list(self.scripts.values()))),
             ("POST /startup-scripts", lambda r, i: self._add_script(r.body)),
@@ -74,7 +74,7 @@ class PaperspaceSim(Sim):
         page = items[begin : begin + size]
         return {"hasMore": more, "items": page, "nextPage": str(begin + size) if more else None}
 
-    def _standing(self) -> dict[str, Any]:
+    def _account(self) -> dict[str, Any]:
         return {
             "hasPaymentMethod": self.standing,
             "isAdminLocked": False,

@@ -81,11 +81,11 @@ class RunPodSim(Sim):
             match = re.fullmatch(pattern, request.operation)
             if match:
                 answer = act(request, match[1] if match.groups() else "")
-                told = {
+                limits = {
                     "ratelimit": f'"minute";r={PER_MINUTE - 1};t=60',
                     "ratelimit-policy": f'"minute";q={PER_MINUTE};w=60',
                 }
-                return Answer(answer.status, answer.body, {**answer.headers, **told})
+                return Answer(answer.status, answer.body, {**answer.headers, **limits})
         raise Refused(404, "Not Found", "no such route")
 
     def _set_keys(self, body: Mapping[str, Any]) -> Answer:
@@ -194,9 +194,9 @@ class RunPodSim(Sim):
     def adopt(self, machines: Sequence[Machine]) -> None:
         """Take machines over, and with them the clusters they are members of."""
         super().adopt(machines)
-        for one in machines:
-            if one.more.get("cluster"):
-                self.clusters[one.more["group"]] = dict(one.more["cluster"])
+        for machine in machines:
+            if machine.more.get("cluster"):
+                self.clusters[machine.more["group"]] = dict(machine.more["cluster"])
 
     def _members(self, identity: str) -> list[Machine]:
         return [m for m in self.alive() if m.more["group"] == identity]
@@ -204,8 +204,8 @@ class RunPodSim(Sim):
     def _cluster(self, identity: str) -> dict[str, Any]:
         members = self._members(identity)
         by_status: dict[str, int] = {}
-        for one in members:
-            by_status[self._status(one)] = by_status.get(self._status(one), 0) + 1
+        for machine in members:
+            by_status[self._status(machine)] = by_status.get(self._status(machine), 0) + 1
         pods = {"total": len(members), "byStatus": by_status}
         return {**self.clusters[identity], "pods": pods, "network": {"cidr": "10.65.0.0/24"}}
 
@@ -215,8 +215,8 @@ class RunPodSim(Sim):
     def _delete_cluster(self, identity: str) -> Answer:
         if self.clusters.pop(identity, None) is None:
             raise Refused(404, "Not Found", "no such cluster")
-        for one in self._members(identity):
-            self.terminate(one)
+        for machine in self._members(identity):
+            self.terminate(machine)
         return Answer(204)
 
     def _pods(self, request: Request) -> list[dict[str, Any]]:

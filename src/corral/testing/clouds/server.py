@@ -15,7 +15,7 @@ from corral.testing.clouds.transport import content
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
 
-PREFIXES: Final = {name: f"/{name}{urlsplit(one.url).path}" for name, one in RENTALS.items()}
+PREFIXES: Final = {name: f"/{name}{urlsplit(rental.url).path}" for name, rental in RENTALS.items()}
 BODY_AT_MOST: Final = 4 << 20
 
 

@@ -321,6 +321,6 @@ def spoilt(answer: Answer, fault: Fault) -> Answer:
     if fault is Fault.STRANGE:
         return Answer(answer.status, OTHER_SHAPE)
     if fault is Fault.HALF:
-        whole = json.dumps(answer.body).encode() if answer.body is not None else b"{}"
-        return Answer(answer.status, raw=whole[: max(1, len(whole) // 2)])
+        body = json.dumps(answer.body).encode() if answer.body is not None else b"{}"
+        return Answer(answer.status, raw=body[: max(1, len(body) // 2)])
     return answer
