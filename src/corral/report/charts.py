@@ -69,7 +69,7 @@ def heat_rows(matrix: Matrix) -> Sequence[tuple[str, Sequence[Cell | None]]]:
         return Cell(written(value), verdict, share > 0.5, round(abs(share * 2 - 1) * 100))  # noqa: PLR2004
 
     return [
-        (name, [None if one is None else cell(one) for one in row])
+        (name, [None if value is None else cell(value) for value in row])
         for name, row in zip(matrix.rows, matrix.cells, strict=True)
     ]
 
@@ -77,13 +77,13 @@ def heat_rows(matrix: Matrix) -> Sequence[tuple[str, Sequence[Cell | None]]]:
 def plot_head(plot: Plot) -> Sequence[str]:
     """The columns of a plot's table."""
     unit = f" ({plot.y.unit})" if plot.y.unit else ""
-    return (plot.x.name, *(f"{one.name}{unit}" for one in plot.series))
+    return (plot.x.name, *(f"{series.name}{unit}" for series in plot.series))
 
 
 def plot_rows(plot: Plot) -> Sequence[Sequence[str]]:
     """A plot's numbers, one row for each place on the horizontal axis."""
-    places = sorted({x for one in plot.series for x, _ in one.points})[:MOST_ROWS]
-    values = [dict(one.points) for one in plot.series]
+    places = sorted({x for series in plot.series for x, _ in series.points})[:MOST_ROWS]
+    values = [dict(series.points) for series in plot.series]
     return [
         (written(x, plot.x.unit), *(written(v[x]) if x in v else "" for v in values))
         for x in places
@@ -93,9 +93,9 @@ def plot_rows(plot: Plot) -> Sequence[Sequence[str]]:
 def plot_words(plot: Plot) -> str:
     """What a plot shows, for those who do not see it."""
     tops = [
-        f"{one.name} up to {written(max(y for _, y in one.points))} {plot.y.unit}"
-        for one in plot.series
-        if one.points
+        f"{series.name} up to {written(max(y for _, y in series.points))} {plot.y.unit}"
+        for series in plot.series
+        if series.points
     ]
     return f"{plot.title}: {plot.y.name} against {plot.x.name}, {', '.join(tops)}"
 
@@ -104,7 +104,8 @@ def key(chart: Plot | Matrix) -> str:
     """The lines of a plot, or the colours of a heat map and where it warns and fails."""
     if isinstance(chart, Plot):
         lines = (
-            one.words or f"{one.mark.value} {written(one.y)} {chart.y.unit}" for one in chart.levels
+            level.words or f"{level.mark.value} {written(level.y)} {chart.y.unit}"
+            for level in chart.levels
         )
         return "; ".join(lines)
     colours = {"more": "blue is more, orange is less", "less": "blue is less, orange is more"}

@@ -40,7 +40,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def _gravest_first(sections: Sequence[Section]) -> Sequence[Section]:
-    return sorted(sections, key=lambda one: _ORDER.index(one.word))
+    return sorted(sections, key=lambda section: _ORDER.index(section.word))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Section:
         charts: plots that are shown in full; those of the evidence are added to them.
         evidence: what it rests on, folded.
         seconds: how long it took.
-        label: shown instead of ``word``, "" for ``word`` itself.
+        label: shown instead of ``word``, "" for ``word``.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Section:
     @property
     def drawn(self) -> tuple[Chart, ...]:
         """All its charts."""
-        return (*self.charts, *(chart for one in self.evidence for chart in one.charts))
+        return (*self.charts, *(chart for evidence in self.evidence for chart in evidence.charts))
 
     @property
     def anchor(self) -> str:
@@ -121,7 +121,7 @@ class Report:
     @property
     def counts(self) -> str:
         """How many sections came to which verdict."""
-        words = [one.label or _WORDS[one.word] for one in _gravest_first(self.sections)]
+        words = [section.label or _WORDS[section.word] for section in _gravest_first(self.sections)]
         parts = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
         total = f"{len(words)} {self.noun}" + ("" if len(words) == 1 else "s")
         return f"{total}: {', '.join(parts) or 'none'}"
@@ -129,21 +129,27 @@ class Report:
     @property
     def troubles(self) -> tuple[Section, ...]:
         """Sections that failed or warned, failures first."""
-        return tuple(one for one in _gravest_first(self.sections) if one.word in ("fail", "warn"))
+        return tuple(
+            section for section in _gravest_first(self.sections) if section.word in ("fail", "warn")
+        )
 
     @property
     def groups(self) -> dict[str, tuple[Section, ...]]:
         """All sections by the group they are under, in their order."""
         listed = (*self.sections, *self.before)
-        names = dict.fromkeys(one.group for one in listed)
-        return {name: tuple(one for one in listed if one.group == name) for name in names}
+        names = dict.fromkeys(section.group for section in listed)
+        return {
+            name: tuple(section for section in listed if section.group == name) for name in names
+        }
 
 
 def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
     """A proof as a report; a measurement (``corral bench scaling``) proves nothing but itself."""
     sections = tuple(_section(result) for result in proof.results)
-    if sections and all(one.group == "measure" for one in sections):
-        worst: Word = next(word for word in _ORDER if any(one.word == word for one in sections))
+    if sections and all(section.group == "measure" for section in sections):
+        worst: Word = next(
+            word for word in _ORDER if any(section.word == word for section in sections)
+        )
         words, made = _MEASURED[worst], "corral bench"
         return Report(
             proof.cluster, worst, words, proof.at, sections, tuple(notes), made, "measurement"
@@ -199,7 +205,7 @@ def policy() -> str:
     digests = (
         base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode() for name in SCRIPTS
     )
-    allowed = " ".join(f"'sha256-{one}'" for one in digests)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
         "form-action 'none'"
@@ -211,9 +217,9 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return _FORBIDDEN.sub("\ufffd", _ANSI.sub("", value))
     if isinstance(value, dict):
-        return {name: cleaned(one) for name, one in cast("dict[str, Any]", value).items()}
+        return {name: cleaned(item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [cleaned(one) for one in cast("Sequence[Any]", value)]
+        return [cleaned(item) for item in cast("Sequence[Any]", value)]
     return value
 
 

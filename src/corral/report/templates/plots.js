@@ -38,26 +38,26 @@ function scale(about) {
   return { time: false };
 }
 
-function curve(one, index, plot) {
+function curve(series, index, plot) {
   const stroke = colour(`--s${index % 8}`);
   return {
-    label: one.name,
+    label: series.name,
     stroke,
     width: 2,
     // Eight colours with a dash each; the next eight have other dashes.
     dash: DASHES[(index + Math.floor(index / 8)) % DASHES.length],
     spanGaps: true,
-    points: { show: one.points.length <= 40, size: 6, fill: stroke },
+    points: { show: series.points.length <= 40, size: 6, fill: stroke },
     value: (_, value) => written(value, plot.y.unit),
   };
 }
 
-function level(one, plot) {
+function level(line, plot) {
   return {
-    label: one.words || `${one.mark} ${written(one.y, plot.y.unit)} ${plot.y.unit}`,
-    stroke: colour(`--${one.mark}`),
+    label: line.words || `${line.mark} ${written(line.y, plot.y.unit)} ${plot.y.unit}`,
+    stroke: colour(`--${line.mark}`),
     width: 1.5,
-    dash: one.mark === "limit" ? [] : [6, 4],
+    dash: line.mark === "limit" ? [] : [6, 4],
     spanGaps: true,
     points: { show: false },
     value: () => "",
@@ -65,9 +65,9 @@ function level(one, plot) {
 }
 
 function draw(target, plot) {
-  const places = [...new Set(plot.series.flatMap((one) => one.points.map(([x]) => x)))].sort((a, b) => a - b);
-  const columns = plot.series.map((one) => {
-    const known = new Map(one.points);
+  const places = [...new Set(plot.series.flatMap((series) => series.points.map(([x]) => x)))].sort((a, b) => a - b);
+  const columns = plot.series.map((series) => {
+    const known = new Map(series.points);
     return places.map((x) => known.get(x) ?? null);
   });
   const y = scale(plot.y);
@@ -80,10 +80,10 @@ function draw(target, plot) {
     legend: { markers: { width: 3 } },
     series: [
       { label: plot.x.name, value: (_, value) => written(value, plot.x.unit) },
-      ...plot.series.map((one, index) => curve(one, index, plot)),
-      ...plot.levels.map((one) => level(one, plot)),
+      ...plot.series.map((series, index) => curve(series, index, plot)),
+      ...plot.levels.map((line) => level(line, plot)),
     ],
-  }, [places, ...columns, ...plot.levels.map((one) => places.map(() => one.y))], target);
+  }, [places, ...columns, ...plot.levels.map((line) => places.map(() => line.y))], target);
 }
 
 const plots = [...document.querySelectorAll(".plot")].map((target) => {
@@ -92,17 +92,17 @@ const plots = [...document.querySelectorAll(".plot")].map((target) => {
 });
 
 function drawAll() {
-  for (const one of plots) {
-    one.drawn?.destroy();
-    one.drawn = draw(one.target, one.plot);
+  for (const entry of plots) {
+    entry.drawn?.destroy();
+    entry.drawn = draw(entry.target, entry.plot);
   }
 }
 
 drawAll();
 // Without scripts the numbers are what there is to see.
-for (const one of document.querySelectorAll(".numbers")) one.open = false;
+for (const numbers of document.querySelectorAll(".numbers")) numbers.open = false;
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-addEventListener("resize", () => plots.forEach((one) => one.drawn.setSize({ width: one.target.clientWidth, height: HEIGHT })));
+addEventListener("resize", () => plots.forEach((entry) => entry.drawn.setSize({ width: entry.target.clientWidth, height: HEIGHT })));
 // Paper is white, whatever the screen is.
 for (const [name, paper] of [["beforeprint", true], ["afterprint", false]]) {
   addEventListener(name, () => {
