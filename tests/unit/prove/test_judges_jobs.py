@@ -269,7 +269,11 @@ FORGED = "@ wrong 511 0 Protocol authentication error\n"
         (GOOD + FORGED, "", ""),
         (GOOD + "@ wrong 401 0 \n", "", ""),
         (GOOD + "@ wrong 500 0 Unable to connect to database\n", "", ""),
-        (GOOD.replace("200 1", "200 0") + "@ wrong 500 0 \n", "lacks the requested node", "got 500"),
+        (
+            GOOD.replace("200 1", "200 0") + "@ wrong 500 0 \n",
+            "lacks the requested node",
+            "got 500",
+        ),
         (GOOD + "@ wrong 200 1 \n", "", "with a forged token is answered (200)"),
         (GOOD.replace("none 401 0", "none 200 1") + FORGED, "", "without a token is answered"),
         (GOOD.replace("none 401 0", "none 500 0") + FORGED, "", "got 500"),
