@@ -8,12 +8,12 @@ from corral.api.config.adoption import lint_existing as lint_existing
 from corral.api.config.adoption import machine_from_file as machine_from_file
 from corral.api.config.adoption import write_corrections as write_corrections
 from corral.api.config.clusters import Origin as Origin
+from corral.api.config.clusters import is_path as is_path
 from corral.api.config.clusters import keep_origin as keep_origin
 from corral.api.config.clusters import known_clusters as known_clusters
-from corral.api.config.clusters import looks_like_file as looks_like_file
 from corral.api.config.clusters import origin_of as origin_of
 from corral.api.config.clusters import spec_of as spec_of
-from corral.api.config.discovery import Way as Way
+from corral.api.config.discovery import Access as Access
 from corral.api.config.discovery import discover as discover
 from corral.api.config.export import Exported as Exported
 from corral.api.config.export import export_ansible as export_ansible
@@ -69,7 +69,7 @@ from corral.api.mesh.tailnet import apply_mesh_policy as apply_mesh_policy
 from corral.api.mesh.tailnet import mesh_policy as mesh_policy
 from corral.api.mesh.tailnet import mesh_status as mesh_status
 from corral.api.mesh.tailnet import rotate_mesh as rotate_mesh
-from corral.api.operations.commands import Said as Said
+from corral.api.operations.commands import CommandResult as CommandResult
 from corral.api.operations.commands import slurm_command as slurm_command
 from corral.api.operations.diagnosis import doctor as doctor
 from corral.api.operations.diagnosis import doctor_log as doctor_log
@@ -91,7 +91,7 @@ from corral.api.operations.nodes import resume as resume
 from corral.api.operations.nodes import ssh_argv as ssh_argv
 from corral.api.operations.overview import Status as Status
 from corral.api.operations.overview import status as status
-from corral.api.operations.repair import Mended as Mended
+from corral.api.operations.repair import Repaired as Repaired
 from corral.api.operations.repair import explain_drained as explain_drained
 from corral.api.operations.repair import explain_pending as explain_pending
 from corral.api.operations.repair import fixed_by_plan as fixed_by_plan

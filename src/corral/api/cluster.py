@@ -1,4 +1,4 @@
-"""The use cases without async: what ``import corral`` gives."""
+"""The use cases without async: what ``import corral`` exports."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Cluster:
         return sync(batch.run(self.spec, _job(job, fields), self.emit, on_line=on_line))
 
     def submit(self, job: str | batch.JobSpec, **fields: Any) -> Job:
-        """Hand a job to Slurm and leave it alone; what is given as with ``run``."""
+        """Submit a job and return at once; arguments as for ``run``."""
         handle = sync(batch.submit(self.spec, _job(job, fields), self.emit))
         return Job(self.spec, handle, self.emit)
 
@@ -136,7 +136,7 @@ class Cluster:
         return sync(batch.logs(self.spec, job_id, self.emit, on_line=on_line, follow=True))
 
     def cancel(self, *job_ids: batch.JobRef) -> dict[batch.JobRef, batch.JobOutcome | CorralError]:
-        """End jobs; gives how each stood then, or why it could not be done."""
+        """Cancel jobs; returns the state of each, or why it could not be cancelled."""
         return sync(batch.cancel(self.spec, job_ids))
 
     def bench(self, known: Known | None = None, **fields: Any) -> Benched:
@@ -146,8 +146,8 @@ class Cluster:
             known: what to compare with; None: what the declared data network should reach.
             **fields: of ``Wanted``: collectives, nodes, smallest, largest, type, ...
         """
-        wanted = Wanted(**fields)
-        return sync(run_bench(self.spec, wanted, known, self.emit))
+        request = Wanted(**fields)
+        return sync(run_bench(self.spec, request, known, self.emit))
 
 
 def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
@@ -161,7 +161,7 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
         CorralError: the file has errors or is not there; no such cluster is known.
     """
     text = os.fspath(path_or_name)
-    if clusters.looks_like_file(text):
+    if clusters.is_path(text):
         return Cluster(files.load(Path(text)), emit)
     return Cluster(clusters.spec_of(text), emit)
 

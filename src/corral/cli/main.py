@@ -164,8 +164,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         # Reading installed packages' metadata costs 20 ms of imports, which no other run needs.
         typer.echo(f"corral {import_module('importlib.metadata').version('corral')}")
         raise typer.Exit(Exit.GOOD)

@@ -30,20 +30,20 @@ def from_file(ui: Ui, file: str, *, rehearse: bool = False) -> ClusterSpec:
     return mapped
 
 
-def cluster(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
+def cluster(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
     """The cluster that is meant, by name as it was last applied.
 
     Args:
         ui: for the notes of a rehearsal.
-        wanted: a file or a name, the first that is not "" counts; none: ``cluster.yaml`` of this
+        named: a file or a name, the first that is not "" counts; none: ``cluster.yaml`` of this
             folder, else the only known cluster.
         rehearse: the rehearsal of a file's cluster.
 
     Raises:
         CorralError: NOT_FOUND, there is no such file or name; USAGE, more than one fits.
     """
-    chosen = _chosen(wanted)
-    if api.looks_like_file(chosen):
+    chosen = _chosen(named)
+    if api.is_path(chosen):
         return from_file(ui, chosen, rehearse=rehearse)
     if rehearse:
         raise CorralError(
@@ -52,7 +52,7 @@ def cluster(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
     return api.spec_of(chosen)
 
 
-def declared(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
+def declared(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
     """The cluster that a file declares now, for verbs that compare the file with the machines.
 
     By name it is the file that was last applied under it, read again: what was changed in it since
@@ -61,8 +61,8 @@ def declared(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
     Raises:
         CorralError: as ``cluster``; NOT_FOUND also where that file is gone.
     """
-    chosen = _chosen(wanted)
-    if api.looks_like_file(chosen):
+    chosen = _chosen(named)
+    if api.is_path(chosen):
         return from_file(ui, chosen, rehearse=rehearse)
     origin = api.origin_of(chosen)
     if origin is None:
@@ -80,21 +80,21 @@ def declared(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
     return spec
 
 
-def remember(spec: ClusterSpec, *wanted: str, rehearse: bool = False) -> None:
+def remember(spec: ClusterSpec, *named: str, rehearse: bool = False) -> None:
     """Keep which file a cluster is applied from, for the next command that names none."""
-    chosen = next(filter(None, wanted), "") or (DEFAULT if Path(DEFAULT).is_file() else "")
-    if chosen and api.looks_like_file(chosen):
+    chosen = next(filter(None, named), "") or (DEFAULT if Path(DEFAULT).is_file() else "")
+    if chosen and api.is_path(chosen):
         api.keep_origin(spec, Path(chosen), rehearsal=rehearse)
 
 
-def again(*wanted: str, rehearse: bool = False) -> str:
+def again(*named: str, rehearse: bool = False) -> str:
     """The words after a verb that name the same cluster once more, a space before each."""
-    chosen = next(filter(None, wanted), "")
+    chosen = next(filter(None, named), "")
     return (f" {shlex.quote(chosen)}" if chosen else "") + (" --rehearse" if rehearse else "")
 
 
-def _chosen(wanted: tuple[str, ...]) -> str:
-    chosen = next(filter(None, wanted), "")
+def _chosen(named: tuple[str, ...]) -> str:
+    chosen = next(filter(None, named), "")
     if chosen:
         return chosen
     if Path(DEFAULT).is_file():

@@ -76,8 +76,8 @@ def test_a_record_of_another_corral_is_refused(spec: ClusterSpec) -> None:
 def test_what_looks_like_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
-    assert all(map(clusters.looks_like_file, ("a/b", "x.yaml", "x.yml", "plain")))
-    assert not any(map(clusters.looks_like_file, ("lab", "", "lab-2")))
+    assert all(map(clusters.is_path, ("a/b", "x.yaml", "x.yml", "plain")))
+    assert not any(map(clusters.is_path, ("lab", "", "lab-2")))
 
 
 # import corral

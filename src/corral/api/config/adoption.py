@@ -60,13 +60,13 @@ class Opinion:
     Attributes:
         existing: the files as they were read.
         findings: everything that is wrong, by file and line.
-        mended: whether ``corrections`` fixes it, for each finding.
+        fixable: whether ``corrections`` fixes it, for each finding.
         corrections: files that change when the findings are fixed.
     """
 
     existing: Existing
     findings: tuple[Finding, ...]
-    mended: tuple[bool, ...]
+    fixable: tuple[bool, ...]
     corrections: tuple[Correction, ...]
 
 
@@ -88,7 +88,7 @@ def lint_existing(
         CorralError: NOT_FOUND or USAGE, a path cannot be read; PARSE_FAILED, no version.
     """
     existing = read_existing(paths, version=version, machines=machines)
-    found = judge(existing)
+    problems = judge(existing)
     after = corrected(existing)
     before = {source.name: source for source in existing.sources}
     corrections = [
@@ -103,8 +103,8 @@ def lint_existing(
     ]
     return Opinion(
         existing,
-        tuple(one.finding() for one in found),
-        tuple(one.fixable for one in found),
+        tuple(problem.finding() for problem in problems),
+        tuple(problem.fixable for problem in problems),
         tuple(corrections),
     )
 
@@ -117,11 +117,11 @@ def read_existing(
 ) -> Existing:
     """Read files without judging them; arguments and errors as of ``lint_existing``."""
     sources: dict[str, Source] = {}
-    whole = False
+    complete = False
     for path in paths:
         folder = Path(path)
         if folder.is_dir():
-            whole = True
+            complete = True
             for file in sorted(folder.iterdir()):
                 if file.is_file() and _wanted(file.name):
                     _add(sources, file)
@@ -136,9 +136,9 @@ def read_existing(
             hint="name /etc/slurm, or files called slurm.conf, gres.conf, hosts, exports",
         )
     kinds = {source.kind for source in ordered}
-    whole = whole or {Kind.SLURM, Kind.GRES} <= kinds or Kind.CGROUP in kinds
+    complete = complete or {Kind.SLURM, Kind.GRES} <= kinds or Kind.CGROUP in kinds
     release = _version(version, machines or {})
-    return Existing(ordered, release, dict(machines or {}), whole)
+    return Existing(ordered, release, dict(machines or {}), complete)
 
 
 def write_corrections(
@@ -154,15 +154,15 @@ def write_corrections(
         CorralError: USAGE, a copy is there already or cannot be written.
     """
     written: list[Path] = []
-    for one in corrections:
-        name = Path(one.name)
+    for correction in corrections:
+        name = Path(correction.name)
         path = output / name.name if output else name.with_name(f"{name.name}.corrected")
         try:
-            mode = one.mode if one.mode is not None else 0o644
+            mode = correction.mode if correction.mode is not None else 0o644
             if output:
-                write_folder(output, {name.name: one.after}, new=True, mode=mode)
+                write_folder(output, {name.name: correction.after}, new=True, mode=mode)
             else:
-                write_output(path, one.after, new=True, mode=mode)
+                write_output(path, correction.after, new=True, mode=mode)
         except FileExistsError as error:
             raise CorralError(
                 Code.USAGE, f"{path} is there already", hint="remove it, or name another --output"
@@ -180,7 +180,7 @@ def adopt(paths: Sequence[Path | str], *, version: str = "") -> tuple[str, tuple
     """A cluster file made from Slurm's own files.
 
     Args:
-        paths: as for ``lint_existing``; hosts gives addresses, fstab mounts.
+        paths: as for ``lint_existing``; hosts holds addresses, fstab mounts.
         version: the Slurm in use, "" for none.
 
     Returns:
@@ -312,12 +312,12 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
     sources.setdefault(source.name, source)
 
 
-def _places(folder: Path, wanted: PurePosixPath) -> Iterator[Path]:
+def _places(folder: Path, include: PurePosixPath) -> Iterator[Path]:
     """Where an included file may be: a copy of /etc/slurm holds what Include names there."""
-    parts = wanted.parts[1:] if wanted.is_absolute() else wanted.parts
+    parts = include.parts[1:] if include.is_absolute() else include.parts
     yield from (folder.joinpath(*parts[at:]) for at in range(len(parts)))
-    if wanted.is_absolute():
-        yield Path(wanted)
+    if include.is_absolute():
+        yield Path(include)
 
 
 def _included(sources: dict[str, Source]) -> None:
@@ -330,9 +330,9 @@ def _included(sources: dict[str, Source]) -> None:
             for source in existing.confs[kind].sources:
                 folder = Path(source.name).parent
                 for placed, why in existing.confs[kind].lost:
-                    wanted = PurePosixPath(placed.line.include.replace("%c", name))
+                    include = PurePosixPath(placed.line.include.replace("%c", name))
                     if "no such file" in why:
-                        path = next((p for p in _places(folder, wanted) if p.is_file()), None)
+                        path = next((p for p in _places(folder, include) if p.is_file()), None)
                         if path is not None:
                             _add(sources, path, Kind.OTHER)
         if len(sources) == before:

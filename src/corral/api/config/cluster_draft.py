@@ -55,7 +55,7 @@ class _Group:
     machines: list[tuple[str, Found]] = field(default_factory=list[tuple[str, Found]])
 
     @property
-    def one(self) -> Found:
+    def first(self) -> Found:
         return self.machines[0][1]
 
     @property
@@ -64,7 +64,7 @@ class _Group:
 
     @property
     def addresses(self) -> str:
-        return _folded([_address(found) for _, found in self.machines])
+        return _folded([_address(machine) for _, machine in self.machines])
 
 
 def draft(
@@ -88,8 +88,8 @@ def draft(
             PARSE_FAILED, a machine reported no user name for its account.
     """
     file = _plain(file or f"{name}.yaml")
-    for found in machines:
-        _check_login(found)
+    for machine in machines:
+        _check_login(machine)
     names = _names(machines)
     groups = _groups(list(zip(names, machines, strict=True)))
     warnings = _warnings(names, machines, skews)
@@ -119,13 +119,13 @@ def draft(
     return Draft(name, text, nodes, warnings)
 
 
-def _check_login(found: Found) -> None:
+def _check_login(machine: Found) -> None:
     """Refuse words of a machine's that YAML would read as more than one name."""
-    if re.fullmatch(texts.USER_NAME.pattern, found.login) is None:
+    if re.fullmatch(texts.USER_NAME.pattern, machine.login) is None:
         raise CorralError(
             Code.PARSE_FAILED,
-            f"{found.at} calls its account {_plain(found.login)!r}, which is not a user name",
-            hint="look at that machine: whoami prints other words there than a name",
+            f"{machine.at} calls its account {_plain(machine.login)!r}, which is not a user name",
+            hint="check that machine: whoami does not print a user name there",
         )
 
 
@@ -138,10 +138,10 @@ def _names(machines: Sequence[Found]) -> list[str]:
     return [f"node{i}" for i in range(len(machines))]
 
 
-def _address(found: Found) -> str:
+def _address(machine: Found) -> str:
     """The address other nodes reach it by; a name of somebody's ssh config is none."""
-    known = _IPV4.fullmatch(found.at) or "." in found.at
-    return found.at if known or not found.facts.address else found.facts.address
+    known = _IPV4.fullmatch(machine.at) or "." in machine.at
+    return machine.at if known or not machine.facts.address else machine.facts.address
 
 
 def _folded(names: list[str]) -> str:
@@ -152,23 +152,23 @@ def _folded(names: list[str]) -> str:
 
 def _groups(machines: list[tuple[str, Found]]) -> list[_Group]:
     """Machines of equal hardware and login together, in the order they were named."""
-    found: dict[tuple[object, ...], _Group] = {}
-    for name, one in machines:
-        memory = round(one.facts.memory_mib / 4096)  # a share of it differs from BIOS to BIOS
-        key = (one.gpu, one.gpus, one.facts.cpus, memory, one.login)
-        if key not in found:
-            base = re.sub(r"[^a-z0-9-]", "-", one.gpu or "cpu").strip("-") or "cpu"
+    groups: dict[tuple[object, ...], _Group] = {}
+    for name, machine in machines:
+        memory = round(machine.facts.memory_mib / 4096)  # a share of it differs from BIOS to BIOS
+        key = (machine.gpu, machine.gpus, machine.facts.cpus, memory, machine.login)
+        if key not in groups:
+            base = re.sub(r"[^a-z0-9-]", "-", machine.gpu or "cpu").strip("-") or "cpu"
             base = base if base[0].isalpha() else f"g{base}"
-            twin = sum(g.name.rpartition("-")[0] == base or g.name == base for g in found.values())
-            found[key] = _Group(f"{base}-{twin + 1}" if twin else base)
-        found[key].machines.append((name, one))
-    return list(found.values())
+            twin = sum(g.name.rpartition("-")[0] == base or g.name == base for g in groups.values())
+            groups[key] = _Group(f"{base}-{twin + 1}" if twin else base)
+        groups[key].machines.append((name, machine))
+    return list(groups.values())
 
 
 def _head(
     file: str, names: list[str], machines: Sequence[Found], warnings: Sequence[str]
 ) -> list[str]:
-    rows = [f"#   {n}: {_said(m)}" for n, m in zip(names, machines, strict=True)]
+    rows = [f"#   {n}: {_description(m)}" for n, m in zip(names, machines, strict=True)]
     seen = [f"#   * {_plain(w)}" for w in warnings] or ["#   nothing that is wrong"]
     verbs = (
         (f"up {file} --rehearse", "  try all of it in containers on this machine first"),
@@ -187,7 +187,7 @@ def _head(
     ]
 
 
-def _said(m: Found) -> str:
+def _description(m: Found) -> str:
     disk = f", {m.disks[0].free_gb} GB free on {m.disks[0].mount}" if m.disks else ""
     gpu = f", {m.gpus} x {m.gpu}" if m.gpu else ", no GPU"
     speed = f" {m.gbps:g} Gb/s" if m.gbps else ""
@@ -203,8 +203,8 @@ def _plain(text: str) -> str:
 
 
 def _slurm(machines: Sequence[Found]) -> list[str]:
-    found = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
-    releases = sorted(".".join(v.split(".")[:2]) for v in found if v)
+    versions = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
+    releases = sorted(".".join(v.split(".")[:2]) for v in versions if v)
     note = "  # what the machines have or their package source offers"
     if not releases:
         releases, note = [_OLDEST], "  # no machine's package source offered a Slurm yet"
@@ -219,16 +219,16 @@ def _slurm(machines: Sequence[Found]) -> list[str]:
 def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
     lines = ["groups:"]
     for group in groups:
-        one = group.one
+        first = group.first
         lines += [
             f"  - name: {group.name}",
             "    provider: ssh",
             f"    nodes: {group.nodes}",
             f"    addresses: {group.addresses}",
         ]
-        if one.gpu:
-            lines.append(f"    gpu: {{type: {one.gpu}, count: {one.gpus}}}  # in each node")
-        lines += ["    ssh:", f"      user: {one.login}"]
+        if first.gpu:
+            lines.append(f"    gpu: {{type: {first.gpu}, count: {first.gpus}}}  # in each node")
+        lines += ["    ssh:", f"      user: {first.login}"]
         lines += [f"      port: {reached.port}"] if reached.port != 22 else []  # noqa: PLR2004
         lines += [f"      key: {reached.key}"] if reached.key else []
         lines += [f"      jump: {reached.jump}"] if reached.jump else []
@@ -240,8 +240,8 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
 
 
 def _partitions(groups: Sequence[_Group]) -> list[str]:
-    gpu = [g.name for g in groups if g.one.gpu]
-    cpu = [g.name for g in groups if not g.one.gpu]
+    gpu = [g.name for g in groups if g.first.gpu]
+    cpu = [g.name for g in groups if not g.first.gpu]
     main = ", ".join(gpu or cpu)
     lines = ["partitions:", f"  - {{name: main, groups: [{main}], default: true}}"]
     if gpu and cpu:
@@ -314,25 +314,25 @@ def _users(machines: Sequence[Found]) -> list[str]:
 def _warnings(
     names: list[str], machines: Sequence[Found], skews: Mapping[str, float]
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    warnings: list[str] = []
     both = list(zip(names, machines, strict=True))
     systems = {m.system: n for n, m in reversed(both)}
     if len(systems) > 1:
         each = ", ".join(f"{n} has {system}" for system, n in systems.items())
-        found.append(f"the machines have different systems: {each}")
-    told: dict[str, list[str]] = {}
+        warnings.append(f"the machines have different systems: {each}")
+    nodes_by_text: dict[str, list[str]] = {}
     for name, m in both:
         for text in _of_one(name, m, skews.get(m.at, 0.0)):
-            told.setdefault(text, []).append(name)
-    found += [f"{fold(nodes)}: {text}" for text, nodes in told.items()]
-    return (*found, *_clones(both), *_numbers(machines))
+            nodes_by_text.setdefault(text, []).append(name)
+    warnings += [f"{fold(nodes)}: {text}" for text, nodes in nodes_by_text.items()]
+    return (*warnings, *_clones(both), *_numbers(machines))
 
 
 def _of_one(name: str, m: Found, skew: float) -> list[str]:
     own = ", ".join(m.own_name)
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
-    told = (
+    conditions = (
         (
             bool(own),
             f"its own name is on {own} in /etc/hosts; Corral "
@@ -362,7 +362,7 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
         ),
         (not facts.systemd, "no systemd runs there; Corral needs it"),
     )
-    return [text for true, text in told if true]
+    return [text for true, text in conditions if true]
 
 
 def _clones(both: Sequence[tuple[str, Found]]) -> list[str]:
@@ -380,11 +380,11 @@ def _clones(both: Sequence[tuple[str, Found]]) -> list[str]:
 
 def _numbers(machines: Sequence[Found]) -> list[str]:
     """People whose numbers differ: files on shared storage would change owners."""
-    found: dict[str, set[int]] = {}
+    uids_by_name: dict[str, set[int]] = {}
     for name, uid in (person for m in machines for person in m.people):
-        found.setdefault(name, set()).add(uid)
+        uids_by_name.setdefault(name, set()).add(uid)
     return [
         f"user {_plain(name)} has unlike numbers: {', '.join(map(str, sorted(uids)))}"
-        for name, uids in found.items()
+        for name, uids in uids_by_name.items()
         if len(uids) > 1
     ]

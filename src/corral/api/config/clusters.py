@@ -45,7 +45,7 @@ def spec_of(name: str) -> ClusterSpec:
         ) from error
 
 
-def looks_like_file(text: str) -> bool:
+def is_path(text: str) -> bool:
     """True for what can be no cluster's name, or is the name of a file here."""
     return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).is_file()
 
@@ -66,8 +66,8 @@ class Origin:
 def origin_of(name: str) -> Origin | None:
     """The file that was last applied under this name, None where that is not known."""
     try:
-        found: Any = json.loads(_origin(name).read_text(encoding="utf-8"))
-        return Origin(str(found["file"]), bool(found["rehearsal"]))
+        fields: Any = json.loads(_origin(name).read_text(encoding="utf-8"))
+        return Origin(str(fields["file"]), bool(fields["rehearsal"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -86,8 +86,8 @@ def _origin(name: str, *, create: bool = False) -> Path:
 
 
 def _recorded(name: str) -> object | None:
-    found = None
+    spec = None
     for record in read_journal(cluster_dir(name, create=False) / "journal.jsonl"):
         if record.get("kind") == "spec":
-            found = record.get("spec")
-    return found
+            spec = record.get("spec")
+    return spec

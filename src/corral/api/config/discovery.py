@@ -1,4 +1,4 @@
-"""The use case of machines nobody wrote down yet: ask them, write a cluster file."""
+"""Use case: inspect machines that no file declares yet, and write a cluster file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corral.api.config.cluster_draft import Draft, Reached, draft
-from corral.api.operations.keys import open_ways
+from corral.api.operations.keys import open_jump_hosts
 from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
@@ -27,8 +27,8 @@ AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How machines nobody wrote down are reached.
+class Access:
+    """How machines that no file declares are reached.
 
     Attributes:
         user: login user; "": as in your ssh config, else your name here.
@@ -50,7 +50,7 @@ async def discover(
     emit: Emit = ignore,
     *,
     name: str = "lab",
-    way: Way | None = None,
+    access: Access | None = None,
     file: str = "",
 ) -> Draft:
     """Ask machines what they are, all at once, and write a cluster file of it.
@@ -62,82 +62,91 @@ async def discover(
             machine becomes the controller.
         emit: receives an event for each machine.
         name: the cluster's name.
-        way: how they are reached.
+        access: how they are reached.
         file: what the file will be called; left out: ``<name>.yaml``.
 
     Raises:
         CorralError: USAGE; the failure of a machine, or NodesFailedError with all of them.
         SPEC_INVALID: no good file can be made of them.
     """
-    way = way or Way()
-    wanted = _expanded(addresses)
+    access = access or Access()
+    hosts = _expanded(addresses)
     cluster_dir(name, create=False)  # refuses what can be no cluster's name
     folder = keysetup.keys_dir(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gate, hops = asyncio.Semaphore(AT_ONCE), Hops(control_dir())
-    if way.install_key:
-        first = await _target(wanted[0], way, folder)
+    if access.install_key:
+        first = await _target(hosts[0], access, folder)
 
         def through() -> tuple[SshTarget, ...]:
-            return (replace(first, via=keysetup.jump_way(way.jump, folder)),)
+            return (replace(first, via=keysetup.jump_way(access.jump, folder)),)
 
-        await open_ways(name, through, emit)
-    emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(wanted)))
+        await open_jump_hosts(name, through, emit)
+    emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(hosts)))
     begin = time.monotonic()
 
-    async def one(at: str) -> tuple[Found, float] | CorralError:
+    async def inspected(at: str) -> tuple[Found, float] | CorralError:
         async with gate:
             emit(Event(Kind.NODE_STARTED, "init", at))
             try:
-                found = await _ask(at, await _target(at, way, folder), name, way, hops)
+                answer = await _ask(at, await _target(at, access, folder), name, access, hops)
             except CorralError as error:
                 emit(Event(Kind.NODE_FAILED, "init", at, str(error)))
                 return error
-            emit(Event(Kind.NODE_DONE, "init", at, found[0].hostname))
-            return found
+            emit(Event(Kind.NODE_DONE, "init", at, answer[0].hostname))
+            return answer
 
-    answers = await asyncio.gather(*(one(at) for at in wanted))
+    answers = await asyncio.gather(*(inspected(at) for at in hosts))
     raise_all([a for a in answers if isinstance(a, CorralError)], "asking the machines")
-    found = [a for a in answers if not isinstance(a, CorralError)]
-    skews = {m.at: skew for m, skew in found}
-    made = draft(name, [m for m, _ in found], Reached(way.port, way.key, way.jump), skews, file)
-    _rename(folder, made, installed=way.install_key)
+    machines = [a for a in answers if not isinstance(a, CorralError)]
+    skews = {m.at: skew for m, skew in machines}
+    made = draft(
+        name, [m for m, _ in machines], Reached(access.port, access.key, access.jump), skews, file
+    )
+    _rename(folder, made, installed=access.install_key)
     emit(Event(Kind.PHASE_DONE, "init", seconds=time.monotonic() - begin))
     return made
 
 
 def _expanded(addresses: Sequence[str]) -> list[str]:
     try:
-        wanted = [one for text in addresses for one in expand(text, strict=True)]
+        hosts = [host for text in addresses for host in expand(text, strict=True)]
     except CorralError as error:
         raise CorralError(
             Code.USAGE, f"no addresses: {error.message}", hint="write them as 192.168.1.[10-12]"
         ) from error
-    twice = sorted({a for a in wanted if wanted.count(a) > 1})
+    twice = sorted({a for a in hosts if hosts.count(a) > 1})
     if twice:
         raise CorralError(Code.USAGE, f"named twice: {', '.join(twice)}", hint="name each once")
-    return wanted
+    return hosts
 
 
-async def _target(at: str, way: Way, folder: Path) -> SshTarget:
+async def _target(at: str, access: Access, folder: Path) -> SshTarget:
     target = SshTarget(
         at,
-        port=way.port,
-        user=way.user or "root",
-        key=Path(os.path.expanduser(way.key)) if way.key else None,  # noqa: PTH111, ASYNC240
+        port=access.port,
+        user=access.user or "root",
+        key=Path(os.path.expanduser(access.key)) if access.key else None,  # noqa: PTH111, ASYNC240
         only_key=False,
         known_hosts=folder / keysetup.KNOWN_HOSTS,
         user_config=True,
+<<<<<<< HEAD
         pin_new=True,
         via=keysetup.jump_way(way.jump, folder),
+=======
+        first_sight=True,
+        via=keysetup.jump_way(access.jump, folder),
+>>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
     )
-    if way.user:
+    if access.user:
         return target
     return replace(target, user=(await pins.settings(target, any_user=True)).get("user", "root"))
 
 
-async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> tuple[Found, float]:
-    if way.install_key:
+async def _ask(
+    at: str, target: SshTarget, name: str, access: Access, hops: Hops
+) -> tuple[Found, float]:
+    if access.install_key:
         folder = keysetup.keys_dir(name)
         key = keysetup.key_file(folder, target)
         public = keysetup.public_key(key, f"corral-{name}")
@@ -160,8 +169,8 @@ async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> t
         raise
     finally:
         await node.close()
-    found = parse(at, asked.answers(result.stdout, at, "asking it what it is"))
-    return found, _skew(found.clock, before, after)
+    machine = parse(at, asked.answers(result.stdout, at, "asking it what it is"))
+    return machine, _skew(machine.clock, before, after)
 
 
 def _skew(clock: int, before: float, after: float) -> float:
@@ -172,7 +181,7 @@ def _skew(clock: int, before: float, after: float) -> float:
 
 
 def _rename(folder: Path, made: Draft, *, installed: bool) -> None:
-    """Pin the keys under the nodes' names, under which they are looked for from now on."""
+    """Pin the keys under the nodes' names, which are used from now on."""
     file = folder / keysetup.KNOWN_HOSTS
     text = file.read_text() if file.is_file() else ""
     for at, node in made.nodes.items():

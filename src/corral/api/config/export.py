@@ -97,19 +97,19 @@ def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
     """
     try:
         paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-        found = {name: paths[name].read_text("utf-8") for name in deepops_import.names(paths)}
+        texts = {name: paths[name].read_text("utf-8") for name in deepops_import.names(paths)}
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
             Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
         ) from error
-    return deepops_import.from_deepops(found)
+    return deepops_import.from_deepops(texts)
 
 
 def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:
     """Switches for the cluster file, from what ``ibnetdiscover`` printed.
 
     Args:
-        spec: the cluster, whose compute nodes are looked for.
+        spec: the cluster; its compute nodes are searched for in the listing.
         listing: the tool's output.
         plugin: tree or block.
 
@@ -123,26 +123,28 @@ def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabri
     if plugin == "block":
         switches = topology.blocks(switches)
     lines = ["network:", "  topology:", f"    plugin: {plugin}", "    switches:"]
-    for one in switches:
+    for switch in switches:
         what = (
-            f'nodes: "{fold(one.nodes)}"' if one.nodes else f"switches: [{', '.join(one.switches)}]"
+            f'nodes: "{fold(switch.nodes)}"'
+            if switch.nodes
+            else f"switches: [{', '.join(switch.switches)}]"
         )
-        lines.append(f"      - {{name: {one.name}, {what}}}")
+        lines.append(f"      - {{name: {switch.name}, {what}}}")
     return Fabric("\n".join(lines) + "\n", topology.complaints(read, nodes))
 
 
 def commands(made: Deployment) -> tuple[str, ...]:
     """How gcluster makes the deployment, from its folder."""
-    found: list[str] = []
+    lines: list[str] = []
     for phase in made.phases:
-        found.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
+        lines.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
         if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
             # The next phases mount what the base made: corral up fills the address in
             # automatically.
-            found.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
+            lines.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
             later = made.phases[-1].settings
-            found.append(f"# write each server_ip that it prints into {later}, as described there")
-    return tuple(found)
+            lines.append(f"# write each server_ip that it prints into {later}, as described there")
+    return tuple(lines)
 
 
 def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:

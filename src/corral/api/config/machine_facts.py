@@ -42,14 +42,14 @@ async def ask_machines(
     targets: dict[str, SshTarget] = {}
     named: dict[str, str] = {}
     for text in where:
-        found = _FROM.fullmatch(text)
-        if not found:
+        match = _FROM.fullmatch(text)
+        if not match:
             raise CorralError(
                 Code.USAGE, f"{text!r} is not an address", hint="[NODE=][USER@]ADDRESS"
             )
-        key = found["node"] or found["address"]
-        targets[key] = SshTarget(found["address"], user=found["user"] or "root")
-        named[key] = found["node"] or ""
+        key = match["node"] or match["address"]
+        targets[key] = SshTarget(match["address"], user=match["user"] or "root")
+        named[key] = match["node"] or ""
     fleet = Fleet({n: OpenSSH(n, t, state_dir() / "control") for n, t in targets.items()})
     asked = inquiry((*QUESTIONS, *_MORE))
     try:
@@ -61,12 +61,12 @@ async def ask_machines(
             hostname = HOSTNAME.parse(texts[HOSTNAME.name]).partition(".")[0]
             users = USERS.parse(texts[USERS.name])
             name = named[node] or hostname or node
-            told = {
+            more = {
                 "hostname": hostname,
                 "uids": {user: int(uid) for user, uid in users.items() if uid.isdigit()},
                 "open_keys": OPEN_KEYS.parse(texts[OPEN_KEYS.name]),
             }
-            machines[name] = machine_of(parse_facts(name, texts), told)
+            machines[name] = machine_of(parse_facts(name, texts), more)
         return machines
     finally:
         await fleet.close()

@@ -119,19 +119,19 @@ def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
             USAGE, what is known contradicts itself (a reference above the limit, unknown hardware).
     """
     try:
-        found = read_all(text)
+        reading = read_all(text)
     except CorralError:
         failure = run_failure(text)
         if failure is None:
             raise
         return Benchmark((), transport_of(text), failure)
-    benchmark = judged(found, known or Known())
-    if found.processes:
-        return dataclasses.replace(benchmark, failure=_alone(found.processes))
-    ended = all(table.complete for table in found.tables)
-    failure = None if ended and not found.refused else run_failure(text)
-    if found.refused and failure is None:
-        raise found.refused[0]
+    benchmark = judged(reading, known or Known())
+    if reading.processes:
+        return dataclasses.replace(benchmark, failure=_alone(reading.processes))
+    ended = all(table.complete for table in reading.tables)
+    failure = None if ended and not reading.refused else run_failure(text)
+    if reading.refused and failure is None:
+        raise reading.refused[0]
     return dataclasses.replace(benchmark, failure=failure)
 
 
@@ -164,20 +164,22 @@ def _alone(processes: int) -> RunFailure:
     )
 
 
-def judged(found: Reading, given: Known) -> Benchmark:
+def judged(reading: Reading, given: Known) -> Benchmark:
     """Judge what was read.
 
     Raises:
         CorralError: USAGE, what is known contradicts itself.
     """
-    nodes = given.nodes or max((_nodes(table, given)[0] for table in found.tables), default=0)
+    nodes = given.nodes or max((_nodes(table, given)[0] for table in reading.tables), default=0)
     fabric = given.fabric
-    if found.transport.network == SOCKETS and given.hardware in known_hardware():
+    if reading.transport.network == SOCKETS and given.hardware in known_hardware():
         # Other hosts of the same GPUs may have another fast network, and none of them has sockets.
         fabric = fabric or known_hardware()[given.hardware].fabric
     # Within one node NCCL names a network all the same, and sends nothing over it.
-    bad = complaints(found.transport, fabric) if fabric and nodes != 1 else ()
-    return Benchmark(tuple(_judged(table, given, bad) for table in found.tables), found.transport)
+    bad = complaints(reading.transport, fabric) if fabric and nodes != 1 else ()
+    return Benchmark(
+        tuple(_judged(table, given, bad) for table in reading.tables), reading.transport
+    )
 
 
 def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Table, Verdict]:
@@ -186,8 +188,8 @@ def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Tabl
     nodes, taken = _nodes(table, known)
     verdict = judge(table, _reference(table.collective, known, nodes), nodes)
     if known.gloo and verdict.reference is None and table.collective not in _AS_FAST_BY_GLOO:
-        said = f"gloo's {table.collective} is not a ring: the rate of a link does not bound it"
-        verdict = dataclasses.replace(verdict, reasons=(said, *verdict.reasons[1:]))
+        reason = f"gloo's {table.collective} is not a ring: the rate of a link does not bound it"
+        verdict = dataclasses.replace(verdict, reasons=(reason, *verdict.reasons[1:]))
     if taken:
         verdict = dataclasses.replace(verdict, reasons=(*verdict.reasons, taken))
     if complained:
@@ -202,9 +204,9 @@ def _nodes(table: Table, known: Known) -> tuple[int, str]:
     topology = known.topology or (hardware.topology if hardware else None)
     if known.nodes or table.nodes or not table.ranks or topology is None:
         return known.nodes or table.nodes, ""
-    found = math.ceil(table.ranks / topology.gpus)
+    count = math.ceil(table.ranks / topology.gpus)
     gpus = f"{table.ranks} ranks, {topology.gpus} GPU{'s' * (topology.gpus > 1)} a node"
-    return found, f"taken for {found} node{'s' * (found > 1)} ({gpus}): --nodes overrides it"
+    return count, f"taken for {count} node{'s' * (count > 1)} ({gpus}): --nodes overrides it"
 
 
 def refuse_unreachable(collective: Collective, known: Known, nodes: int) -> None:
@@ -231,17 +233,17 @@ def _reference(collective: Collective | None, known: Known, nodes: int) -> Refer
         return None
     hardware = known_hardware().get(known.hardware)
     topology = known.topology or (hardware.topology if hardware else None)
-    other_way = known.gloo and collective not in _AS_FAST_BY_GLOO
+    slower_by_gloo = known.gloo and collective not in _AS_FAST_BY_GLOO
     # Where it is not known: most pasted tables are of several nodes, and 2 claims the least.
     several = nodes or 2
     bound = limit(topology, collective, several, known.algorithm) if topology else 0.0
     if known.busbw:
         return Reference(known.busbw, bound, "as given")
-    seen = reference(hardware, collective, several) if hardware and not other_way else None
+    seen = reference(hardware, collective, several) if hardware and not slower_by_gloo else None
     if seen:
         return Reference(seen.busbw, bound, seen.source)
-    if known.share and topology and several > 1 and not other_way:
-        due = known.share * between(topology, collective, several)
-        return Reference(due, bound, f"{known.share:g} of the declared network's rate")
+    if known.share and topology and several > 1 and not slower_by_gloo:
+        expected = known.share * between(topology, collective, several)
+        return Reference(expected, bound, f"{known.share:g} of the declared network's rate")
     before = known.usual.get(collective, 0.0)
     return Reference(before, bound, "earlier measurements of this cluster") if before else None

@@ -119,7 +119,7 @@ class Benched:
 
 async def run_bench(
     spec: ClusterSpec,
-    wanted: Wanted,
+    request: Wanted,
     known: Known | None = None,
     emit: Emit = ignore,
     *,
@@ -130,7 +130,7 @@ async def run_bench(
 
     Args:
         spec: the cluster.
-        wanted: what to measure.
+        request: what to measure.
         known: what to compare with; None: what the declared data network should reach.
         emit: receives the job's states.
         on_row: called with each size as it was measured.
@@ -140,11 +140,11 @@ async def run_bench(
         CorralError: USAGE, it cannot be measured so; COMMAND_FAILED, the job failed; PARSE_FAILED,
             it gave no table; and what ``run`` raises.
     """
-    job, gpus = bench_job(spec, wanted)
-    if wanted.nccl_tests and job.nodes > 1:
+    job, gpus = bench_job(spec, request)
+    if request.nccl_tests and job.nodes > 1:
         job = await _with_mpi(spec, job)
     given = given_or_declared(spec, known, nodes=job.nodes, gpus=gpus)
-    for name in wanted.collectives:
+    for name in request.collectives:
         refuse_unreachable(Collective(name), given, job.nodes)
     lines: list[str] = []
 
@@ -162,35 +162,35 @@ async def run_bench(
     if not isinstance(outcome, batch.JobOutcome):
         raise TypeError("a benchmark is not an array")
     if not outcome.good:
-        raise _failed(wanted, outcome, lines)
-    if wanted.nccl_tests:
+        raise _failed(request, outcome, lines)
+    if request.nccl_tests:
         reading, pairs = _one_table(read("\n".join(lines)), job.nodes), ()
     else:
         reading, pairs = read_program(lines)
     verdicts = judged(reading, given)
     causes = () if verdicts.good else _likely(lines)
     halves = read_halves(lines)
-    found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes, halves)
-    keep(spec.name, wanted, found)
-    return found
+    measurement = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes, halves)
+    keep(spec.name, request, measurement)
+    return measurement
 
 
-def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
+def bench_job(spec: ClusterSpec, request: Wanted) -> tuple[JobSpec, int]:
     """The job that measures, and the GPUs it takes of each node.
 
     Raises:
         CorralError: USAGE.
     """
-    groups = _groups(spec, wanted)
+    groups = _groups(spec, request)
     gpus = min(_gpus(spec, group) for group in groups)
     most = sum(len(expand(group.nodes)) for group in groups)
-    nodes = wanted.nodes or most
-    unknown = sorted(set(wanted.collectives) - set(MEASURES))
-    if unknown or not wanted.collectives:
+    nodes = request.nodes or most
+    unknown = sorted(set(request.collectives) - set(MEASURES))
+    if unknown or not request.collectives:
         raise _usage(
             f"no collective is called {', '.join(unknown)}", f"one of {', '.join(MEASURES)}"
         )
-    if not 0 < wanted.smallest <= wanted.largest:
+    if not 0 < request.smallest <= request.largest:
         raise _usage("--smallest is above --largest", "such as --smallest 1M --largest 1G")
     if nodes * max(1, gpus) < 2:  # noqa: PLR2004
         raise _usage("a collective needs two ranks: this is one node with one GPU at most", "")
@@ -199,21 +199,21 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
         "folder": "none",
         "nodes": nodes,
         "gpus_per_node": gpus,
-        "partition": wanted.partition or None,
-        "time": wanted.time,
+        "partition": request.partition or None,
+        "time": request.time,
         "env": {"NCCL_DEBUG": "INFO"} if gpus else {},
-        "container": wanted.container or None,
+        "container": request.container or None,
     }
-    if wanted.nccl_tests:
-        return batch.job_spec(fields | _nccl_tests(wanted, nodes, gpus)), gpus
-    apart = min(wanted.largest, _PAIR_GPU if gpus else _PAIR_CPU) if nodes > 2 else 0  # noqa: PLR2004
+    if request.nccl_tests:
+        return batch.job_spec(fields | _nccl_tests(request, nodes, gpus)), gpus
+    apart = min(request.largest, _PAIR_GPU if gpus else _PAIR_CPU) if nodes > 2 else 0  # noqa: PLR2004
     args = {
-        "--collectives": ",".join(wanted.collectives),
-        "--smallest": wanted.smallest,
-        "--largest": wanted.largest,
-        "--type": wanted.type,
+        "--collectives": ",".join(request.collectives),
+        "--smallest": request.smallest,
+        "--largest": request.largest,
+        "--type": request.type,
         "--apart": apart,
-        "--spoil": wanted.spoil,
+        "--spoil": request.spoil,
     }
     words = tuple(f"{name}={value}" for name, value in args.items())
     # Its folder is uploaded: halves.py is in it.
@@ -223,19 +223,19 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
 
 def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpus: int) -> Known:
     """What to compare with: what was given, and for the rest what the file declares."""
-    found = known or Known()
+    given = known or Known()
     usual = usual_of(spec, nodes)
-    found = replace(found, nodes=found.nodes or nodes, usual=usual, gloo=not gpus)
+    given = replace(given, nodes=given.nodes or nodes, usual=usual, gloo=not gpus)
     data = spec.network.data
     if data is None or nodes < 2:  # noqa: PLR2004 - within a node the network carries nothing
-        return found
-    if gpus and not found.fabric:
-        found = replace(found, fabric=data.fabric)
-    if data.gbps and not (found.hardware or found.topology):
+        return given
+    if gpus and not given.fabric:
+        given = replace(given, fabric=data.fabric)
+    if data.gbps and not (given.hardware or given.topology):
         # gloo has one interface, that of the node's name, however many the GPUs have.
         topology = Topology(data.nics if gpus else 1, data.gbps, gpus=max(1, gpus))
-        found = replace(found, topology=topology, share=efficiency(data.fabric, data.gbps))
-    return found
+        given = replace(given, topology=topology, share=efficiency(data.fabric, data.gbps))
+    return given
 
 
 def bench_history(name: str) -> tuple[Mapping[str, Any], ...]:
@@ -265,17 +265,19 @@ def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
     """
     if all(group.capabilities.containers for group in spec.groups):
         return {}
-    found: dict[Collective, list[float]] = {}
+    by_collective: dict[Collective, list[float]] = {}
     for record in bench_history(spec.name):
-        for one in record["tables"]:
-            if one["nodes"] == nodes and one["outcome"] != Outcome.FAIL and one["collective"]:
-                found.setdefault(Collective(one["collective"]), []).append(one["busbw_gb_s"])
-    return {name: median(rates) for name, rates in found.items() if len(rates) >= ENOUGH}
+        for table in record["tables"]:
+            if table["nodes"] == nodes and table["outcome"] != Outcome.FAIL and table["collective"]:
+                by_collective.setdefault(Collective(table["collective"]), []).append(
+                    table["busbw_gb_s"]
+                )
+    return {name: median(rates) for name, rates in by_collective.items() if len(rates) >= ENOUGH}
 
 
-def _groups(spec: ClusterSpec, wanted: Wanted) -> list[NodeGroup]:
+def _groups(spec: ClusterSpec, request: Wanted) -> list[NodeGroup]:
     # The job itself is refused with the names there are when the partition is unknown.
-    probe = batch.job_spec({"script": "x", "partition": wanted.partition or None})
+    probe = batch.job_spec({"script": "x", "partition": request.partition or None})
     partition = partition_of(probe, spec)
     return [g for g in spec.groups if partition is None or g.name in partition.groups]
 
@@ -285,19 +287,19 @@ def _gpus(spec: ClusterSpec, group: NodeGroup) -> int:
     return 0 if group.gpu is None or group.capabilities.containers else group.gpu.count
 
 
-def _nccl_tests(wanted: Wanted, nodes: int, gpus: int) -> dict[str, Any]:
-    if len(wanted.collectives) != 1:
+def _nccl_tests(request: Wanted, nodes: int, gpus: int) -> dict[str, Any]:
+    if len(request.collectives) != 1:
         raise _usage("nccl-tests measures one collective at a time", "--collectives all_reduce")
-    name = {"all_to_all": "alltoall"}.get(wanted.collectives[0], wanted.collectives[0])
+    name = {"all_to_all": "alltoall"}.get(request.collectives[0], request.collectives[0])
     kinds = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}
     # One node: one process with all its GPUs, which needs no MPI. Several: one for each GPU.
     threads, ranks = (max(1, gpus), 1) if nodes == 1 else (1, max(1, gpus))
     return {
         "script": str(PROGRAM.with_name("exec.sh")),
         "args": (
-            str(PurePosixPath(wanted.nccl_tests) / f"{name}_perf"),
-            *("-b", str(wanted.smallest), "-e", str(wanted.largest), "-f", "2"),
-            *("-g", str(threads), "-d", kinds[wanted.type]),
+            str(PurePosixPath(request.nccl_tests) / f"{name}_perf"),
+            *("-b", str(request.smallest), "-e", str(request.largest), "-f", "2"),
+            *("-g", str(threads), "-d", kinds[request.type]),
         ),
         "ranks_per_node": ranks,
     }
@@ -311,8 +313,8 @@ async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        told = await session.fleet.run(session.controller, sh("srun --mpi=list 2>&1"), timeout=30)
-    words = told.stdout.replace(",", " ").split()
+        answer = await session.fleet.run(session.controller, sh("srun --mpi=list 2>&1"), timeout=30)
+    words = answer.stdout.replace(",", " ").split()
     mpi = next((kind for kind in ("pmix", "pmi2") if kind in words), "")
     if not mpi:
         raise _usage(
@@ -324,21 +326,21 @@ async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
     return job.model_copy(update={"env": {**job.env, "SLURM_MPI_TYPE": mpi}})
 
 
-def _one_table(found: Reading, nodes: int) -> Reading:
-    if nodes > 1 and len(found.tables) > 1:
+def _one_table(reading: Reading, nodes: int) -> Reading:
+    if nodes > 1 and len(reading.tables) > 1:
         raise CorralError(
             Code.COMMAND_FAILED,
-            f"nccl-tests printed {len(found.tables)} tables: each process measured alone",
+            f"nccl-tests printed {len(reading.tables)} tables: each process measured alone",
             hint="build it with MPI=1, against an MPI that speaks Slurm's PMIx or PMI2",
         )
-    return found
+    return reading
 
 
-def _failed(wanted: Wanted, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
+def _failed(request: Wanted, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
     causes = _likely(lines)
-    where = "in its image" if wanted.container else "on its nodes"
-    needs = f"nccl-tests in {wanted.nccl_tests}" if wanted.nccl_tests else "python3 with PyTorch"
+    where = "in its image" if request.container else "on its nodes"
+    needs = f"nccl-tests in {request.nccl_tests}" if request.nccl_tests else "python3 with PyTorch"
     hint = f"corral logs {outcome.id} has all of it; it needs {needs} {where}"
     if causes:
         first = causes[0].failure
@@ -357,14 +359,14 @@ def _likely(lines: list[str]) -> tuple[Diagnosis, ...]:
     return report(shown("\n".join(lines), Source.JOB)).findings
 
 
-def keep(name: str, wanted: Wanted, found: Benched) -> None:
+def keep(name: str, request: Wanted, measurement: Benched) -> None:
     """Write a measurement, with its plots, to a cluster's history."""
-    journal = Journal(cluster_dir(name) / HISTORY, f"job-{found.job}")
-    charts: list[Chart] = [*bench_charts(found.benchmark.tables)]
-    if found.pairs:
-        charts.append(pair_matrix(found.pairs, found.slow.usual))
+    journal = Journal(cluster_dir(name) / HISTORY, f"job-{measurement.job}")
+    charts: list[Chart] = [*bench_charts(measurement.benchmark.tables)]
+    if measurement.pairs:
+        charts.append(pair_matrix(measurement.pairs, measurement.slow.usual))
     drawn = [chart.as_dict() for chart in charts]
-    journal.write("bench", {"wanted": asdict(wanted), **found.as_dict(), "charts": drawn})
+    journal.write("bench", {"wanted": asdict(request), **measurement.as_dict(), "charts": drawn})
 
 
 def _usage(what: str, hint: str) -> CorralError:

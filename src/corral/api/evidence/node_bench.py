@@ -63,7 +63,7 @@ async def bench_network(
     on_line: OnText = lambda _: None,
     on_submit: OnSubmit = lambda _: None,
 ) -> Measured:
-    """Measure each pair of nodes both ways: throughput, latency, MTU, and which interface it takes.
+    """Measure each pair of nodes in both directions: throughput, latency, MTU, interface used.
 
     Disjoint pairs are measured at the same time; what is slow then is measured again alone.
 
@@ -81,21 +81,21 @@ async def bench_network(
             gave no result; and what ``run`` raises.
     """
     at = where or Where()
-    due = _network_due(spec, at)
+    expected = _expected_network(spec, at)
     args = (
-        f"--interface={due.interface}",
+        f"--interface={expected.interface}",
         f"--seconds={seconds}",
         f"--streams={streams}",
-        f"--expect={due.rate}",
+        f"--expect={expected.rate}",
     )
     asked = job_of(spec, at, "network", args)
     if asked.nodes < 2:  # noqa: PLR2004
-        raise usage("a network lies between two nodes: this is one")
+        raise usage("a network measurement needs two nodes: this is one")
     ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
     seen = read_links(ran.lines)
-    charts = (matrix_of(seen, due),) if seen.flows else ()
-    found = ran.measured("network", judge_links(seen, due), seen.as_dict())
-    return keep(spec, replace(found, charts=charts), asdict(due))
+    charts = (matrix_of(seen, expected),) if seen.flows else ()
+    measurement = ran.measured("network", judge_links(seen, expected), seen.as_dict())
+    return keep(spec, replace(measurement, charts=charts), asdict(expected))
 
 
 async def bench_gpu(
@@ -138,9 +138,9 @@ async def bench_gpu(
     ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
     seen = read_gpus(ran.lines)
     figures = {"nodes": [asdict(node) for node in seen]}
-    found = ran.measured("gpu", judge_gpus(seen, count), figures)
+    measurement = ran.measured("gpu", judge_gpus(seen, count), figures)
     charts = tuple(m for m in map(peer_matrix, seen) if m is not None)
-    return keep(spec, replace(found, charts=charts), {"gpus": count})
+    return keep(spec, replace(measurement, charts=charts), {"gpus": count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,25 +195,25 @@ async def measure(
     return Ran(outcome, tuple(lines))
 
 
-def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured:
+def keep(spec: ClusterSpec, measurement: Measured, expected: Mapping[str, Any]) -> Measured:
     """Write a measurement to the cluster's history, and return it."""
-    journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
-    journal.write(found.kind, {"due": dict(due), **found.as_dict()})
-    keep_proof(as_proof(spec, found), BENCH, partial=True)
-    return found
+    journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{measurement.job}")
+    journal.write(measurement.kind, {"due": dict(expected), **measurement.as_dict()})
+    keep_proof(as_proof(spec, measurement), BENCH, partial=True)
+    return measurement
 
 
-def as_proof(spec: ClusterSpec, found: Measured) -> Proof:
+def as_proof(spec: ClusterSpec, measurement: Measured) -> Proof:
     """A measurement as a proof of one check: for the cluster's history and for pages."""
-    command = f"corral bench {found.kind} {spec.name}"
-    return Proof(spec.name, time.time(), (found.as_check(command),))
+    command = f"corral bench {measurement.kind} {spec.name}"
+    return Proof(spec.name, time.time(), (measurement.as_check(command),))
 
 
-def causes_of(found: Measured) -> tuple[Failure, ...]:
+def causes_of(measurement: Measured) -> tuple[Failure, ...]:
     """What the failure catalogue contains about all that went wrong, each once."""
     bad = (Outcome.FAIL, Outcome.WARN)
-    ids = dict.fromkeys(r.failure for r in found.remarks if r.failure and r.outcome in bad)
-    return tuple(catalog()[one] for one in ids)
+    ids = dict.fromkeys(r.failure for r in measurement.remarks if r.failure and r.outcome in bad)
+    return tuple(catalog()[failure] for failure in ids)
 
 
 def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
@@ -225,12 +225,12 @@ def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _network_due(spec: ClusterSpec, at: Where) -> Due:
+def _expected_network(spec: ClusterSpec, at: Where) -> Due:
     data = spec.network.data
-    due = Due() if data is None else _declared(data)
-    # The share of containers' one machine is nobody's rate: it is never a reference.
+    expected = Due() if data is None else _declared(data)
+    # Containers share one machine: what they measure is never a reference.
     rented = any(not group.capabilities.containers for group in groups_at(spec, at))
-    return replace(due, usual=_usual(spec.name)) if rented and not due.gbps else due
+    return replace(expected, usual=_usual(spec.name)) if rented and not expected.gbps else expected
 
 
 def _declared(data: DataNetwork) -> Due:

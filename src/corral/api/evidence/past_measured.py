@@ -38,46 +38,48 @@ def last_measured(name: str) -> tuple[Section, ...]:
     newest: dict[str, Section] = {}
     for record in all_measured(name):
         try:
-            told = [*(_collectives(record) if record["kind"] == "bench" else _other(record))]
+            sections = [*(_collectives(record) if record["kind"] == "bench" else _other(record))]
         except (CorralError, KeyError, TypeError, ValueError):
             continue  # of another release, or spoiled: a proof's page does without
-        for one in told:
-            newest.pop(one.id, None)
-            newest[one.id] = one
+        for section in sections:
+            newest.pop(section.id, None)
+            newest[section.id] = section
     return tuple(newest.values())
 
 
 def _collectives(record: Mapping[str, Any]) -> Iterator[Section]:
-    charts = [chart_from(one) for one in record["charts"]]
+    charts = [chart_from(fields) for fields in record["charts"]]
     tables = record["tables"]
-    for one, chart in zip_longest(tables, charts[: len(tables)]):
-        what = str(one["collective"] or "collective")
-        seen = f"{float(one['busbw_gb_s']):.4g} GB/s at {written(float(one['size_bytes']), 'B')}"
-        texts = (seen, *map(str, one["reasons"]))
+    for table, chart in zip_longest(tables, charts[: len(tables)]):
+        what = str(table["collective"] or "collective")
+        seen = (
+            f"{float(table['busbw_gb_s']):.4g} GB/s at {written(float(table['size_bytes']), 'B')}"
+        )
+        texts = (seen, *map(str, table["reasons"]))
         drawn = () if chart is None else (chart,)
-        yield _section(record, (what, what), (Outcome(one["outcome"]), *texts), drawn)
+        yield _section(record, (what, what), (Outcome(table["outcome"]), *texts), drawn)
     for chart in charts[len(tables) :]:
-        odd = [f"slow: {one}" for one in record["slow_nodes"]]
-        odd += [f"slow: {one} with {other}" for one, other in record["slow_links"]]
-        said = (Outcome.WARN, *odd) if odd else (Outcome.PASS, "no node and no link stands out")
-        yield _section(record, ("pairs", "each pair of nodes"), said, (chart,))
+        odd = [f"slow: {node}" for node in record["slow_nodes"]]
+        odd += [f"slow: {node} with {peer}" for node, peer in record["slow_links"]]
+        verdict = (Outcome.WARN, *odd) if odd else (Outcome.PASS, "no node and no link stands out")
+        yield _section(record, ("pairs", "each pair of nodes"), verdict, (chart,))
 
 
 def _other(record: Mapping[str, Any]) -> Iterator[Section]:
     kind = str(record["kind"])
-    charts = tuple(chart_from(one) for one in record["charts"])
-    texts = tuple(str(one["text"]) for one in record["remarks"])
+    charts = tuple(chart_from(fields) for fields in record["charts"])
+    texts = tuple(str(remark["text"]) for remark in record["remarks"])
     yield _section(record, (kind, TITLES[kind]), (Outcome(record["outcome"]), *texts), charts)
 
 
 def _section(
     record: Mapping[str, Any],
     what: tuple[str, str],
-    said: tuple[Outcome, *tuple[str, ...]],
+    verdict: tuple[Outcome, *tuple[str, ...]],
     charts: tuple[Chart, ...],
 ) -> Section:
     """A section: its name and title, its outcome and sentences, its plots."""
-    (name, title), (outcome, *texts) = what, said
+    (name, title), (outcome, *texts) = what, verdict
     when = f"{datetime.fromtimestamp(float(record['at']), UTC):%Y-%m-%d %H:%M} UTC"
     job = f"job {record.get('job')} on {record.get('nodes')}"
     return Section(

@@ -71,11 +71,11 @@ def keep_proof(proof: Proof, by: str = "prove", *, partial: bool = False) -> str
     if by == SCHEDULE and name in taken:
         return name
     number = 2
-    wanted = name
-    while wanted in taken:
-        wanted, number = f"{name}-{number}", number + 1
-    Journal(path, by).write("proof", {"id": wanted, "partial": partial, "proof": proof.as_dict()})
-    return wanted
+    proof_id = name
+    while proof_id in taken:
+        proof_id, number = f"{name}-{number}", number + 1
+    Journal(path, by).write("proof", {"id": proof_id, "partial": partial, "proof": proof.as_dict()})
+    return proof_id
 
 
 def proofs(name: str) -> tuple[Kept, ...]:
@@ -84,12 +84,12 @@ def proofs(name: str) -> tuple[Kept, ...]:
     Raises:
         CorralError: USAGE, no cluster can be called so.
     """
-    found: list[Kept] = []
+    history: list[Kept] = []
     for record in read_journal(_path(name)):
         kept = _kept(record)
         if kept is not None:
-            found.append(kept)
-    return tuple(sorted(found, key=lambda one: (one.proof.at, one.id)))
+            history.append(kept)
+    return tuple(sorted(history, key=lambda entry: (entry.proof.at, entry.id)))
 
 
 async def fetch_rounds(spec: ClusterSpec) -> int:
@@ -106,38 +106,38 @@ async def fetch_rounds(spec: ClusterSpec) -> int:
         answer = await session.fleet.run(
             session.controller, rounds_script(max(known, default=0)), timeout=60.0
         )
-    found = parse_rounds(spec.name, check(answer, "reading the rounds").stdout)
-    for proof in found:
+    rounds = parse_rounds(spec.name, check(answer, "reading the rounds").stdout)
+    for proof in rounds:
         keep_proof(proof, SCHEDULE, partial=True)
-    return len(found)
+    return len(rounds)
 
 
-def compare_proofs(name: str, one: str, other: str) -> Comparison:
+def compare_proofs(name: str, before: str, after: str) -> Comparison:
     """Compare two proofs of a cluster.
 
     Args:
         name: the cluster.
-        one: an id or its beginning, a date (``2026-11-21``: the last one of that day), ``last``
+        before: an id or its beginning, a date (``2026-11-21``: the last one of that day), ``last``
             or ``previous``.
-        other: the same.
+        after: the same.
 
     Raises:
         CorralError: NOT_FOUND, there is no such proof; USAGE, both are the same one.
     """
     history = proofs(name)
-    first, second = chosen_proof(history, one), chosen_proof(history, other)
+    first, second = chosen_proof(history, before), chosen_proof(history, after)
     if first.id == second.id:
         raise CorralError(
             Code.USAGE,
-            f"{one} and {other} are the same proof, {first.id}",
+            f"{before} and {after} are the same proof, {first.id}",
             hint="corral prove --history lists all of them",
         )
     return compare_kept(first, second)
 
 
-def compare_kept(one: Kept, other: Kept) -> Comparison:
+def compare_kept(before: Kept, after: Kept) -> Comparison:
     """Compare two proofs of the history."""
-    return compare(one.proof, other.proof, common=one.partial or other.partial)
+    return compare(before.proof, after.proof, common=before.partial or after.partial)
 
 
 def since_last(name: str, proof: Proof, *, partial: bool) -> Comparison | None:
@@ -160,23 +160,23 @@ def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
             Code.NOT_FOUND, "no proof of this cluster was kept", hint="run corral prove first"
         )
     by_place = {"last": -1, "previous": -2}
-    run = [one for one in history if one.by not in (SCHEDULE, BENCH)] or history
+    run = [kept for kept in history if kept.by not in (SCHEDULE, BENCH)] or history
     if word in by_place and len(run) >= -by_place[word]:
         return run[by_place[word]]
     if word in by_place:
         raise CorralError(
             Code.NOT_FOUND,
-            f"there is no {word} proof yet: one alone was made",
+            f"there is no {word} proof yet: only one was made",
             hint="run corral prove once more; rounds of the schedule have ids and dates: corral "
             "prove --history",
         )
-    exact = [one for one in history if one.id == word]
+    exact = [kept for kept in history if kept.id == word]
     digits = re.sub(r"[-:T ]", "", word)
-    begins = [one for one in history if digits and one.id.replace("-", "").startswith(digits)]
+    begins = [kept for kept in history if digits and kept.id.replace("-", "").startswith(digits)]
     if exact:
         return exact[-1]
     if begins and _DATE.fullmatch(word):
-        return next((one for one in reversed(begins) if one.by != BENCH), begins[-1])
+        return next((kept for kept in reversed(begins) if kept.by != BENCH), begins[-1])
     if len(begins) == 1:
         return begins[0]
     many = f"{len(begins)} proofs begin with {word!r}" if begins else f"no proof is called {word!r}"

@@ -95,11 +95,11 @@ async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
     """Facts of each node, None of one that does not answer: its checks will report why."""
     asked = facts_inquiry()
     answers = await fleet.all(asked.script, timeout=60)
-    found: dict[str, Facts | None] = {}
+    facts: dict[str, Facts | None] = {}
     for node in nodes_of(spec):
         answer = answers.get(node.name)
         if isinstance(answer, Result) and answer.ok:
-            found[node.name] = on_control(spec, facts_of(node.name, asked, answer.stdout))
+            facts[node.name] = on_control(spec, facts_of(node.name, asked, answer.stdout))
         else:
-            found[node.name] = None
-    return found
+            facts[node.name] = None
+    return facts

@@ -47,7 +47,10 @@ def proof_page(
 
 def _before_note(before: Sequence[Section]) -> Note:
     text = "By corral bench, and kept; the verdict above does not count it."
-    rows = tuple((one.id.partition(".")[2], one.label or one.word, one.summary) for one in before)
+    rows = tuple(
+        (section.id.partition(".")[2], section.label or section.word, section.summary)
+        for section in before
+    )
     return Note("Last measured", text, ("what", "verdict", "when, and what was seen"), rows)
 
 
@@ -60,15 +63,15 @@ def changes_note(changes: Comparison) -> Note:
     """A comparison as a table."""
     rows = tuple(
         (
-            one.change.value,
-            one.check,
-            one.node,
-            one.figure or "verdict",
-            one.before,
-            one.after,
-            one.words,
+            difference.change.value,
+            difference.check,
+            difference.node,
+            difference.figure or "verdict",
+            difference.before,
+            difference.after,
+            difference.words,
         )
-        for one in changes.differences
+        for difference in changes.differences
     )
     return Note(f"Since {moment(changes.before)}", f"{changes.words}.", _HEAD if rows else (), rows)
 
@@ -78,20 +81,20 @@ def moment(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def bench_page(name: str, found: Benched, at: float | None = None) -> str:
+def bench_page(name: str, measurement: Benched, at: float | None = None) -> str:
     """A measurement of collectives as one HTML page.
 
     Args:
         name: the cluster.
-        found: the measurement.
+        measurement: the measurement.
         at: unix seconds; None: now.
     """
     sections: list[Section] = []
-    for table, verdict in found.benchmark.tables:
+    for table, verdict in measurement.benchmark.tables:
         (chart,) = bench_charts([(table, verdict)])
         what = verdict.collective.value if verdict.collective else table.label or "collective"
         output = "\n".join(verdict.reasons)
-        evidence = Evidence("", f"job {found.job} on {found.nodes}", output)
+        evidence = Evidence("", f"job {measurement.job} on {measurement.nodes}", output)
         sections.append(
             Section(
                 what,
@@ -110,8 +113,8 @@ def bench_page(name: str, found: Benched, at: float | None = None) -> str:
                 label="unknown" if verdict.outcome is Outcome.UNKNOWN else "",
             )
         )
-    if found.pairs:
-        slow = found.slow
+    if measurement.pairs:
+        slow = measurement.slow
         sections.append(
             Section(
                 "pairs",
@@ -120,7 +123,7 @@ def bench_page(name: str, found: Benched, at: float | None = None) -> str:
                 "; ".join(slow.sentences) or "no node and no link stands out",
                 "",
                 "collectives",
-                (pair_matrix(found.pairs, slow.usual),),
+                (pair_matrix(measurement.pairs, slow.usual),),
             )
         )
     return render(_bench_report(name, sections, time.time() if at is None else at))
@@ -145,9 +148,9 @@ def _bench_report(name: str, sections: list[Section], at: float) -> Report:
 
 def _worst(sections: list[Section]) -> Word:
     # Collectives that nothing is known to compare with are not proven by pairs that are alike.
-    judged = any(one.word == "pass" and one.id != "pairs" for one in sections)
+    judged = any(section.word == "pass" and section.id != "pairs" for section in sections)
     for word in _GRAVEST:
-        if any(one.word == word for one in sections) and (word != "pass" or judged):
+        if any(section.word == word for section in sections) and (word != "pass" or judged):
             return word
     return "skip"
 

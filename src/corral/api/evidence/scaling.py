@@ -114,9 +114,9 @@ async def bench_scaling(
         raise usage(f"between 1 and {asked.nodes} nodes can be compared", "such as --nodes 1,2")
     ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
     seen = read_scaling(ran.lines)
-    found = _judged(spec, what, seen, ran.measured)
-    due = {"parameters": seen.parameters, "tokens": seen.tokens}
-    return keep(spec, found, due)
+    measurement = _judged(spec, what, seen, ran.measured)
+    expected = {"parameters": seen.parameters, "tokens": seen.tokens}
+    return keep(spec, measurement, expected)
 
 
 def scaling_so_far(
@@ -144,8 +144,8 @@ def _judged(
 ) -> Measured:
     plot, data = curve(seen), spec.network.data
     now = (data.gbps or 0.0) if data else 0.0
-    found = made("scaling", answer(seen, what.links, now), figures(seen))
-    return replace(found, charts=(plot,) if plot else ())
+    measurement = made("scaling", answer(seen, what.links, now), figures(seen))
+    return replace(measurement, charts=(plot,) if plot else ())
 
 
 def _gpus(spec: ClusterSpec, at: Where) -> int:

@@ -68,8 +68,8 @@ async def bench_storage(
         "shares": [share.as_dict() for share in shares],
         "medians": {mount: medians(shares, mount) for mount in chosen},
     }
-    found = ran.measured("storage", judge_shares(shares, usual), figures)
-    return keep(spec, found, {"usual": usual})
+    measurement = ran.measured("storage", judge_shares(shares, usual), figures)
+    return keep(spec, measurement, {"usual": usual})
 
 
 def _usual(name: str, mount: str, size: int) -> dict[str, float]:
@@ -81,4 +81,4 @@ def _usual(name: str, mount: str, size: int) -> dict[str, float]:
     ]
     if len(before) < ENOUGH:
         return {}
-    return {rate: statistics.median(float(one[rate]) for one in before) for rate in before[0]}
+    return {rate: statistics.median(float(rates[rate]) for rates in before) for rate in before[0]}

@@ -1,6 +1,6 @@
 """The use cases, one async function each: the only door for the command line and the page.
 
-``import corral`` gives the same ones synchronously. Every function takes the cluster file's model
+``import corral`` exports the same ones without async. Every function takes the cluster file's model
 (``load`` reads it) and an ``Emit`` that receives the events while it works.
 """
 
@@ -45,18 +45,18 @@ async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
         return (await _looked(session, emit)).plan
 
 
-async def apply(spec: ClusterSpec, wanted: Plan, emit: Emit = ignore) -> None:
-    """Do exactly what ``wanted`` contains.
+async def apply(spec: ClusterSpec, approved: Plan, emit: Emit = ignore) -> None:
+    """Do exactly what ``approved`` contains.
 
     A plan with machines to create ends after creating them: a second plan then shows what they get.
 
     Raises:
         CorralError: STALE_PLAN when file or machines moved since the plan was made; BUSY; the
-            failure of a machine, after which planning and applying again goes on from there.
+            failure of a machine, after which planning and applying again resumes.
     """
     with cluster_lock(cluster_dir(spec.name)):
         async with await Session.open(spec) as session:
-            await _apply(session, wanted, emit)
+            await _apply(session, approved, emit)
 
 
 async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = None) -> bool:
@@ -123,7 +123,7 @@ async def down(
 
     Raises:
         CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; why a machine could
-            not be released. Run it again: it goes on where it stopped.
+            not be released. Run it again: it resumes where it stopped.
     """
     folder = cluster_dir(spec.name)
     with cluster_lock(folder):
@@ -142,8 +142,8 @@ async def down(
 
 
 async def _on_call(spec: ClusterSpec, emit: Emit) -> None:
-    for said in await on_call(spec):
-        emit(Event(Kind.NOTE, "plan", message=said))
+    for message in await on_call(spec):
+        emit(Event(Kind.NOTE, "plan", message=message))
 
 
 async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
@@ -171,23 +171,28 @@ async def _looked(session: Session, emit: Emit) -> Look:
     before = declared_before(session.folder / "journal.jsonl")
     moved = controller_moved(before[-1], session.spec) if before else ""
     folders = storage.exposed(look.stages, look.observed)
+<<<<<<< HEAD
     for said in filter(None, (moved, slurm_packages.notice(look.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=said))
+=======
+    for message in filter(None, (moved, slurm_packages.said_of(look.site), jobs, folders)):
+        emit(Event(Kind.NOTE, "plan", message=message))
+>>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
     return look
 
 
-async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None = None) -> None:
+async def _apply(session: Session, approved: Plan, emit: Emit, look: Look | None = None) -> None:
     """Do the plan; ``look`` is the one it was made from, when it was made just now."""
     now = look or await session.look()
-    require_fresh(wanted, digest(session.spec), now.plan.observed)
+    require_fresh(approved, digest(session.spec), now.plan.observed)
     journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("spec", {"spec": session.spec.model_dump(mode="json")})
-    journal.write("plan", {"plan": wanted.as_dict()})
+    journal.write("plan", {"plan": approved.as_dict()})
     noted = journal.following(emit)
     begin = time.monotonic()
-    if wanted.machines:
-        noted(Event(Kind.PHASE_STARTED, "machines", total=len(wanted.machines)))
-        if wanted.machines != now.plan.machines:
+    if approved.machines:
+        noted(Event(Kind.PHASE_STARTED, "machines", total=len(approved.machines)))
+        if approved.machines != now.plan.machines:
             raise CorralError(
                 Code.STALE_PLAN,
                 "the machines have changed since this plan was made",
@@ -196,13 +201,13 @@ async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None =
         await session.make_machines(noted)
         noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
         return
-    if wanted.leaving != now.plan.leaving:
+    if approved.leaving != now.plan.leaving:
         raise CorralError(
             Code.STALE_PLAN,
             "the machines that leave have changed since this plan was made",
             hint="re-create it with: corral plan FILE",
         )
-    noted(Event(Kind.PHASE_STARTED, "apply", total=len(wanted.stages)))
-    await run_stages(wanted, session.fleet, noted)
-    await session.release(wanted.leaving, noted)
+    noted(Event(Kind.PHASE_STARTED, "apply", total=len(approved.stages)))
+    await run_stages(approved, session.fleet, noted)
+    await session.release(approved.leaving, noted)
     noted(Event(Kind.PHASE_DONE, "apply", seconds=time.monotonic() - begin))

@@ -73,14 +73,14 @@ async def import_image(
     key = key_of(login)
     # A key without a login is for a registry that is named; the default one needs none.
     named = "#" in import_of(image, spec.storage[0].mount).image
-    wanted = import_of(image, spec.storage[0].mount, name=name, http=http,
-                       login=login or (NGC_LOGIN if key and named else ""))  # fmt: skip
-    key = key if wanted.login else ""
+    request = import_of(image, spec.storage[0].mount, name=name, http=http,
+                        login=login or (NGC_LOGIN if key and named else ""))  # fmt: skip
+    key = key if request.login else ""
     partition = next((p for p in partitions_of(spec) if p.default), partitions_of(spec)[0])
-    job = as_user(users_of(spec)[0].name, script(wanted, partition.name))
-    emit(Event(Kind.PHASE_STARTED, "image", message=f"{wanted.image} to {wanted.path}"))
+    job = as_user(users_of(spec)[0].name, script(request, partition.name))
+    emit(Event(Kind.PHASE_STARTED, "image", message=f"{request.image} to {request.path}"))
 
-    def told(line: str) -> None:
+    def on_line(line: str) -> None:
         if line.startswith("[INFO]"):
             emit(Event(Kind.NOTE, "image", message=line.removeprefix("[INFO]").strip()))
 
@@ -89,14 +89,14 @@ async def import_image(
         stdin = checked_key(key) if key else b""
         result = await session.fleet.run(
             session.controller, sh("{job} 2>&1", job=job), stdin=stdin, timeout=SECONDS,
-            on_line=told,
+            on_line=on_line,
         )  # fmt: skip
         if not result.ok:
-            raise _failed(wanted, result.status, result.stdout.replace(key, "***") if key
+            raise _failed(request, result.status, result.stdout.replace(key, "***") if key
                           else result.stdout)  # fmt: skip
-        size = await session.fleet.run(session.controller, sh("stat -c %s {p}", p=wanted.path))
+        size = await session.fleet.run(session.controller, sh("stat -c %s {p}", p=request.path))
     emit(Event(Kind.PHASE_DONE, "image"))
-    return Imported(wanted.image, wanted.path, int(size.stdout.strip() or 0))
+    return Imported(request.image, request.path, int(size.stdout.strip() or 0))
 
 
 def key_of(login: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -116,8 +116,8 @@ def key_of(login: str, environ: Mapping[str, str] = os.environ) -> str:
     return key
 
 
-def _failed(wanted: Import, status: int | None, said: str) -> CorralError:
-    tail = "\n".join(said.strip().splitlines()[-12:])
+def _failed(request: Import, status: int | None, output: str) -> CorralError:
+    tail = "\n".join(output.strip().splitlines()[-12:])
     if status == NO_ENROOT:
         return CorralError(
             Code.MISSING_TOOL, "Enroot is not installed on the cluster",
@@ -134,6 +134,6 @@ def _failed(wanted: Import, status: int | None, said: str) -> CorralError:
     elif "Could not resolve" in tail or "Failed to connect" in tail:
         hint = "the nodes do not reach the registry: name, network, proxy"
     return CorralError(
-        Code.COMMAND_FAILED, f"{wanted.image} was not imported",
-        command=f"enroot import docker://{wanted.image}", status=status, tail=tail, hint=hint,
+        Code.COMMAND_FAILED, f"{request.image} was not imported",
+        command=f"enroot import docker://{request.image}", status=status, tail=tail, hint=hint,
     )  # fmt: skip

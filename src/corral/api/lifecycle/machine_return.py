@@ -44,12 +44,12 @@ async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
     async with await Session.open(spec) as session:
         if not session.owned:
             return Returning(())
-        found = await survey(session.fleet, session.owned)
+        returns = await survey(session.fleet, session.owned)
         strays = await _strays(session)
-        found += await survey(session.fleet_of(strays), tuple(strays))
+        returns += await survey(session.fleet_of(strays), tuple(strays))
         jobs = await running_jobs(session.fleet, session.controller)
     emit(Event(Kind.PHASE_DONE, "survey"))
-    return Returning(found, jobs or ())
+    return Returning(returns, jobs or ())
 
 
 async def given_back(session: Session, emit: Emit, *, purge: bool, force: bool) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ async def _no_jobs(session: Session, *, force: bool) -> None:
     if jobs is None and not force:
         raise CorralError(
             Code.UNREACHABLE,
-            "does not answer, so nobody knows whether jobs are running",
+            "does not answer, so it is unknown whether jobs are running",
             node=session.controller,
             hint="start the machine, or release the others without it: --force",
         )

@@ -44,28 +44,28 @@ def needed(tag: str, *, tailscale: bool = True) -> Wanted:
     return Wanted(tag, rule, (OWNER,) if tailscale else ())
 
 
-def merged(policy: str, wanted: Wanted) -> str | None:
+def merged(policy: str, part: Wanted) -> str | None:
     """The policy with what it lacks; None when it lacks nothing.
 
     Raises:
         CorralError: NOT_GOOD, it is not plain JSON: comments would be lost.
     """
     try:
-        found: Any = json.loads(policy)
+        parsed: Any = json.loads(policy)
     except ValueError as error:
         raise CorralError(
             Code.NOT_GOOD,
             "the policy has comments or trailing commas, which would be lost",
-            tail=wanted.text,
+            tail=part.text,
             hint="add this part by hand",
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise CorralError(Code.NOT_GOOD, "the policy is not a JSON object", hint="look at it there")
-    fields = cast("dict[str, Any]", found)
+    fields = cast("dict[str, Any]", parsed)
     owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
     rules = cast("list[Any]", fields.get("acls") or [])
-    if wanted.tag in owners and dict(wanted.rule) in rules:
+    if part.tag in owners and dict(part.rule) in rules:
         return None
-    fields["tagOwners"] = {**owners, wanted.tag: owners.get(wanted.tag, list(wanted.owners))}
-    fields["acls"] = rules if dict(wanted.rule) in rules else [*rules, dict(wanted.rule)]
+    fields["tagOwners"] = {**owners, part.tag: owners.get(part.tag, list(part.owners))}
+    fields["acls"] = rules if dict(part.rule) in rules else [*rules, dict(part.rule)]
     return json.dumps(fields, indent=2)

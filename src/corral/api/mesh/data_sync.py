@@ -1,7 +1,8 @@
 """The use case ``data sync``: a folder of one node copied to others, over the control network.
 
 rsync over ssh, from node to node. For the time of one run the source has its own key that
-opens the targets from its address only; the targets' host keys are read by the way Corral knows.
+opens the targets from its address only; the targets' host keys are read over Corral's own
+connections.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ async def sync_data(
 ) -> tuple[Copied, ...]:
     """Copy a folder of one node to others, where it gets the same place.
 
-    Only what differs is sent; a copy that was cut goes on where it was. One node after the other:
+    Only what differs is sent; an interrupted copy resumes. One node after the other:
     they share the source's line.
 
     Args:
@@ -108,7 +109,7 @@ async def sync_data(
         one record per node; a failure of one stops no other.
 
     Raises:
-        CorralError: USAGE, no such folder or node; NOT_GOOD, the source can reach nobody.
+        CorralError: USAGE, no such folder or node; NOT_GOOD, the source cannot reach other nodes.
     """
     if not re.fullmatch(r"(/[^/\0\n]+)+", folder) or ".." in folder.split("/"):
         raise CorralError(
@@ -126,14 +127,14 @@ async def sync_data(
 
 
 def _chosen(fleet: Fleet, start: str, nodes: str) -> list[str]:
-    wanted = expand(nodes, strict=True) if nodes else [n for n in fleet.nodes if n != start]
-    unknown = [n for n in (start, *wanted) if n not in fleet.nodes]
+    targets = expand(nodes, strict=True) if nodes else [n for n in fleet.nodes if n != start]
+    unknown = [n for n in (start, *targets) if n not in fleet.nodes]
     if unknown:
         hint = f"nodes: {fold(fleet.nodes)}"
         raise CorralError(Code.NOT_FOUND, f"no node called {', '.join(unknown)} runs", hint=hint)
-    if start in wanted:
+    if start in targets:
         raise CorralError(Code.USAGE, f"{start} is the source", hint="leave it out of --to")
-    return wanted
+    return targets
 
 
 def _sendable(start: str, facts: Mapping[str, Facts]) -> None:
@@ -177,7 +178,7 @@ class _Run:
     async def all(
         self, folder: str, nodes: Sequence[str], known: Mapping[str, str], *, delete: bool
     ) -> tuple[Copied, ...]:
-        found: list[Copied] = []
+        copies: list[Copied] = []
         make = sh(
             "command -v rsync ssh ssh-keygen >/dev/null || {{ echo rsync or ssh is missing >&2; "
             "exit 4; }}; [ -d {folder} ] || {{ echo no folder {folder} here >&2; exit 5; }}; "
@@ -196,12 +197,12 @@ class _Run:
                 hint="name a folder of that node; rsync comes by `corral up FILE`",
             )
             for node in nodes:
-                found.append(await self._one(folder, node, known[node], made, delete=delete))
+                copies.append(await self._copy(folder, node, known[node], made, delete=delete))
         finally:
             await self._clean(nodes)
-        return tuple(found)
+        return tuple(copies)
 
-    async def _one(
+    async def _copy(
         self, folder: str, node: str, address: str, made: Result, *, delete: bool
     ) -> Copied:
         begin = time.monotonic()
@@ -210,7 +211,7 @@ class _Run:
             safe = await self._fleet.run(node, guarded(folder, make=True))
             check(safe, f"looking at {folder}", hint=f"as root there: {remedy(folder)}")
             target = await self._open(node, address, made.stdout.strip())
-            told = check(
+            sent = check(
                 await self._fleet.run(
                     self._source, self._send(folder, target, delete=delete), timeout=LIMIT_S
                 ),
@@ -220,7 +221,7 @@ class _Run:
         except CorralError as error:
             self._emit(Event(Kind.NODE_FAILED, "sync", node, str(error)))
             return Copied(node, seconds=time.monotonic() - begin, error=error)
-        files, size = _stats(told.stdout)
+        files, size = _stats(sent.stdout)
         took = time.monotonic() - begin
         self._emit(Event(Kind.NODE_DONE, "sync", node, f"{files} files", took))
         return Copied(node, files, size, round(took, 3))
@@ -241,11 +242,14 @@ class _Run:
             file=_HOME,
             line=line,
         )
-        told = check(await self._fleet.run(node, script), "letting the source in")
-        port, _, host_key = told.stdout.strip().partition("\n")
+        answer = check(await self._fleet.run(node, script), "letting the source in")
+        port, _, host_key = answer.stdout.strip().partition("\n")
         if not port.isdecimal() or not re.fullmatch(r"ssh-ed25519 [A-Za-z0-9+/=]+", host_key):
             raise CorralError(
-                Code.PARSE_FAILED, "its sshd reported neither port nor key", node, tail=told.stdout
+                Code.PARSE_FAILED,
+                "its sshd reported neither port nor key",
+                node,
+                tail=answer.stdout,
             )
         return _Target(node, address, int(port), host_key)
 

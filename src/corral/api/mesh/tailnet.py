@@ -49,7 +49,7 @@ class MeshNode:
         address: its address there, "" for none.
         state: tailscaled's.
         expires: when its node key expires, "" for never.
-        device: the control server's word of it, None when it was not asked or does not know it.
+        device: its record at the control server; None when that was not asked or has none.
         problem: what is wrong, "" for nothing.
         hint: what to do about it.
     """
@@ -198,21 +198,21 @@ def _pairs(mesh: Mesh, facts: Mapping[str, Facts], controller: str) -> list[tupl
 async def _measure(
     fleet: Fleet, pairs: Sequence[tuple[Facts, Facts]], emit: Emit
 ) -> tuple[Link, ...]:
-    found: list[Link] = []
-    for one, other in pairs:  # one after the other: they share their lines
-        text = f"{one.node} to {other.node}"
+    links: list[Link] = []
+    for source, target in pairs:  # one after the other: they share their lines
+        text = f"{source.node} to {target.node}"
         emit(Event(Kind.NOTE, "links", message=text))
-        found.append(await _link(fleet, one, other))
-    return tuple(found)
+        links.append(await _link(fleet, source, target))
+    return tuple(links)
 
 
-async def _link(fleet: Fleet, one: Facts, other: Facts) -> Link:
+async def _link(fleet: Fleet, source: Facts, target: Facts) -> Link:
     path, via, mtu = link.parse_path("")
     try:
-        address = other.mesh.address
-        told = await fleet.run(one.node, link.path_script(address), timeout=40)
-        path, via, mtu = link.parse_path(told.stdout)
-        mtu = mtu if other.mesh.kernel else 0
+        address = target.mesh.address
+        answer = await fleet.run(source.node, link.path_script(address), timeout=40)
+        path, via, mtu = link.parse_path(answer.stdout)
+        mtu = mtu if target.mesh.kernel else 0
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def heard(line: str) -> None:
@@ -221,17 +221,17 @@ async def _link(fleet: Fleet, one: Facts, other: Facts) -> Link:
                 port.set_result(int(number))
 
         server = asyncio.create_task(
-            fleet.run(other.node, link.server_script(), timeout=60, on_line=heard)
+            fleet.run(target.node, link.server_script(), timeout=60, on_line=heard)
         )
         number = await asyncio.wait_for(port, 20)
         client = link.client_script(address, number)
-        sent = check(await fleet.run(one.node, client, timeout=60), "measuring")
+        sent = check(await fleet.run(source.node, client, timeout=60), "measuring")
         rtt, mbps = link.parse_figures(sent.stdout)
         await server
     except (CorralError, ValueError, TimeoutError) as error:
         problem = getattr(error, "tail", "") or str(error) or "no answer in time"
-        return Link(one.node, other.node, path, via, 0, 0, mtu, problem.strip())
-    return Link(one.node, other.node, path, via, round(rtt, 3), round(mbps, 1), mtu)
+        return Link(source.node, target.node, path, via, 0, 0, mtu, problem.strip())
+    return Link(source.node, target.node, path, via, round(rtt, 3), round(mbps, 1), mtu)
 
 
 async def rotate_mesh(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ async def rotate_mesh(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]
             facts = {n: f for n, f in (await session.known_facts()).items() if f}
             ours = [n for n, f in facts.items() if f.mesh.joined and f.mesh.member]
             site = Site(spec, facts, {}, {})
-            # One at a time, the controller last: a node that fails leaves the others in peace.
+            # One at a time, the controller last: a node that fails does not affect the others.
             ours.sort(key=lambda n: n == session.controller)
             stages = tuple(_renewal(site, n) for n in ours)
             plan = Plan(spec.name, digest(spec), "", stages=stages)

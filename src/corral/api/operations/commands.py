@@ -14,7 +14,7 @@ LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     """What a command returned: its exit status, standard output and standard error."""
 
     status: int
@@ -24,7 +24,7 @@ class Said:
 
 async def slurm_command(
     spec: ClusterSpec, user: str, command: Sequence[str], stdin: str = ""
-) -> Said:
+) -> CommandResult:
     """Run a command as a user of the cluster.
 
     Args:
@@ -42,4 +42,4 @@ async def slurm_command(
         done = await session.fleet.run(
             session.controller, script, stdin=stdin.encode(), timeout=LIMIT_S + 10
         )
-    return Said(done.status, done.stdout, done.stderr)
+    return CommandResult(done.status, done.stdout, done.stderr)

@@ -42,11 +42,11 @@ def doctor_log(text: str) -> Report:
 
 
 async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
-    """Look at the entire cluster: every machine in one round trip; changes nothing.
+    """Diagnose the entire cluster: every machine in one round trip; changes nothing.
 
     Args:
         spec: the cluster.
-        nodes: a hostlist: only what concerns these nodes; "" for all. All are looked at in any
+        nodes: a hostlist: only what concerns these nodes; "" for all. All are inspected in any
             case, as what is odd about one shows in comparison with the others.
 
     Raises:
@@ -54,8 +54,8 @@ async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
             hostlist; the provider could not be asked.
     """
     names = set(chosen(spec, nodes))
-    found = examine(await look(spec))
-    return of_nodes(found, names) if nodes else found
+    report = examine(await look(spec))
+    return of_nodes(report, names) if nodes else report
 
 
 async def look(spec: ClusterSpec) -> Scene:
@@ -73,10 +73,10 @@ async def look(spec: ClusterSpec) -> Scene:
             )
         addresses = mesh_addresses(spec, guessed(session.folder), session.addresses())
         asks = _asks(session, spec)
-        told = await _all(session.fleet, {name: questions(ask) for name, ask in asks.items()})
-        if not _scene(session, spec, addresses, told).all_usable:
-            told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
-        told = await _confirmed(session.fleet, _scene(session, spec, addresses, told))
+        answers = await _all(session.fleet, {name: questions(ask) for name, ask in asks.items()})
+        if not _scene(session, spec, addresses, answers).all_usable:
+            answers = await _with_ports(session.fleet, answers, _targets(session, spec, addresses))
+        answers = await _confirmed(session.fleet, _scene(session, spec, addresses, answers))
         absent = {action.node: action.summary for action in session.pending}
         silent = {
             n.name: MachineAnswers(
@@ -84,9 +84,9 @@ async def look(spec: ClusterSpec) -> Scene:
                 error=CorralError(Code.UNREACHABLE, absent.get(n.name, "it does not run"), n.name),
             )
             for n in nodes_of(spec)
-            if n.name not in told
+            if n.name not in answers
         }
-    return _scene(session, spec, addresses, {**told, **silent})
+    return _scene(session, spec, addresses, {**answers, **silent})
 
 
 def _targets(
@@ -94,16 +94,16 @@ def _targets(
 ) -> dict[str, list[tuple[str, int]]]:
     """What each node must reach: all the controller, the controller all compute nodes."""
     lead = session.controller
-    found = {name: [(addresses[lead], _CTLD)] for name in session.fleet.nodes}
-    found.setdefault(lead, []).extend((addresses[n], _SLURMD) for n in _compute(spec))
-    return found
+    targets = {name: [(addresses[lead], _CTLD)] for name in session.fleet.nodes}
+    targets.setdefault(lead, []).extend((addresses[n], _SLURMD) for n in _compute(spec))
+    return targets
 
 
 async def _with_ports(
-    fleet: Fleet, told: Mapping[str, MachineAnswers], targets: Mapping[str, list[tuple[str, int]]]
+    fleet: Fleet, answers: Mapping[str, MachineAnswers], targets: Mapping[str, list[tuple[str, int]]]
 ) -> dict[str, MachineAnswers]:
-    asked = {n: (ports(targets[n]),) for n, t in told.items() if t.error is None}
-    return _with(told, await _all(fleet, asked))
+    asked = {n: (ports(targets[n]),) for n, t in answers.items() if t.error is None}
+    return _with(answers, await _all(fleet, asked))
 
 
 async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineAnswers]:
@@ -117,14 +117,14 @@ async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineAnswers]:
 
 
 def _with(
-    told: Mapping[str, MachineAnswers], more: Mapping[str, MachineAnswers], suffix: str = ""
+    answers: Mapping[str, MachineAnswers], more: Mapping[str, MachineAnswers], suffix: str = ""
 ) -> dict[str, MachineAnswers]:
     """The answers with later ones, under names that end with ``suffix``."""
-    found = dict(told)
-    for name, one in more.items():
-        renamed = {f"{key}{suffix}": text for key, text in one.sections.items()}
-        found[name] = replace(told[name], sections={**told[name].sections, **renamed})
-    return found
+    merged = dict(answers)
+    for name, later in more.items():
+        renamed = {f"{key}{suffix}": text for key, text in later.sections.items()}
+        merged[name] = replace(answers[name], sections={**answers[name].sections, **renamed})
+    return merged
 
 
 def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
@@ -132,7 +132,7 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
     compute = _compute(spec)
     auth = ("munge",) if spec.slurm.auth == "munge" else ()
     lead = session.controller
-    found: dict[str, Ask] = {}
+    asks: dict[str, Ask] = {}
     for name in session.fleet.nodes:
         units = [*auth]
         if name in compute:
@@ -146,7 +146,7 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
         # A folder that a server shows at its own place is not a mount there.
         mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
         mesh = mesh_of(spec) is not None
-        found[name] = Ask(
+        asks[name] = Ask(
             names,
             tuple(units),
             mounts,
@@ -156,7 +156,7 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
             shared=spec.storage[0].mount if spec.storage else "",
             keeper=sole_user(spec),
         )
-    return found
+    return asks
 
 
 def _compute(spec: ClusterSpec) -> tuple[str, ...]:
@@ -164,26 +164,24 @@ def _compute(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
 
 
-async def _all(
-    fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]
-) -> dict[str, MachineAnswers]:
+async def _all(fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]) -> dict[str, MachineAnswers]:
     each = (MachineAnswers.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
-    return {one.node: one for one in await asyncio.gather(*each)}
+    return {answer.node: answer for answer in await asyncio.gather(*each)}
 
 
 def _scene(
     session: Session,
     spec: ClusterSpec,
     addresses: Mapping[str, str],
-    told: Mapping[str, MachineAnswers],
+    answers: Mapping[str, MachineAnswers],
 ) -> Scene:
     data = spec.network.data
-    lead = told.get(session.controller)
+    lead = answers.get(session.controller)
     config = lead.text("slurmconf") if lead else ""
     return Scene(
         controller=session.controller,
         compute=_compute(spec),
-        machines=told,
+        machines=answers,
         addresses=addresses,
         gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
         fabric=data.fabric if data else "",

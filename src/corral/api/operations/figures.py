@@ -41,20 +41,20 @@ async def node_figures(
         session.require_running()
         known = [node for node in nodes if node in session.fleet.nodes]
 
-        async def one(node: str) -> tuple[Reading, ...]:
+        async def figures_of(node: str) -> tuple[Reading, ...]:
             try:
-                told = await session.fleet.run(node, script, timeout=TIMEOUT)
+                answer = await session.fleet.run(node, script, timeout=TIMEOUT)
             except CorralError:
                 return ()
-            return readings(told.stdout)
+            return readings(answer.stdout)
 
-        answers = await asyncio.gather(*(one(node) for node in known))
+        answers = await asyncio.gather(*(figures_of(node) for node in known))
     return dict(zip(known, answers, strict=True))
 
 
 def readings(text: str) -> tuple[Reading, ...]:
     """The values in a text; comments and what is not a value are left out."""
-    found: list[Reading] = []
+    values: list[Reading] = []
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
@@ -63,5 +63,5 @@ def readings(text: str) -> tuple[Reading, ...]:
             value = float(match[3])
         except ValueError:
             continue
-        found.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
-    return tuple(found)
+        values.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
+    return tuple(values)

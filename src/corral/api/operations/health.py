@@ -49,7 +49,7 @@ class ClusterHealth:
 
 
 async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
-    """Run the health check of compute nodes now; it changes nothing, and drains nobody.
+    """Run the health check of compute nodes now; it changes nothing and drains no node.
 
     Args:
         spec: the cluster.
@@ -69,5 +69,7 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
     names = tuple(name for name in chosen(spec, nodes) if name in compute)
     async with await Session.open(spec) as session:
         answers = await look_at_health(session.fleet, names)
-    told = tuple(line for one in answers if not isinstance(one, CorralError) for line in one)
-    return ClusterHealth(names, told, tuple(e for e in answers if isinstance(e, CorralError)))
+    lines = tuple(
+        line for answer in answers if not isinstance(answer, CorralError) for line in answer
+    )
+    return ClusterHealth(names, lines, tuple(e for e in answers if isinstance(e, CorralError)))

@@ -66,17 +66,19 @@ class Rotated:
 
 def rotation_of(spec: ClusterSpec, which: Which = Which.AUTH) -> tuple[str, ...]:
     """What ``rotate_keys`` will do, in words, before it is done."""
-    said: list[str] = []
+    sentences: list[str] = []
     if which in (Which.AUTH, Which.ALL, Which.MUNGE):
-        said.append(
+        sentences.append(
             "munge.key, where munge is used: munged stops for a moment on all nodes at once; jobs "
             "run on, steps and commands of that moment fail"
         )
     if which in (Which.AUTH, Which.ALL):
-        said.append("slurm.jwks, where auth/slurm is used: both keys are good meanwhile; " + WAITS)
+        sentences.append(
+            "slurm.jwks, where auth/slurm is used: both keys are good meanwhile; " + WAITS
+        )
     if which in (Which.JWT, Which.ALL) and spec.slurm.rest:
-        said.append("the JWT key: all tokens that were given out end")
-    return tuple(said)
+        sentences.append("the JWT key: all tokens that were given out end")
+    return tuple(sentences)
 
 
 async def rotate_keys(
@@ -84,7 +86,7 @@ async def rotate_keys(
 ) -> tuple[Rotated, ...]:
     """Replace keys on all machines of a running cluster; jobs run on.
 
-    A rotation that was interrupted goes on where it was when this is called again.
+    An interrupted rotation resumes when this is called again.
 
     Args:
         spec: the cluster.
@@ -183,13 +185,13 @@ class _Rotation:
         change = Change(f"secret:{path}", title, "", "", script, Impact.RELOAD)
         return Stage("keys", title, (NodeChange((self._site.controller,), change),))
 
-    async def _copied(self, wanted: Sequence[Secret]) -> None:
+    async def _copied(self, key_files: Sequence[Secret]) -> None:
         """Copy what the controller holds to all machines that hold something else."""
         nodes = [n for n in self._all if n != self._site.controller]
         stage = StageWanted(
             "copies",
             "keys from the controller",
-            tuple(Wanted((n,), tuple(wanted)) for n in (self._site.controller, *nodes)),
+            tuple(Wanted((n,), tuple(key_files)) for n in (self._site.controller, *nodes)),
         )
         seen = await observe(self._session.fleet, (stage,), self._site.facts)
         await self._do(self._plan_of((stage,), seen).stages)
@@ -204,11 +206,11 @@ class _Rotation:
 
     def _services(self, path: str, how: Mapping[str, Script | None]) -> list[Stage]:
         """Services that read a key, notified in their order; each remembers that it read it."""
-        found: list[Stage] = []
+        stages: list[Stage] = []
         for stage in self._look.stages:
-            told = [
+            changes = [
                 NodeChange(
-                    wanted.nodes,
+                    part.nodes,
                     Change(
                         r.id,
                         f"{r.unit} takes {path.rpartition('/')[2]}",
@@ -218,13 +220,13 @@ class _Rotation:
                         r.impact,
                     ),
                 )
-                for wanted in stage.wanted
-                for r in wanted.resources
+                for part in stage.wanted
+                for r in part.resources
                 if isinstance(r, Service) and path in r.inputs
             ]
-            if told:
-                found.append(Stage(stage.name, stage.title, tuple(told), stage.gates))
-        return found
+            if changes:
+                stages.append(Stage(stage.name, stage.title, tuple(changes), stage.gates))
+        return stages
 
     async def _do(self, stages: Sequence[Stage]) -> None:
         spec = self._site.spec

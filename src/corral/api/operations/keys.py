@@ -41,12 +41,12 @@ async def install_keys(
     """
     folder = keysetup.keys_dir(spec.name)
     _targets(spec, nodes)
-    await open_ways(spec.name, lambda: _targets(spec, nodes).values(), emit)
+    await open_jump_hosts(spec.name, lambda: _targets(spec, nodes).values(), emit)
     targets = _targets(spec, nodes)
     gate = asyncio.Semaphore(AT_ONCE)
     begin = time.monotonic()
 
-    async def one(node: str, target: SshTarget) -> Installed:
+    async def installed(node: str, target: SshTarget) -> Installed:
         async with gate:
             emit(Event(Kind.NODE_STARTED, "keys", node))
             key = keysetup.key_file(folder, target)
@@ -60,13 +60,15 @@ async def install_keys(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for target in targets.values():  # made before the nodes start, so that all get the same
         keysetup.public_key(keysetup.key_file(folder, target), f"corral-{spec.name}")
-    done = await asyncio.gather(*(one(node, target) for node, target in targets.items()))
+    done = await asyncio.gather(*(installed(node, target) for node, target in targets.items()))
     keysetup.note_proven(folder, frozenset(k.node for k in done if k.ok))
     emit(Event(Kind.PHASE_DONE, "keys", seconds=time.monotonic() - begin))
     return tuple(done)
 
 
-async def open_ways(name: str, targets: Callable[[], Iterable[SshTarget]], emit: Emit) -> None:
+async def open_jump_hosts(
+    name: str, targets: Callable[[], Iterable[SshTarget]], emit: Emit
+) -> None:
     """Have all jump hosts open; where no key of the user's logs in, the cluster's is put there.
 
     Args:
@@ -83,11 +85,11 @@ async def open_ways(name: str, targets: Callable[[], Iterable[SshTarget]], emit:
         hops = [hop for target in targets() for hop in along(target) if hop.alias not in done]
         if not hops:
             return
-        await _open_way(name, folder, hops[0], emit)
+        await _open_jump_host(name, folder, hops[0], emit)
         done.add(hops[0].alias)
 
 
-async def _open_way(name: str, folder: Path, hop: SshTarget, emit: Emit) -> None:
+async def _open_jump_host(name: str, folder: Path, hop: SshTarget, emit: Emit) -> None:
     connection = Hops(control_dir()).of(hop)
     try:
         if connection is not None:
@@ -133,18 +135,18 @@ async def forget_host_keys(spec: ClusterSpec, nodes: str) -> dict[str, list[str]
 
 
 def _targets(spec: ClusterSpec, nodes: str) -> dict[str, SshTarget]:
-    wanted = chosen(spec, nodes)
-    found = {
+    names = chosen(spec, nodes)
+    targets = {
         node.name: provider.ssh_target(node.name)
         for provider in providers_of(spec)
         if provider.owned
         for node in provider.nodes
-        if node.name in wanted
+        if node.name in names
     }
-    if not found:
+    if not targets:
         raise CorralError(
             Code.USAGE,
             f"no such node of {spec.name} is reached by keys of yours",
             hint="this is for groups of provider ssh",
         )
-    return found
+    return targets

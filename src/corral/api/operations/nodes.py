@@ -62,10 +62,10 @@ async def execute(
     Raises:
         CorralError: NOT_FOUND, such a node is not declared; USAGE, no hostlist or no command.
     """
-    wanted = chosen(spec, nodes)
+    names = chosen(spec, nodes)
     script = _command(command)
     async with await Session.open(spec) as session:
-        answers = await session.fleet.all(script, wanted, timeout=timeout)
+        answers = await session.fleet.all(script, names, timeout=timeout)
     return tuple(_outcome(node, answer) for node, answer in answers.items())
 
 
@@ -148,7 +148,7 @@ async def _resume(session: Session, names: list[str]) -> dict[str, str]:
 
 
 def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
-    """Names of a hostlist, all of them declared; "" gives all nodes.
+    """Names of a hostlist, all of them declared; "" selects all nodes.
 
     Raises:
         CorralError: USAGE, it is not a hostlist; NOT_FOUND, a name is not declared.

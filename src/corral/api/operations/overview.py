@@ -113,7 +113,7 @@ class Status:
 
 
 async def status(spec: ClusterSpec) -> Status:
-    """Look at the machines, the services and Slurm.
+    """Read the state of the machines, the services and Slurm.
 
     Raises:
         CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked.
@@ -127,10 +127,10 @@ async def status(spec: ClusterSpec) -> Status:
             MachineState.ask(session.fleet, name, questions(context, name), timeout=TIMEOUT)
             for name in session.fleet.nodes
         )
-        told = {one.node: one for one in await asyncio.gather(*each)}
+        machines = {machine.node: machine for machine in await asyncio.gather(*each)}
         absent = {action.node: action.summary for action in session.pending}
-    found = judge(spec, session.controller, told, absent)
-    return replace(found, troubles=(*found.troubles, *await _mesh_troubles(spec)))
+    overview = judge(spec, session.controller, machines, absent)
+    return replace(overview, troubles=(*overview.troubles, *await _mesh_troubles(spec)))
 
 
 async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
@@ -144,15 +144,15 @@ async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
 def judge(
     spec: ClusterSpec,
     controller: str,
-    told: Mapping[str, MachineState],
+    machines: Mapping[str, MachineState],
     absent: Mapping[str, str],
 ) -> Status:
     """The status from what the nodes answered; pure."""
-    lead = told.get(controller, MachineState(controller))
+    lead = machines.get(controller, MachineState(controller))
     known, silence = _known(lead)
     runs = {group for part in partitions_of(spec) for group in part.groups}
     nodes = tuple(
-        _node(n.name, told.get(n.name), absent.get(n.name, ""), known.get(n.name),
+        _node(n.name, machines.get(n.name), absent.get(n.name, ""), known.get(n.name),
               serves=n.group.name not in runs)
         for n in nodes_of(spec)
     )  # fmt: skip
@@ -173,10 +173,10 @@ def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
     if lead.error is not None:
         return {}, lead.error.message
     try:
-        found = {node.name: node for node in parse_nodes(text)}
+        nodes = {node.name: node for node in parse_nodes(text)}
     except CorralError as error:
         return {}, (error.tail or str(error)).strip()
-    return found, "" if found else "it knows no node"
+    return nodes, "" if nodes else "it knows no node"
 
 
 def questions(context: ProveContext, name: str) -> tuple[Question[object], ...]:
@@ -187,18 +187,18 @@ def questions(context: ProveContext, name: str) -> tuple[Question[object], ...]:
 
 def _node(
     name: str,
-    told: MachineState | None,
+    machine: MachineState | None,
     absent: str,
     slurm: Node | None,
     *,
     serves: bool = False,
 ) -> Member:
-    if absent or told is None:
+    if absent or machine is None:
         return Member(name, "absent", absent or "its machine does not run")
-    if told.error is not None:
-        return Member(name, "unreachable", told.error.message)
-    services = {unit: (state.split() or [""])[0] for unit, state in told.pairs("units").items()}
-    load = _float(told.text(LOAD.name))
+    if machine.error is not None:
+        return Member(name, "unreachable", machine.error.message)
+    services = {unit: (state.split() or [""])[0] for unit, state in machine.pairs("units").items()}
+    load = _float(machine.text(LOAD.name))
     if slurm is None and serves:
         return Member(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:
@@ -207,7 +207,7 @@ def _node(
 
 
 def _troubles(node: Member, controller: str, *, answers: bool) -> list[Trouble]:
-    found = [
+    troubles = [
         Trouble(
             f"{unit} on {node.node}",
             f"is {state}",
@@ -221,8 +221,8 @@ def _troubles(node: Member, controller: str, *, answers: bool) -> list[Trouble]:
     about_node = node.state in ("absent", "unreachable") or alone
     if about_node:
         reason = f": {node.reason}" if node.reason else ""
-        found.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))
-    return found
+        troubles.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))
+    return troubles
 
 
 def _hint(node: Member, controller: str) -> str:

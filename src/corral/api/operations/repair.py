@@ -31,7 +31,7 @@ ApproveResume = Callable[[tuple[str, ...]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """What the fix achieved.
 
     Attributes:
@@ -63,8 +63,8 @@ async def mend(
     emit: Emit = ignore,
     approve: Approve | None = None,
     approve_resume: ApproveResume | None = None,
-) -> Mended:
-    """Put right what is safe to put right: the cluster file's own plan, then resumed nodes.
+) -> Repaired:
+    """Fix what is safe to fix: the cluster file's own plan, then resumed nodes.
 
     Nodes are resumed only when Slurm itself took them out, for a cause that is gone; what a person
     drained stays drained.
@@ -87,9 +87,9 @@ async def mend(
         after = examine(scene)
     ready = _ready(scene)
     if not ready or applied is False or not (approve_resume is None or approve_resume(ready)):
-        return Mended(before, applied, (), after)
+        return Repaired(before, applied, (), after)
     await resume(spec, fold(ready))
-    return Mended(before, applied, ready, examine(await look(spec)))
+    return Repaired(before, applied, ready, examine(await look(spec)))
 
 
 def _ready(scene: Scene) -> tuple[str, ...]:
@@ -124,8 +124,8 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
         session.require_running()
         # A job's name may hold anything, so its line comes alone.
         answer = await session.fleet.run(session.controller, _job(job_id), timeout=TIMEOUT)
-        found = parse_queue(answer.stdout) if answer.ok else ()
-        if not found:
+        jobs = parse_queue(answer.stdout) if answer.ok else ()
+        if not jobs:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"job {job_id} is not in the queue",
@@ -133,15 +133,15 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
                 tail="" if answer.ok else answer.tail,
                 hint=f"how it ended: corral logs {job_id}",
             )
-        asked = _rest(job_id, found[0].partition)
+        asked = _rest(job_id, jobs[0].partition)
         rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
     sections = asked.read(check(rest, "asking Slurm").stdout)
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
-    ahead = queue_ahead(found[0].id, parts["queue"])
-    wanted = requested(parts["asked"])
-    return why_pending(found[0], wanted, fields_of(parts["partition"]), nodes, ahead)
+    ahead = queue_ahead(jobs[0].id, parts["queue"])
+    resources = requested(parts["asked"])
+    return why_pending(jobs[0], resources, fields_of(parts["partition"]), nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:

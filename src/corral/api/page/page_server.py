@@ -82,15 +82,15 @@ async def serve_page(
     rest = spec.slurm.rest and version >= OLDEST_REST
     token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
-    ways = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
+    forwards = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
     if spec.services.metrics:
-        ways.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
+        forwards.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
     try:
         async with (
-            await Child.start(await tunnel_to(spec, *ways), quiet=True) as tunnel,
+            await Child.start(await tunnel_to(spec, *forwards), quiet=True) as tunnel,
             await Child.start([sys.executable, "-m", "corral.web"]) as server,
         ):
-            for near, _ in ways:
+            for near, _ in forwards:
                 await _until(tunnel, Path(near))
             settings: dict[str, Any] = {
                 "cluster": spec.name,
@@ -103,26 +103,32 @@ async def serve_page(
                 "sudo": sudo,
                 "prometheus": f"unix:{figures}" if spec.services.metrics else "",
             }
-            told = await _told(server, settings)
-            page = Page(f"http://127.0.0.1:{told['port']}/", name, told["code"])
+            reply = await _started(server, settings)
+            page = Page(f"http://127.0.0.1:{reply['port']}/", name, reply["code"])
             yield page, lambda: _ended(tunnel, server)
     finally:
         socket.unlink(missing_ok=True)
         figures.unlink(missing_ok=True)
 
 
-async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
+async def _started(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Give the server its settings; what it reports once it listens."""
+<<<<<<< HEAD
     await server.write(json.dumps(settings).encode() + b"\n")
     told = json.loads(await server.line(UP_S) or "{}")
     if not told:
+=======
+    await server.tell(json.dumps(settings).encode() + b"\n")
+    reply = json.loads(await server.line(UP_S) or "{}")
+    if not reply:
+>>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
         port = settings["port"]
         raise CorralError(
             Code.COMMAND_FAILED,
             "the page's server did not start",
             hint=f"its output is above; is port {port} taken?" if port else "",
         )
-    return told
+    return reply
 
 
 def _require() -> None:
@@ -182,7 +188,7 @@ async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] 
     return bool(words), SlurmVersion.parse(version), sudo
 
 
-async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:
+async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str]) -> list[str]:
     """The command that forwards to the controller: each from a socket or address here to one there.
 
     Raises:
@@ -198,7 +204,7 @@ async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:
         *("-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
         *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
         *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
-        *(word for near, far in ways for word in ("-L", f"{near}:{far}")),
+        *(word for near, far in forwards for word in ("-L", f"{near}:{far}")),
     )
     return [*argv[:at], *options, *argv[at:]]
 

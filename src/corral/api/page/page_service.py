@@ -58,8 +58,8 @@ async def reach_page(
 
 
 def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 async def _code(url: str, token: str, tunnel: Child) -> str:
@@ -92,8 +92,8 @@ def _post(url: str, token: str) -> dict[str, Any]:
 
 def _refused(error: urllib.error.HTTPError) -> CorralError:
     try:
-        told = json.loads(error.read(1 << 16))["error"]
-        return CorralError(Code(told["code"]), told["message"], hint=told.get("hint", ""))
+        fields = json.loads(error.read(1 << 16))["error"]
+        return CorralError(Code(fields["code"]), fields["message"], hint=fields.get("hint", ""))
     except (ValueError, KeyError):
         return CorralError(
             Code.COMMAND_FAILED,

@@ -13,7 +13,7 @@ from corral.passwords import SUDO, person
 from corral.spec.hostlist import fold
 
 LOOK_S: Final = 10.0
-"""So long a machine that does not answer may hold up the page. Asking a person is not counted."""
+"""How long an unresponsive machine may delay the page. Asking a person is not counted."""
 
 
 async def sudo_of(session: Session) -> dict[str, Any] | None:
@@ -32,18 +32,18 @@ async def sudo_of(session: Session) -> dict[str, Any] | None:
     """
     reached = {n: t for n, t in session.targets().items() if t.user != "root"}
     if reached and person().known(SUDO) is None:
-        _tell(await session.fleet.all(sh(":"), reached, timeout=LOOK_S))
+        _report(await session.fleet.all(sh(":"), reached, timeout=LOOK_S))
     password = person().known(SUDO)
     if password is None:
         return None
     return {"password": password, "machines": [t.place(n) for n, t in reached.items()]}
 
 
-def _tell(answers: Mapping[str, Result | CorralError]) -> None:
+def _report(answers: Mapping[str, Result | CorralError]) -> None:
     """Report which machines the page will not reach as root; the page reports it for each, too."""
-    found: dict[str, list[str]] = {}
+    nodes_by_message: dict[str, list[str]] = {}
     for node, answer in answers.items():
         if isinstance(answer, CorralError):
-            found.setdefault(answer.message, []).append(node)
-    for message, nodes in found.items():
+            nodes_by_message.setdefault(answer.message, []).append(node)
+    for message, nodes in nodes_by_message.items():
         person().show(fold(nodes), message)

@@ -60,9 +60,9 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
 
 
 def _free() -> int:
-    with closing(socket.socket()) as found:
-        found.bind((HERE, 0))
-        return int(found.getsockname()[1])
+    with closing(socket.socket()) as listener:
+        listener.bind((HERE, 0))
+        return int(listener.getsockname()[1])
 
 
 async def _until(tunnel: Child, port: int) -> None:
@@ -79,11 +79,11 @@ async def _until(tunnel: Child, port: int) -> None:
         try:
             reader, writer = await asyncio.open_connection(HERE, port)
             writer.write(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            said = await asyncio.wait_for(reader.read(64), 5)
+            reply = await asyncio.wait_for(reader.read(64), 5)
             writer.close()
         except (OSError, TimeoutError):
-            said = b""
-        if said.startswith(b"HTTP/") and b" 200 " in said:
+            reply = b""
+        if reply.startswith(b"HTTP/") and b" 200 " in reply:
             return
         if asyncio.get_running_loop().time() > end:
             raise CorralError(

@@ -87,8 +87,8 @@ async def job_extras(
     async with reached(spec, here=here) as (fleet, controller):
         first = next(iter(expand(nodes)), "") if nodes else ""
         node = first if first in fleet.nodes else controller
-        found = await fleet.run(node, as_user(user, script), timeout=30)
-    return extras_of(found.stdout, uri(spec))
+        answer = await fleet.run(node, as_user(user, script), timeout=30)
+    return extras_of(answer.stdout, uri(spec))
 
 
 def extras_of(text: str, tracking: str) -> Extras:
@@ -108,7 +108,7 @@ def extras_of(text: str, tracking: str) -> Extras:
 
 
 def _shown(name: str, value: str) -> str:
-    """A value as a page may show it: screens are looked at by others."""
+    """A value as a page may show it: other people see screens."""
     if _SECRET.search(name.upper()):
         return HIDDEN
     return re.sub(r"(://[^:/@\s]+:)[^@/\s]+@", rf"\1{HIDDEN}@", value)

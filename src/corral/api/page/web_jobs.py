@@ -94,7 +94,7 @@ async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = Fa
     """The batch script of a job, as Slurm keeps it until the job is forgotten.
 
     Raises:
-        CorralError: NOT_FOUND, Slurm does not give it to this user.
+        CorralError: NOT_FOUND, Slurm does not show it to this user.
     """
     async with reached(spec, here=here) as (fleet, controller):
         script = as_user(user, sh("scontrol write batch_script {id} -", id=job_id))
@@ -128,7 +128,7 @@ async def requeue_job(spec: ClusterSpec, user: str, job_id: int, *, here: bool =
 
 
 async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
-    """Hand in a job from a process on the controller that runs as the job's user.
+    """Submit a job from a process on the controller that runs as the job's user.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.

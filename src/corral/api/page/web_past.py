@@ -25,7 +25,7 @@ from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
 _VERDICTS: Final = {"pass": Verdict.PASS, "warn": Verdict.WARN, "fail": Verdict.FAIL}
-_TOLD: Final = frozenset(
+_SHOWN: Final = frozenset(
     kind.value
     for kind in (Kind.STAGE_DONE, Kind.STAGE_FAILED, Kind.CHANGE_DONE, Kind.NODE_FAILED, Kind.NOTE)
 )
@@ -50,11 +50,11 @@ def spec_text(spec: ClusterSpec) -> str:
 
 def last_proof(cluster: str) -> dict[str, Any] | None:
     """The last proof in the cluster's journal, as ``Proof.as_dict`` wrote it."""
-    found: dict[str, Any] | None = None
+    proof: dict[str, Any] | None = None
     for record in read_journal(cluster_dir(cluster, create=False) / "journal.jsonl"):
         if record.get("kind") == "proof":
-            found = record.get("proof")
-    return found
+            proof = record.get("proof")
+    return proof
 
 
 def reports(cluster: str) -> tuple[dict[str, Any], ...]:
@@ -63,7 +63,7 @@ def reports(cluster: str) -> tuple[dict[str, Any], ...]:
     Returns:
         For each its id, when (unix seconds), what, whether it is good, and how many plots it has.
     """
-    found = [
+    pages = [
         {
             "id": kept.id,
             "at": kept.proof.at,
@@ -73,18 +73,18 @@ def reports(cluster: str) -> tuple[dict[str, Any], ...]:
         }
         for kept in proofs(cluster)
     ]
-    found += [
+    pages += [
         {
             "id": f"bench-{record['job']}",
             "at": record["at"],
             "what": "collectives",
-            "good": all(one["outcome"] != "fail" for one in record["tables"]),
+            "good": all(table["outcome"] != "fail" for table in record["tables"]),
             "plots": len(record["charts"]),
         }
         for record in bench_history(cluster)
         if isinstance(record.get("charts"), list)
     ]
-    return tuple(sorted(found, key=lambda one: -float(one["at"])))
+    return tuple(sorted(pages, key=lambda page: -float(page["at"])))
 
 
 def _measured(proof: Proof, by: str) -> str:
@@ -106,17 +106,17 @@ def _as_proof(cluster: str, record: Mapping[str, Any]) -> Proof:
     """A measurement of collectives as a proof: a check for each, all plots with the first."""
     charts = tuple(chart_from(chart) for chart in record["charts"])
     results: list[CheckResult] = []
-    for index, one in enumerate(record["tables"]):
-        words = [f"{one['busbw_gb_s']:.4g} GB/s", *one["reasons"]]
-        output = "\n".join(str(reason) for reason in one["reasons"])
+    for index, table in enumerate(record["tables"]):
+        words = [f"{table['busbw_gb_s']:.4g} GB/s", *table["reasons"]]
+        output = "\n".join(str(reason) for reason in table["reasons"])
         seen = Evidence(
             "",
             f"job {record['job']} on {record['nodes']}",
             output,
             charts=charts if not index else (),
         )
-        verdict = _VERDICTS.get(str(one["outcome"]), Verdict.SKIP)
-        name = str(one["collective"] or "collective")
+        verdict = _VERDICTS.get(str(table["outcome"]), Verdict.SKIP)
+        name = str(table["collective"] or "collective")
         results.append(
             CheckResult(
                 f"collectives.{name}",
@@ -146,27 +146,27 @@ def history(cluster: str, limit: int = 500) -> tuple[dict[str, Any], ...]:
     """
     kept: deque[dict[str, Any]] = deque(maxlen=limit)
     for record in read_journal(cluster_dir(cluster, create=False) / "journal.jsonl"):
-        told = _told(record)
-        if told:
+        entry = _entry(record)
+        if entry:
             stamp = {key: record.get(key, "") for key in ("at", "run", "by")}
-            kept.append({**stamp, **told})
+            kept.append({**stamp, **entry})
     return tuple(reversed(kept))
 
 
-def _told(record: dict[str, Any]) -> dict[str, Any] | None:
+def _entry(record: dict[str, Any]) -> dict[str, Any] | None:
     kind = record.get("kind")
     if kind == "plan":
         stages = record.get("plan", {}).get("stages", [])
         changes = [entry for stage in stages for entry in stage.get("changes", [])]
         text = f"plan with {len(changes)} changes in {len(stages)} stages"
-        return {"what": "plan", "text": text, "changes": [_change(one) for one in changes]}
+        return {"what": "plan", "text": text, "changes": [_change(change) for change in changes]}
     if kind == "proof":
         results = record.get("proof", {}).get("results", [])
         failed = sum(result.get("verdict") == "fail" for result in results)
         words = f"{failed} failed" if failed else "good"
         return {"what": "proof", "text": f"proof of {len(results)} checks: {words}"}
     event = record.get("event", {})
-    if kind == "event" and event.get("kind") in _TOLD:
+    if kind == "event" and event.get("kind") in _SHOWN:
         text = event.get("message") or event.get("subject", "")
         return {"what": event["kind"], "text": text, "node": event.get("node", "")}
     return None

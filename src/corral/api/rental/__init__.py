@@ -1,1 +1,1 @@
-"""Rented machines: offers, account-wide sets, cost, elastic nodes, machines that nobody needs."""
+"""Rented machines: offers, account-wide sets, cost, elastic nodes, unused machines."""

@@ -82,8 +82,8 @@ def rule_line(rule: dict[str, Any]) -> str:
     ports = rule.get("port_range")
     middle = f":{ports[0]}-{ports[1]}" if ports and ports[0] != ports[1] else ""
     middle = middle or (f":{ports[0]}" if ports else "")
-    told = f"  ({rule['description']})" if rule.get("description") else ""
-    return f"{rule['protocol']}{middle}:{rule.get('source_network', '')}{told}"
+    description = f"  ({rule['description']})" if rule.get("description") else ""
+    return f"{rule['protocol']}{middle}:{rule.get('source_network', '')}{description}"
 
 
 async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
@@ -114,9 +114,9 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
         await api.close()
 
 
-def _same_rule(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same_rule(rule: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether both allow the same; descriptions do not count."""
-    return all(one.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
+    return all(rule.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
 
 
 async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
@@ -140,17 +140,17 @@ async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") 
     api = cast("AccountKeysApi", _open(_only("account_keys"), cluster))
     try:
         before = await api.ssh_keys()
-        wanted = [key.strip() for key in add]
-        agreed = await change(api.ssh_keys, api.set_ssh_keys, wanted, confirm, same=_same_key)
+        keys = [key.strip() for key in add]
+        agreed = await change(api.ssh_keys, api.set_ssh_keys, keys, confirm, same=_same_key)
         after = await api.ssh_keys()
         return Changed(after, len(after) > len(before), agreed)
     finally:
         await api.close()
 
 
-def _same_key(one: str, other: str) -> bool:
+def _same_key(key: str, other: str) -> bool:
     """By type and blob: comments differ."""
-    return one.split()[:2] == other.split()[:2]
+    return key.split()[:2] == other.split()[:2]
 
 
 async def make_volume(
@@ -180,16 +180,16 @@ async def make_volume(
         )
     api = cast("VolumesApi", _open(provider, cluster))
     try:
-        for one in await api.volumes():
-            if (one.name, one.region) == (name, region):
-                return one, False
+        for volume in await api.volumes():
+            if (volume.name, volume.region) == (name, region):
+                return volume, False
         try:
             return await api.make_volume(name, region, gib), True
         except CorralError as error:
             if getattr(error, "unsure", False):
-                for one in await api.volumes():
-                    if (one.name, one.region) == (name, region):
-                        return one, True
+                for volume in await api.volumes():
+                    if (volume.name, volume.region) == (name, region):
+                        return volume, True
             raise
     finally:
         await api.close()

@@ -34,22 +34,22 @@ class Sale:
     Attributes:
         offers: the cheapest first; those without a price last.
         volumes: file systems of the accounts.
-        told: by cloud, what it can and cannot do.
-        silent: by cloud, why it was not asked or did not answer; one that is in ``told`` too lists
-            its offers, and not its file systems.
+        traits: by cloud, what it can and cannot do.
+        silent: by cloud, why it was not asked or did not answer; one that is in ``traits``
+            too lists its offers, and not its file systems.
     """
 
     offers: tuple[Offer, ...]
     volumes: tuple[Volume, ...]
-    told: dict[str, CloudTraits]
+    traits: dict[str, CloudTraits]
     silent: dict[str, CorralError]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
         return {
-            "offers": [asdict(one) for one in self.offers],
-            "volumes": [asdict(one) for one in self.volumes],
-            "clouds": {name: asdict(told) for name, told in self.told.items()},
+            "offers": [asdict(offer) for offer in self.offers],
+            "volumes": [asdict(volume) for volume in self.volumes],
+            "clouds": {name: asdict(cloud) for name, cloud in self.traits.items()},
             "silent": {name: error.as_dict() for name, error in self.silent.items()},
         }
 
@@ -82,9 +82,9 @@ async def offers(
         CorralError: none of the clouds can be asked; each is named.
     """
     named = tuple(providers)
-    found: list[Offer] = []
+    listed: list[Offer] = []
     volumes: list[Volume] = []
-    told: dict[str, CloudTraits] = {}
+    traits: dict[str, CloudTraits] = {}
     silent: dict[str, CorralError] = {}
     rehearsal = rehearsal_of(cluster) if cluster else None
     for name in named or CLOUDS:
@@ -92,27 +92,27 @@ async def offers(
             api = open_account(name, rehearsal)
             try:
                 on_sale = await _on_sale(api, together=together)
-                found, told[name] = [*found, *on_sale], api.traits
+                listed, traits[name] = [*listed, *on_sale], api.traits
                 volumes += await api.volumes()
             finally:
                 await api.close()
         except CorralError as error:
             silent[name] = error
-    if not told:
+    if not traits:
         raise all_failed(silent)
     word = gpu.lower()
     kept = [
         o
-        for o in found
+        for o in listed
         if word in f"{o.gpu} {o.type}".lower() and (everything or o.capacity is not Capacity.NONE)
     ]
     kept.sort(key=lambda o: (o.price is None, o.price or 0.0, o.provider, o.type, o.region))
-    return Sale(tuple(kept), tuple(volumes), told, silent)
+    return Sale(tuple(kept), tuple(volumes), traits, silent)
 
 
 def rented(spec: ClusterSpec) -> bool:
     """Whether any group is rented."""
-    return any(group.capabilities.rents for group in spec.groups)
+    return any(group.traits.rents for group in spec.groups)
 
 
 def simulate(spec: ClusterSpec) -> None:
@@ -136,7 +136,7 @@ def simulate(spec: ClusterSpec) -> None:
                 fresh.write_text(json.dumps({**known, "guard": True}))
                 fresh.replace(file)
             return
-    wanted = {
+    settings = {
         "cluster": spec.name,
         "nodes": len(declared_of(spec)),
         "mounts": [s.mount for s in spec.storage if s.kind == "provider"],
@@ -144,7 +144,7 @@ def simulate(spec: ClusterSpec) -> None:
         "key": known.get("key") or f"sim-{secrets.token_hex(16)}",
     }
     file.touch(mode=0o600)
-    file.write_text(json.dumps(wanted))
+    file.write_text(json.dumps(settings))
     with (file.parent / "simulated.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "corral.testing.clouds", str(file.parent)],
@@ -162,7 +162,7 @@ def simulate(spec: ClusterSpec) -> None:
                 Code.TIMED_OUT,
                 "the simulated clouds do not start",
                 tail=(file.parent / "simulated.log").read_text()[-800:],
-                hint="look at the last lines above",
+                hint="read the last lines above",
             )
         time.sleep(POLL_S)
 

@@ -122,7 +122,7 @@ async def cost(spec: ClusterSpec) -> Cost:
     except CorralError as error:
         silent = error.message
     budget = spec.budget
-    found = judge(
+    bill = judge(
         spec.name,
         rentals,
         uses,
@@ -132,7 +132,7 @@ async def cost(spec: ClusterSpec) -> Cost:
         silent=silent,
     )
     return replace(
-        found, unread=unread, then=what_then(spec, found.now, [r.node for r in rentals if r.open])
+        bill, unread=unread, then=what_then(spec, bill.now, [r.node for r in rentals if r.open])
     )
 
 
@@ -222,15 +222,15 @@ def judge(
         line = Line("", rental.cost(now), length, rental.price is None)
         _add(providers, rental.provider, line)
         _add(nodes, rental.node, line)
-    whole = spend(every, now)
+    spent = spend(every, now)
     if not silent:
         left = sum(line.hours for line in nodes.values()) - had.hours
-        rest = max(0.0, whole.total - had.dollars)
+        rest = max(0.0, spent.total - had.dollars)
         share = "at most" if had.share else ""
-        _add(users, IDLE, Line("", rest, max(0.0, left), bool(whole.unpriced_ever), share))
+        _add(users, IDLE, Line("", rest, max(0.0, left), bool(spent.unpriced_ever), share))
     return Cost(
         cluster,
-        whole,
+        spent,
         *limits,
         _sorted(providers),
         _sorted(nodes),

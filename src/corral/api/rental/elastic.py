@@ -34,8 +34,8 @@ async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -
             hint="add elastic: {idle: 10m, cpus: 26, memory_gib: 200} to a rented group",
         )
 
-    async def converge(wanted: ClusterSpec) -> None:
-        await up(wanted, emit)
+    async def converge(desired: ClusterSpec) -> None:
+        await up(desired, emit)
 
     driver = Driver(spec, converge, emit)
     while True:

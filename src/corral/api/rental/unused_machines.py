@@ -1,4 +1,4 @@
-"""Use case: end what was rented and is not needed, for a cluster or for all that nobody knows."""
+"""Use case: end what was rented and is not needed, for one cluster or for all unknown ones."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Reapable:
     @property
     def per_hour(self) -> float:
         """Dollars an hour, as far as prices are known."""
-        return sum(one.price or 0.0 for one in self.found.instances)
+        return sum(instance.price or 0.0 for instance in self.found.instances)
 
     @property
     def unpriced(self) -> int:
         """Instances whose price is unknown."""
-        return sum(one.price is None for one in self.found.instances)
+        return sum(instance.price is None for instance in self.found.instances)
 
     def rate(self) -> str:
         """Dollars an hour in words."""
@@ -74,7 +74,7 @@ class Survey:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Clouds of which nobody knows what they run, though something may run there."""
+        """Clouds where something may run, and which could not be asked."""
         return _unsure(self.silent, self.owing)
 
 
@@ -87,22 +87,22 @@ async def survey(names: Iterable[str] = ()) -> Survey:
     Raises:
         CorralError: no cloud can be asked at all; each is named.
     """
-    wanted = tuple(names)
-    rehearsed = [name for name in wanted if rehearsal_of(name)]
-    real = [name for name in wanted if name not in rehearsed]
+    named = tuple(names)
+    rehearsed = [name for name in named if rehearsal_of(name)]
+    real = [name for name in named if name not in rehearsed]
     silent: dict[str, CorralError] = {}
-    found: list[Reapable] = []
+    clusters: list[Reapable] = []
     for name in rehearsed:
         apis: dict[str, CloudApi] = {c: open_account(c, rehearsal_of(name)) for c in CLOUDS}
-        one, failed = await _of(apis, name)
-        found.append(one)
+        cluster, failed = await _of(apis, name)
+        clusters.append(cluster)
         silent |= {f"simulated {cloud}": error for cloud, error in failed.items()}
         await close_all(apis)
-    if real or not wanted:
+    if real or not named:
         more, failed = await _surveyed(real)
-        found += more
+        clusters += more
         silent |= failed
-    return Survey(tuple(found), silent, _owing(silent, wanted or tuple(cluster_names())))
+    return Survey(tuple(clusters), silent, _owing(silent, named or tuple(cluster_names())))
 
 
 async def _surveyed(names: list[str]) -> tuple[list[Reapable], dict[str, CorralError]]:
@@ -123,16 +123,16 @@ async def _surveyed(names: list[str]) -> tuple[list[Reapable], dict[str, CorralE
                 continue
             if not names:
                 shown |= {i.label.cluster for i in listed if i.label and i.state.exists}
-        found: list[Reapable] = []
+        clusters: list[Reapable] = []
         for name in sorted(shown) if apis else ():
-            one, failed = await _of(apis, name)
-            found.append(one)
+            cluster, failed = await _of(apis, name)
+            clusters.append(cluster)
             silent |= failed
     finally:
         await close_all(opened)
     if set(silent) == set(CLOUDS):
         raise all_failed(silent)
-    return found, silent
+    return clusters, silent
 
 
 async def reap(name: str, emit: Emit = ignore) -> tuple[str, ...]:
@@ -183,5 +183,5 @@ def _owing(silent: Iterable[str], clusters: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _of(apis: Mapping[str, CloudApi], name: str) -> tuple[Reapable, dict[str, CorralError]]:
-    found, failed = await find_some(apis, name, Ledger(name), noting=False)
-    return Reapable(name, name in cluster_names(), found), failed
+    rented, failed = await find_some(apis, name, Ledger(name), noting=False)
+    return Reapable(name, name in cluster_names(), rented), failed

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 SCRIPT_HEAD: Final = 1 << 20
-"""Bytes of a script in which its options are looked for."""
+"""Bytes of a script that are searched for its options."""
 OnLine = Callable[[RankLine], None]
 OnLive = Callable[[Live], None]
 JobRef = int | str
@@ -49,7 +49,7 @@ JobRef = int | str
 
 
 def job_spec(fields: Mapping[str, Any]) -> JobSpec:
-    """A JobSpec from loose fields, as a command line gives them.
+    """A JobSpec from loose fields, as a command line has them.
 
     Raises:
         CorralError: USAGE, with every fault in one message.
@@ -86,10 +86,10 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
             return dict(fields), ()
         return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
     asked = asked_of(text, name, fields)
-    found = {**asked.fields, **fields}
+    merged = {**asked.fields, **fields}
     if "env" in asked.fields or "env" in fields:
-        found["env"] = {**asked.fields.get("env", {}), **fields.get("env", {})}
-    return found, asked.notes
+        merged["env"] = {**asked.fields.get("env", {}), **fields.get("env", {})}
+    return merged, asked.notes
 
 
 def job_script(spec: ClusterSpec, job: JobSpec) -> str:
@@ -115,7 +115,7 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
 
 
 async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHandle:
-    """Hand a job to Slurm and leave it alone.
+    """Submit a job and return at once.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
@@ -171,14 +171,14 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
         if not gpus:
             return await listing
         tracked = spec.slurm.accounting
-        found, held = await asyncio.gather(
+        listed, held = await asyncio.gather(
             listing, control.gpus_by_job(fleet, controller, tracked=tracked)
         )
     return tuple(
         replace(job, gpus=held[job.id].count, gpus_exact=held[job.id].exact)
         if job.id in held
         else job
-        for job in found
+        for job in listed
     )
 
 
@@ -231,25 +231,25 @@ async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutc
 async def cancel(
     spec: ClusterSpec, job_ids: Sequence[JobRef]
 ) -> dict[JobRef, JobOutcome | CorralError]:
-    """End jobs; gives how each stood then, or why it could not be done.
+    """Cancel jobs; returns the state of each, or why it could not be cancelled.
 
     Raises:
         CorralError: the cluster is not up.
     """
-    found: dict[JobRef, JobOutcome | CorralError] = {}
+    outcomes: dict[JobRef, JobOutcome | CorralError] = {}
     async with await Session.open(spec) as session:
         session.require_running()
         for job_id in dict.fromkeys(job_ids):
             try:
                 handle = await handle_of(session, job_id)
-                found[job_id] = await control.cancel(session.fleet, handle)
+                outcomes[job_id] = await control.cancel(session.fleet, handle)
             except CorralError as error:
-                found[job_id] = error
-    return found
+                outcomes[job_id] = error
+    return outcomes
 
 
 async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
-    """The command line that gives a shell with what a job of these fields would get.
+    """The command line of a shell with the resources that a job of these fields would get.
 
     Args:
         spec: the cluster.

@@ -21,7 +21,7 @@ __all__ = ["SIZE", "DataSet", "Fed", "Rate", "bench_data", "shard_data"]
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """How fast nodes read a data set, against what their GPUs eat.
+    """How fast nodes read a data set, and what their GPUs consume.
 
     Attributes:
         folder: the data set.
@@ -78,7 +78,7 @@ async def shard_data(
 ) -> DataSet:
     """Make WebDataset shards of a folder, on the first shared storage.
 
-    What is there already is not made again; so it can be stopped, and goes on.
+    Existing shards are not made again, so an interrupted run resumes.
 
     Args:
         spec: the cluster.
@@ -139,7 +139,7 @@ async def bench_data(
         folder: of the data set on the cluster, or the name of one of the user's.
         emit: receives the node that reads.
         seconds: for each measurement.
-        per_gpu: samples a second that each GPU (each node without GPUs) eats; 0: not known.
+        per_gpu: samples a second that each GPU (each node without GPUs) consumes; 0: unknown.
         user: whose it is; "" for the cluster's first user.
 
     Raises:

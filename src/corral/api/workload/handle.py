@@ -12,7 +12,7 @@ from corral.spec.models import ClusterSpec
 
 
 class Job:
-    """A job that was handed to Slurm; it goes on whether or not anybody waits.
+    """A submitted job; it keeps running whether or not anybody waits.
 
     Args:
         spec: the cluster.
@@ -45,12 +45,12 @@ class Job:
         An array is PENDING until a part runs, RUNNING until all have ended, then COMPLETED, or
         FAILED when a part did not succeed.
         """
-        found = sync(batch.job_state(self.spec, self.handle.ref))
-        if isinstance(found, batch.JobOutcome):
-            return found.state.value
-        states = {part.state for part in found.parts if part.state is not None}
-        if found.ended:
-            return "COMPLETED" if found.good else "FAILED"
+        outcome = sync(batch.job_state(self.spec, self.handle.ref))
+        if isinstance(outcome, batch.JobOutcome):
+            return outcome.state.value
+        states = {part.state for part in outcome.parts if part.state is not None}
+        if outcome.ended:
+            return "COMPLETED" if outcome.good else "FAILED"
         return "PENDING" if all(state.waiting for state in states) else "RUNNING"
 
     def wait(
@@ -63,7 +63,7 @@ class Job:
             on_line: called with each line that a rank prints.
 
         Raises:
-            CorralError: TIMED_OUT, it has not ended in time, and goes on.
+            CorralError: TIMED_OUT, it has not ended in time, and keeps running.
         """
         return sync(self._wait(timeout, on_line))
 
@@ -101,9 +101,9 @@ class Job:
         Raises:
             CorralError: SLURM_REFUSED, NOT_FOUND.
         """
-        found = sync(batch.cancel(self.spec, (self.handle.ref,)))[self.handle.ref]
-        if isinstance(found, CorralError):
-            raise found
+        outcome = sync(batch.cancel(self.spec, (self.handle.ref,)))[self.handle.ref]
+        if isinstance(outcome, CorralError):
+            raise outcome
 
     async def _wait(
         self, timeout: float | None, on_line: batch.OnLine

@@ -38,15 +38,15 @@ async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Re
         return await recordings(session.fleet, await handle_of(session, job))
 
 
-def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
-    """Write recordings, summary and timeline into a folder of this machine; gives the files.
+def keep_profile(recorded: Recordings, folder: Path) -> tuple[Path, ...]:
+    """Write recordings, summary and timeline into a folder of this machine; returns the files.
 
     Raises:
         CorralError: COMMAND_FAILED, it cannot be written; USAGE, it or a file in it is a link.
     """
-    files = {name: data for name, data in found.files.items()}
-    files["summary.json"] = (json.dumps(found.as_dict(), indent=1) + "\n").encode()
-    merged = found.timeline()
+    files = {name: data for name, data in recorded.files.items()}
+    files["summary.json"] = (json.dumps(recorded.as_dict(), indent=1) + "\n").encode()
+    merged = recorded.timeline()
     if merged:
         files[TIMELINE] = merged
     try:

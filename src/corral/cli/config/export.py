@@ -128,9 +128,9 @@ def topology_(
         raise CorralError(
             Code.NOT_FOUND, f"{listing} cannot be read: {error.strerror}", hint="check the name"
         ) from error
-    found = api.fabric_of(spec, text, plugin=plugin)
-    ui.json({"text": found.text, "odd": list(found.odd)})
-    ui.show(found.text.rstrip("\n"))
-    for line in found.odd:
+    fabric = api.fabric_of(spec, text, plugin=plugin)
+    ui.json({"text": fabric.text, "odd": list(fabric.odd)})
+    ui.show(fabric.text.rstrip("\n"))
+    for line in fabric.odd:
         ui.note(f"look at this: {line}", "yellow")
-    return Exit.NOT_GOOD if found.odd else Exit.GOOD
+    return Exit.NOT_GOOD if fabric.odd else Exit.GOOD

@@ -136,9 +136,9 @@ def init(
     """
     ui = Ui(as_json=as_json)
     if machines:
-        way = api.Way(user, port, key, jump, install_key)
-        return _from(ui, [*machines, *(words or [])], name or "lab", way, output, force=force)
-    kind = kind_option or _one(words)
+        access = api.Access(user, port, key, jump, install_key)
+        return _from(ui, [*machines, *(words or [])], name or "lab", access, output, force=force)
+    kind = kind_option or _kind(words)
     if schema:
         text = f"{json.dumps(api.schema(), indent=2)}\n"
     elif deepops:
@@ -163,7 +163,7 @@ def init(
     return Exit.GOOD
 
 
-def _one(words: list[str] | None) -> str:
+def _kind(words: list[str] | None) -> str:
     if words and len(words) > 1:
         raise CorralError(
             Code.USAGE, f"one KIND, not {' '.join(words)}", hint="for addresses write --from first"
@@ -171,13 +171,15 @@ def _one(words: list[str] | None) -> str:
     return words[0] if words else "laptop"
 
 
-def _from(ui: Ui, machines: list[str], name: str, way: api.Way, output: str, *, force: bool) -> int:
+def _from(
+    ui: Ui, machines: list[str], name: str, access: api.Access, output: str, *, force: bool
+) -> int:
     path = Path(output or f"{name}.yaml")
     if output != STDOUT and path.exists() and not force:
         raise _there(path)
     file = "" if output == STDOUT else shlex.quote(str(path))
     made = ui.run(
-        lambda emit: api.discover(machines, emit, name=name, way=way, file=file),
+        lambda emit: api.discover(machines, emit, name=name, access=access, file=file),
         state="nothing was written",
     )
     for warning in made.warnings:
@@ -201,15 +203,15 @@ def _there(path: Path) -> CorralError:
 
 
 def _values(pairs: list[str], name: str) -> dict[str, str | int | float]:
-    found: dict[str, str | int | float] = {"name": name} if name else {}
+    values: dict[str, str | int | float] = {"name": name} if name else {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise CorralError(
                 Code.USAGE, f"--set {pair}: no value", hint="write it as --set nodes='node[0-3]'"
             )
-        found[key] = _number(value)
-    return found
+        values[key] = _number(value)
+    return values
 
 
 def _number(text: str) -> str | int | float:

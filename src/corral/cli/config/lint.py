@@ -57,19 +57,19 @@ def lint(
     """
     ui = Ui(as_json=as_json)
     if existing:
-        wanted = lint_adopted.Wanted(files, facts or [], where or [], release, fix, output)
-        return lint_adopted.run(ui, wanted)
+        request = lint_adopted.Request(files, facts or [], where or [], release, fix, output)
+        return lint_adopted.run(ui, request)
     if facts or where or release or fix or output:
         raise lint_adopted.only_existing()
-    found = {file: api.lint(Path(file)) for file in files}
-    findings = [finding for file in files for finding in found[file]]
+    by_file = {file: api.lint(Path(file)) for file in files}
+    findings = [finding for file in files for finding in by_file[file]]
     for finding in findings:
         ui.show(*rendered(finding, excerpt=ui.out.is_terminal))
     good = not has_errors(findings)
     ui.json({"good": good, "findings": [finding.as_dict() for finding in findings]})
     ui.show(_summary(files, findings))
     if rehearse:
-        for file in (file for file in files if not has_errors(found[file])):
+        for file in (file for file in files if not has_errors(by_file[file])):
             for note in api.rehearsal(api.load(Path(file)))[1]:
                 ui.note(f"rehearsal: {file}: {note}", "dim")
     return Exit.GOOD if good else Exit.USAGE

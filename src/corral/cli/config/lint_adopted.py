@@ -69,7 +69,7 @@ _SECRET = frozenset({"storagepass", "accountingstoragepass", "jobcomppass"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Request:
     """What was asked for."""
 
     files: list[str]
@@ -89,53 +89,56 @@ def only_existing() -> CorralError:
     )
 
 
-def run(ui: Ui, wanted: Wanted) -> int:
+def run(ui: Ui, request: Request) -> int:
     """Judge the files; with ``fix`` write corrected copies."""
-    if wanted.output and not wanted.fix:
+    if request.output and not request.fix:
         raise CorralError(Code.USAGE, "--output needs --fix", hint="add --fix")
-    folder = folder_of(wanted.output) if wanted.output else None
+    folder = folder_of(request.output) if request.output else None
     machines: dict[str, api.Machine] = {}
-    for text in wanted.facts:
+    for text in request.facts:
         node, equals, file = text.partition("=")
         if not equals:
             raise CorralError(Code.USAGE, f"--facts {text}: no node", hint="--facts NODE=FILE")
         machines[node] = api.machine_from_file(node, file)
-    if wanted.where:
+    if request.where:
         machines |= ui.run(
-            lambda emit: api.ask_machines(wanted.where, emit), state="nothing was changed"
+            lambda emit: api.ask_machines(request.where, emit), state="nothing was changed"
         )
-    opinion = api.lint_existing(wanted.files, version=wanted.release, machines=machines)
-    for finding, mended in zip(opinion.findings, opinion.mended, strict=True):
+    opinion = api.lint_existing(request.files, version=request.release, machines=machines)
+    for finding, fixable in zip(opinion.findings, opinion.fixable, strict=True):
         plain = ui.out.is_terminal and finding.where.lower() not in _SECRET
         lines = rendered(finding, excerpt=plain)
-        if mended and not wanted.fix:
+        if fixable and not request.fix:
             lines[-1].append(" [--fix fixes it]", "dim")
         ui.show(*lines)
     written: tuple[Path, ...] = ()
-    if wanted.fix:
+    if request.fix:
         written = api.write_corrections(opinion.corrections, folder)
-        for one in opinion.corrections:
-            ui.show(*_diff(one.diff()))
+        for correction in opinion.corrections:
+            ui.show(*_diff(correction.diff()))
     left = [
         finding
-        for finding, mended in zip(opinion.findings, opinion.mended, strict=True)
-        if not (mended and wanted.fix)
+        for finding, fixable in zip(opinion.findings, opinion.fixable, strict=True)
+        if not (fixable and request.fix)
     ]
     good = not any(finding.level is Level.ERROR for finding in left)
     ui.json(
         {
             "good": good,
             "findings": [
-                {**finding.as_dict(), "fixable": mended}
-                for finding, mended in zip(opinion.findings, opinion.mended, strict=True)
+                {**finding.as_dict(), "fixable": fixable}
+                for finding, fixable in zip(opinion.findings, opinion.fixable, strict=True)
             ],
-            "corrections": [{"file": one.name, "diff": one.diff()} for one in opinion.corrections],
+            "corrections": [
+                {"file": correction.name, "diff": correction.diff()}
+                for correction in opinion.corrections
+            ],
             "written": [str(path) for path in written],
         }
     )
     for path in written:
         ui.show(Text(f"wrote {clean(str(path))}", "green"))
-    ui.show(_summary(len(opinion.existing.sources), opinion.findings, opinion.mended))
+    ui.show(_summary(len(opinion.existing.sources), opinion.findings, opinion.fixable))
     return Exit.GOOD if good else Exit.USAGE
 
 
@@ -144,11 +147,11 @@ def _diff(text: str) -> list[Text]:
     return [Text(clean(line), styles.get(line[:1], "")) for line in text.split("\n") if line]
 
 
-def _summary(files: int, findings: tuple[Finding, ...], mended: tuple[bool, ...]) -> Text:
+def _summary(files: int, findings: tuple[Finding, ...], fixable: tuple[bool, ...]) -> Text:
     counts = {level: sum(f.level is level for f in findings) for level in Level}
     parts = [plural(count, level.value) for level, count in counts.items() if count]
     what = plural(files, "file")
     if not parts:
         return Text(f"{what}: nothing is wrong", "green")
-    text = f"{what}: {', '.join(parts)}; --fix fixes {sum(mended)} of {len(mended)}"
+    text = f"{what}: {', '.join(parts)}; --fix fixes {sum(fixable)} of {len(fixable)}"
     return Text(text, "" if counts[Level.ERROR] else "green")

@@ -124,15 +124,15 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
         )
     topology = Topology(nics, gbps, intra, gpus) if nics else None
     known = api.Known(hardware, topology, reference, nodes, collective, algorithm, fabric)
-    found = api.read_benchmark(pasted(file), known)
-    ui.json(found.as_dict())
-    for one, verdict in found.tables:
-        ui.show(*view(one, verdict), Text())
-    if found.failure is not None:
-        ui.show(*failure_view(found.failure))
-    if found.transport.known:
-        ui.show(transport_view(found.transport))
-    return Exit.GOOD if found.good else Exit.NOT_GOOD
+    benchmark = api.read_benchmark(pasted(file), known)
+    ui.json(benchmark.as_dict())
+    for measured, verdict in benchmark.tables:
+        ui.show(*view(measured, verdict), Text())
+    if benchmark.failure is not None:
+        ui.show(*failure_view(benchmark.failure))
+    if benchmark.transport.known:
+        ui.show(transport_view(benchmark.transport))
+    return Exit.GOOD if benchmark.good else Exit.NOT_GOOD
 
 
 @app.command("hardware", epilog=examples("corral bench hardware"))
@@ -152,7 +152,7 @@ def hardware_(as_json: JSON = False) -> int:
         for seen in hardware.seen
     ]
     keys = ("name", "title", "over", "collectives", "busbw_gb_s", "source")
-    told = [dict(zip(keys, row, strict=True)) for row in rows]
-    ui.json({"hardware": [one | {"busbw_gb_s": float(one["busbw_gb_s"])} for one in told]})
+    entries = [dict(zip(keys, row, strict=True)) for row in rows]
+    ui.json({"hardware": [entry | {"busbw_gb_s": float(entry["busbw_gb_s"])} for entry in entries]})
     ui.show(table(("name", "hardware", "over", "of", *right("GB/s"), "source"), rows))
     return Exit.GOOD

@@ -57,7 +57,7 @@ STREAMS = Annotated[int, typer.Option(min=1, max=64, help="TCP connections at a 
 
 def bench_network(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     nodes: NODES = 0,
     partition: PARTITION = "",
     seconds: SECONDS = 1.0,
@@ -68,12 +68,13 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
 ) -> int:
     """Measure the network between each two nodes, and name what is wrong.
 
-    Throughput both ways, round trips, the largest packet that passes unfragmented, and whether the
-    data interface carries it. Disjoint pairs run at the same time; what is slow then is measured
-    again alone. Compared with network.data of the cluster file. Exit status 1 when it fails.
+    Throughput in both directions, round trips, the largest packet that passes unfragmented, and
+    whether the data interface carries it. Disjoint pairs run at the same time; what is slow then is
+    measured again alone. Compared with network.data of the cluster file. Exit status 1 when it
+    fails.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     where = Where(nodes, partition, time)
     return show(
         ui,
@@ -87,7 +88,7 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
 
 def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     mount: MOUNT = None,
     size: SIZE = "256M",
     files: FILES = 500,
@@ -100,12 +101,12 @@ def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
     """Measure shared folders from each node, and from all at once.
 
     Writing counts when fsync has come back; each file is read on a node that did not write it and
-    compared; small files are made, looked at and removed. A node that is slower than the others is
+    compared; small files are created, stat-ed and removed. A node that is slower than the others is
     named. Exit status 1 when something is wrong.
     """
     ui = Ui(as_json=as_json)
     bytes_ = bytes_of(size)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     where = Where(nodes, partition, time)
     return show(
         ui,
@@ -123,16 +124,16 @@ def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
     )
 
 
-def _storage(found: Measured) -> list[RenderableType]:
+def _storage(measurement: Measured) -> list[RenderableType]:
     rows = [
         (
-            clean(str(one["mount"])),
-            clean(str(one["node"])) + (" with all" if one["together"] > 1 else ""),
-            *(f"{one['rates'][rate]:.4g}" for rate in ("write", "read")),
-            clean(str(one["reader"])),
-            *(f"{one['rates'][rate]:.4g}" for rate in ("create", "stat", "remove")),
+            clean(str(share["mount"])),
+            clean(str(share["node"])) + (" with all" if share["together"] > 1 else ""),
+            *(f"{share['rates'][rate]:.4g}" for rate in ("write", "read")),
+            clean(str(share["reader"])),
+            *(f"{share['rates'][rate]:.4g}" for rate in ("create", "stat", "remove")),
         )
-        for one in found.figures["shares"]
+        for share in measurement.figures["shares"]
     ]
     head = (
         *("folder", "node"),
@@ -145,7 +146,7 @@ def _storage(found: Measured) -> list[RenderableType]:
 
 def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     nodes: NODES = 0,
     partition: PARTITION = "",
     seconds: EACH = 1.0,
@@ -161,7 +162,7 @@ def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
     fails.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     where = Where(nodes, partition, time)
     return show(
         ui,
@@ -195,13 +196,13 @@ def show(
     jobs: list[JobHandle] = []
 
     def early() -> Measured | None:
-        found = so_far(jobs[-1].id) if jobs else None
-        if found is not None:
-            _show(ui, found, view, page)
-        return found
+        partial = so_far(jobs[-1].id) if jobs else None
+        if partial is not None:
+            _show(ui, partial, view, page)
+        return partial
 
     try:
-        found = ui.run(lambda emit: work(emit, jobs.append), lines_only=True)
+        measurement = ui.run(lambda emit: work(emit, jobs.append), lines_only=True)
     except InterruptedByUserError as error:
         if not jobs:
             raise
@@ -214,27 +215,27 @@ def show(
     except CorralError:
         early()
         raise
-    ui.json(found.as_dict())
-    _show(ui, found, view, page)
-    return Exit.GOOD if found.good else Exit.NOT_GOOD
+    ui.json(measurement.as_dict())
+    _show(ui, measurement, view, page)
+    return Exit.GOOD if measurement.good else Exit.NOT_GOOD
 
 
 def _show(
     ui: Ui,
-    found: Measured,
+    measurement: Measured,
     view: Callable[[Measured], list[RenderableType]],
     page: tuple[ClusterSpec, Path | None],
 ) -> None:
-    ui.show(*view(found), *remarks(found))
-    for cause in causes_of(found):
+    ui.show(*view(measurement), *remarks(measurement))
+    for cause in causes_of(measurement):
         ui.show(Text(f"likely: {cause.id} {clean(cause.title)}: {clean(cause.fix)}", "dim"))
     spec, html = page
     if html is not None:
-        api.write_page(html, api.proof_page(as_proof(spec, found)))
+        api.write_page(html, api.proof_page(as_proof(spec, measurement)))
         ui.note(f"report: {html}")
 
 
-def remarks(found: Measured) -> list[Text]:
+def remarks(measurement: Measured) -> list[Text]:
     """The remarks, one line each, with the number in the failure catalogue."""
     return [
         Text.assemble(
@@ -243,7 +244,7 @@ def remarks(found: Measured) -> list[Text]:
             clean(remark.text),
             (f" ({remark.failure})" if remark.failure else "", "dim"),
         )
-        for remark in found.remarks
+        for remark in measurement.remarks
     ]
 
 
@@ -251,18 +252,18 @@ def _judged(remark: Remark) -> bool:
     return remark.outcome is not Outcome.UNKNOWN
 
 
-def _network(found: Measured) -> list[RenderableType]:
-    flows = found.figures["flows"]
+def _network(measurement: Measured) -> list[RenderableType]:
+    flows = measurement.figures["flows"]
     rows = [
         (
-            clean(str(one["source"])),
-            clean(str(one["target"])),
-            f"{one['gbps']:.3g}" + (" alone" if one["alone"] else ""),
-            f"{one['rtt_us']:.0f}",
-            str(one["path_mtu"]),
-            str(one["retransmits"]),
+            clean(str(flow["source"])),
+            clean(str(flow["target"])),
+            f"{flow['gbps']:.3g}" + (" alone" if flow["alone"] else ""),
+            f"{flow['rtt_us']:.0f}",
+            str(flow["path_mtu"]),
+            str(flow["retransmits"]),
         )
-        for one in flows
+        for flow in flows
     ]
     head = ("from", "to", *right("Gb/s", "rtt us", "MTU", "resent"))
     return [table(head, rows), Text()] if rows else []

@@ -84,7 +84,7 @@ CONTAINER = Annotated[
 
 def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     collectives: COLLECTIVES = "",
     nodes: NODES = 0,
     smallest: SMALLEST = "1M",
@@ -120,7 +120,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         nccl_tests=nccl_tests,
         container=container,
     )
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     known = api.Known(hardware=hardware, busbw=reference)
     jobs: list[JobHandle] = []
 
@@ -128,7 +128,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         _show_row(ui, row)
 
     try:
-        found = ui.run(
+        measurement = ui.run(
             lambda emit: api.run_bench(
                 spec, what, known, emit, on_row=on_row, on_submit=jobs.append
             ),
@@ -140,22 +140,22 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         raise InterruptedByUserError(
             f"job {jobs[0].id} goes on; `corral cancel {jobs[0].id}` ends it", again="corral jobs"
         ) from error
-    _told(ui, spec.name, found, html)
-    return Exit.GOOD if found.benchmark.good else Exit.NOT_GOOD
+    _report(ui, spec.name, measurement, html)
+    return Exit.GOOD if measurement.benchmark.good else Exit.NOT_GOOD
 
 
-def _told(ui: Ui, name: str, found: Benched, html: Path | None) -> None:
-    ui.json(found.as_dict())
-    _show(ui, found)
+def _report(ui: Ui, name: str, measurement: Benched, html: Path | None) -> None:
+    ui.json(measurement.as_dict())
+    _show(ui, measurement)
     if html is not None:
-        api.write_page(html, api.bench_page(name, found))
+        api.write_page(html, api.bench_page(name, measurement))
         ui.note(f"report: {html}")
 
 
-def bench_history(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
+def bench_history(target: TARGET = "", named: CLUSTER = "", as_json: JSON = False) -> int:
     """List a cluster's earlier measurements of all kinds, oldest first."""
     ui = Ui(as_json=as_json)
-    records = api.all_measured(cluster(ui, target, wanted).name)
+    records = api.all_measured(cluster(ui, target, named).name)
     ui.json({"history": list(records)})
     rows = [row for record in records for row in _rows(record)]
     if rows:
@@ -172,16 +172,16 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str | Text, ...]]:
     if record["kind"] != "bench":
         first = next(iter(record["remarks"]), {"text": "nothing"})
         outcome = Outcome(record["outcome"])
-        said = clean(str(first["text"]))
-        return [(when, str(record["kind"]), nodes, Text(outcome, STYLES[outcome]), said)]
-    found: list[tuple[str | Text, ...]] = []
-    for one in record["tables"]:
-        seen = f"{float(one['busbw_gb_s']):.4g} GB/s at {binary(int(one['size_bytes']))}"
-        if one["reference_gb_s"]:
-            seen += f" (reference {float(one['reference_gb_s']):.4g})"
-        outcome = Outcome(one["outcome"])
-        found.append((when, str(one["collective"]), nodes, Text(outcome, STYLES[outcome]), seen))
-    return found
+        text = clean(str(first["text"]))
+        return [(when, str(record["kind"]), nodes, Text(outcome, STYLES[outcome]), text)]
+    rows: list[tuple[str | Text, ...]] = []
+    for entry in record["tables"]:
+        seen = f"{float(entry['busbw_gb_s']):.4g} GB/s at {binary(int(entry['size_bytes']))}"
+        if entry["reference_gb_s"]:
+            seen += f" (reference {float(entry['reference_gb_s']):.4g})"
+        outcome = Outcome(entry["outcome"])
+        rows.append((when, str(entry["collective"]), nodes, Text(outcome, STYLES[outcome]), seen))
+    return rows
 
 
 def bytes_of(text: str) -> int:
@@ -207,15 +207,15 @@ def _show_row(ui: Ui, row: Progress) -> None:
     )
 
 
-def _show(ui: Ui, found: Benched) -> None:
-    for one, verdict in found.benchmark.tables:
-        ui.show(*view(one, verdict), Text())
-    if found.benchmark.transport.known:
-        ui.show(transport_view(found.benchmark.transport))
+def _show(ui: Ui, measurement: Benched) -> None:
+    for measured, verdict in measurement.benchmark.tables:
+        ui.show(*view(measured, verdict), Text())
+    if measurement.benchmark.transport.known:
+        ui.show(transport_view(measurement.benchmark.transport))
     # Where nothing is known to compare with, the nodes are still compared with each other.
-    if any(v.outcome is not Outcome.PASS for _, v in found.benchmark.tables):
-        for sentence in (*found.bisected.sentences, *found.slow.sentences):
+    if any(v.outcome is not Outcome.PASS for _, v in measurement.benchmark.tables):
+        for sentence in (*measurement.bisected.sentences, *measurement.slow.sentences):
             ui.show(Text(f"slow: {clean(sentence)}", "bold red"))
-    for cause in found.causes:
+    for cause in measurement.causes:
         known = cause.failure
         ui.show(Text(f"likely: {known.id} {clean(known.title)}: {clean(known.fix)}", "yellow"))

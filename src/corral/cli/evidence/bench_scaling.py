@@ -60,7 +60,7 @@ CPUS = Annotated[int, typer.Option("--cpus", min=0, help="CPUs of each rank; 0: 
 
 def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     parameters: PARAMETERS = "",
     batch: BATCH = 0,
     length: LENGTH = 0,
@@ -88,20 +88,20 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
         batch=batch,
         length=length,
         batches=batches,
-        counts=tuple(int(one) for one in _numbers(nodes, "--nodes")),
+        counts=tuple(int(count) for count in _numbers(nodes, "--nodes")),
         ways=tuple(ways.split(",")) if ways else tuple(WAYS),
         cpus=cpus,
         links=_numbers(links, "--links"),
         seconds=within,
     )
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     where = Where(max(training.counts, default=0), partition, time)
     lines: list[str] = []
 
     def on_line(line: str) -> None:
         lines.append(line)
-        if said := progress(line):
-            ui.note(said, "dim")
+        if text := progress(line):
+            ui.note(text, "dim")
 
     return show(
         ui,
@@ -114,19 +114,22 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     )
 
 
-def _view(found: Measured) -> list[RenderableType]:
-    times = {(one["way"], one["ranks"]): one["times"] for one in found.figures["speedups"]}
-    beside = found.figures["beside"]
+def _view(measurement: Measured) -> list[RenderableType]:
+    times = {
+        (speedup["way"], speedup["ranks"]): speedup["times"]
+        for speedup in measurement.figures["speedups"]
+    }
+    ranks_per_node = measurement.figures["beside"]
     rows = [
         (
-            str(max(1, one["ranks"] // beside)),
-            clean(one["way"]),
-            f"{one['seconds'] * 1e3:.4g}",
-            f"{one['compute']['alone'] * 1e3:.4g}",
-            f"{times[one['way'], one['ranks']]:.2f}",
-            f"{one['loss']:.3f}",
+            str(max(1, run["ranks"] // ranks_per_node)),
+            clean(run["way"]),
+            f"{run['seconds'] * 1e3:.4g}",
+            f"{run['compute']['alone'] * 1e3:.4g}",
+            f"{times[run['way'], run['ranks']]:.2f}",
+            f"{run['loss']:.3f}",
         )
-        for one in sorted(found.figures["trained"], key=lambda one: one["ranks"])
+        for run in sorted(measurement.figures["trained"], key=lambda run: run["ranks"])
     ]
     if not rows:
         return []
@@ -139,25 +142,25 @@ def _count(text: str) -> int:
     if not text:
         return 0
     try:
-        found = round(float(number) * _UNITS.get(unit, 1))
+        count = round(float(number) * _UNITS.get(unit, 1))
     except (ValueError, OverflowError):
-        found = 0
-    if (unit and unit not in _UNITS) or not 1000 <= found <= 10**12:  # noqa: PLR2004
+        count = 0
+    if (unit and unit not in _UNITS) or not 1000 <= count <= 10**12:  # noqa: PLR2004
         raise CorralError(
             Code.USAGE, f"{text!r} is not a number of parameters", hint="such as 124M or 1.5B"
         )
-    return found
+    return count
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(one) for one in text.split(",") if one)
+        numbers = tuple(float(part) for part in text.split(",") if part)
     except ValueError as error:
         raise CorralError(
             Code.USAGE,
             f"{option} {text!r} is not a list of numbers",
             hint=f"such as {option} 1,2,4",
         ) from error
-    if any(not 0 < one < 1e6 for one in found):  # noqa: PLR2004
+    if any(not 0 < number < 1e6 for number in numbers):  # noqa: PLR2004
         raise CorralError(Code.USAGE, f"{option} holds a number that cannot be", hint="above 0")
-    return found
+    return numbers

@@ -21,11 +21,11 @@ STYLES: Final = {
 }
 
 
-def view(one: Table, verdict: Verdict) -> list[RenderableType]:
+def view(measured: Table, verdict: Verdict) -> list[RenderableType]:
     """One table with its verdict."""
-    name = one.collective.value if one.collective else "a collective"
-    who = f"{plural(one.ranks, 'rank')}" if one.ranks else "ranks not known"
-    where = f" on {plural(one.nodes, 'node')}" if one.nodes else ""
+    name = measured.collective.value if measured.collective else "a collective"
+    who = f"{plural(measured.ranks, 'rank')}" if measured.ranks else "ranks not known"
+    where = f" on {plural(measured.nodes, 'node')}" if measured.nodes else ""
     rows = [
         (
             binary(row.size),
@@ -33,9 +33,11 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
             f"{max((t.algbw for t in row.timings), default=0):.2f}",
             f"{row.best:.2f}",
         )
-        for row in one.rows
+        for row in measured.rows
     ]
-    head = Text.assemble((f"{clean(one.label)} " if one.label else "", "dim"), (name, "bold"))
+    head = Text.assemble(
+        (f"{clean(measured.label)} " if measured.label else "", "dim"), (name, "bold")
+    )
     outcome = Text.assemble(
         (verdict.outcome.value, STYLES[verdict.outcome]),
         f": {verdict.busbw:.4g} GB/s at {binary(verdict.size)}",
@@ -61,12 +63,14 @@ def failure_view(failure: RunFailure) -> list[RenderableType]:
     return [head, *hint, *(Text(f"  {clean(line)}", "dim") for line in failure.lines)]
 
 
-def transport_view(found: Transport) -> Text:
+def transport_view(transport: Transport) -> Text:
     """What NCCL used."""
-    parts = [f"NCCL {found.version}" if found.version else "NCCL"]
-    if found.network:
-        parts.append(f"network {found.network} ({', '.join(found.devices) or 'devices not said'})")
-    parts += [f"{count} x {kind}" for kind, count in found.channels]
-    if found.gpu_direct:
-        parts.append(f"{found.gpu_direct} with GPUDirect RDMA")
+    parts = [f"NCCL {transport.version}" if transport.version else "NCCL"]
+    if transport.network:
+        parts.append(
+            f"network {transport.network} ({', '.join(transport.devices) or 'devices unknown'})"
+        )
+    parts += [f"{count} x {kind}" for kind, count in transport.channels]
+    if transport.gpu_direct:
+        parts.append(f"{transport.gpu_direct} with GPUDirect RDMA")
     return Text(f"used: {clean(', '.join(parts))}", "dim")

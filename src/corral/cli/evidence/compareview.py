@@ -19,23 +19,23 @@ STYLES: Final = {
 }
 
 
-def compare_view(found: Comparison) -> list[RenderableType]:
+def compare_view(comparison: Comparison) -> list[RenderableType]:
     """What changed, worse first, and the outcome in one line."""
     rows = [
         (
-            Text(one.change.value, STYLES[one.change]),
-            clean(one.check),
-            clean(one.node),
-            clean(one.figure) or "verdict",
-            clean(one.before),
-            clean(one.after),
-            clean(one.words),
+            Text(difference.change.value, STYLES[difference.change]),
+            clean(difference.check),
+            clean(difference.node),
+            clean(difference.figure) or "verdict",
+            clean(difference.before),
+            clean(difference.after),
+            clean(difference.words),
         )
-        for one in found.differences
+        for difference in comparison.differences
     ]
     head = ("", "check", "node", "what", *right("before", "after"), "")
-    line = Text(f"{_moment(found.before)} to {_moment(found.after)}: ")
-    line.append(found.words, "bold red" if found.worse else "green")
+    line = Text(f"{_moment(comparison.before)} to {_moment(comparison.after)}: ")
+    line.append(comparison.words, "bold red" if comparison.worse else "green")
     return [*([table(head, rows)] if rows else []), line]
 
 

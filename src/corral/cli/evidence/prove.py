@@ -38,7 +38,7 @@ app = verb_app()
 def prove(
     target: TARGET = "",
     *,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,12 +72,12 @@ def prove(
     Runs real jobs for about half a minute and leaves nothing behind. Each check that fails reports
     what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
     --compare, when something got worse; 0 when none failed. "proven" means a complete proof: with
-    --only, or while jobs run on nodes, the last line states what passed and what is not covered
-    (--json: proven, uncovered). Each proof is kept: see --history.
+    --only, or while jobs are running on nodes, the last line states what passed and what is not
+    covered (--json: proven, uncovered). Each proof is kept: see --history.
     """
     ui = Ui(as_json=as_json)
     _together(only, history=history, compared=compared, html=html)
-    spec = cluster(ui, target, wanted, rehearse=rehearse)
+    spec = cluster(ui, target, named, rehearse=rehearse)
     if history:
         return _history(ui, spec)
     if compared:
@@ -119,17 +119,17 @@ def _together(
 def _history(ui: Ui, spec: ClusterSpec) -> int:
     _fetch(ui, spec)
     kept = api.proofs(spec.name)
-    ui.json({"history": [one.as_dict() for one in kept]})
+    ui.json({"history": [entry.as_dict() for entry in kept]})
     rows = [
         (
-            one.id,
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.proof.at)),
-            one.by + (" (some checks)" if one.partial and one.by == "prove" else ""),
-            _verdict(one),
-            str(len(one.proof.results)),
-            clean(", ".join(r.check for r in one.proof.results if r.verdict is Verdict.FAIL)),
+            entry.id,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.proof.at)),
+            entry.by + (" (some checks)" if entry.partial and entry.by == "prove" else ""),
+            _verdict(entry),
+            str(len(entry.proof.results)),
+            clean(", ".join(r.check for r in entry.proof.results if r.verdict is Verdict.FAIL)),
         )
-        for one in kept
+        for entry in kept
     ]
     if rows:
         ui.show(table(("id", "date", "by", "verdict", *right("checks"), "failed"), rows))
@@ -138,14 +138,14 @@ def _history(ui: Ui, spec: ClusterSpec) -> int:
     return Exit.GOOD
 
 
-def _verdict(one: api.Kept) -> Text:
-    if one.proof.proven and not one.partial:
+def _verdict(entry: api.Kept) -> Text:
+    if entry.proof.proven and not entry.partial:
         return Text("proven", "green")
-    if one.proof.good:
+    if entry.proof.good:
         return Text("passed in part", "yellow")
-    if one.proof.count(Verdict.FAIL):
+    if entry.proof.count(Verdict.FAIL):
         return Text("NOT proven", "bold red")
-    if one.proof.count(Verdict.WARN):
+    if entry.proof.count(Verdict.WARN):
         return Text("warned", "yellow")
     return Text("nothing measured", "dim")
 

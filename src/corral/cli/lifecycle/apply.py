@@ -54,22 +54,22 @@ def apply(
         target, plan_file = "", target
     spec = declared(ui, target, named, rehearse=rehearse)
     if plan_file:
-        wanted = _read(Path(plan_file))
+        plan = _read(Path(plan_file))
     else:
-        wanted = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
-    if wanted.empty:
-        ui.json({"applied": True, "plan": wanted.as_dict()})
-        ui.show(*plan_lines(wanted))
+        plan = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
+    if plan.empty:
+        ui.json({"applied": True, "plan": plan.as_dict()})
+        ui.show(*plan_lines(plan))
         return Exit.GOOD
-    if not Approval(ui, yes=yes)(wanted):
-        ui.json({"applied": False, "plan": wanted.as_dict()})
+    if not Approval(ui, yes=yes)(plan):
+        ui.json({"applied": False, "plan": plan.as_dict()})
         ui.note("nothing was changed")
         return Exit.NOT_GOOD
     remember(spec, target, named, rehearse=rehearse)
-    ui.run(lambda emit: api.apply(spec, wanted, emit), state=STATE)
-    ui.json({"applied": True, "plan": wanted.as_dict()})
+    ui.run(lambda emit: api.apply(spec, plan, emit), state=STATE)
+    ui.json({"applied": True, "plan": plan.as_dict()})
     where = again(target, named, rehearse=rehearse)
-    if wanted.machines:
+    if plan.machines:
         ui.show(f"the machines run; next, for what they hold: corral apply{where}")
     else:
         ui.show(f"applied; next: corral prove{where}")

@@ -48,7 +48,7 @@ app = verb_app()
 )
 def down(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     yes: YES = False,
     dry_run: DRY_RUN = False,
     force: FORCE = False,
@@ -64,17 +64,17 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     is shown first, and refused while jobs are running.
     """
     ui = Ui(as_json=as_json)
-    if not (target or wanted):
+    if not (target or named):
         # The only known cluster is a good guess for reading it, and none for removing it.
         raise CorralError(
             Code.USAGE,
             "no cluster given",
             hint=f"name it: corral down FILE, or one of: {', '.join(api.known_clusters()) or '-'}",
         )
-    spec = cluster(ui, target, wanted, rehearse=rehearse)
-    what, due = _what(ui, spec)
+    spec = cluster(ui, target, named, rehearse=rehearse)
+    what, returning = _what(ui, spec)
     if dry_run:
-        ui.json({"cluster": spec.name, "due": due.as_dict()})
+        ui.json({"cluster": spec.name, "due": returning.as_dict()})
         ui.show(what.rpartition(" Do it?")[0])
         return Exit.GOOD
     if not ui.confirm(what, yes=yes):
@@ -87,7 +87,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     )
     ui.json({"cluster": spec.name, "removed": list(gone)})
     ui.show(*given_lines(gone))
-    kept = made_by_toolkit(spec) and any(": kept " in one for one in gone)
+    kept = made_by_toolkit(spec) and any(": kept " in line for line in gone)
     left = "nothing else is left" if kept else "nothing is left"
     ui.show(f"{spec.name}: {left}" if gone else f"{spec.name}: there was nothing to remove")
     return Exit.GOOD
@@ -106,7 +106,7 @@ def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
     if made:
         what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
         return what, api.Returning(())
-    due = ui.run(lambda emit: api.due_back(spec, emit), state="nothing was changed")
-    ui.show(*due_lines(due), "")
-    nodes = fold([m.node for m in due.machines])
-    return f"Gives {nodes} of cluster {spec.name} back as they were before Corral. Do it?", due
+    returning = ui.run(lambda emit: api.due_back(spec, emit), state="nothing was changed")
+    ui.show(*due_lines(returning), "")
+    nodes = fold([m.node for m in returning.machines])
+    return f"Restores {nodes} of cluster {spec.name} as they were before Corral. Do it?", returning

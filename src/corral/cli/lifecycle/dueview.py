@@ -15,28 +15,30 @@ STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": 
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}
 
 
-def due_lines(due: Returning) -> Iterator[Text]:
+def due_lines(returning: Returning) -> Iterator[Text]:
     """What would be restored, and what prevents it."""
-    yield from folded((m.node, word, text) for m in due.machines for word, text in m.lines)
-    for machine in due.machines:
+    yield from folded((m.node, word, text) for m in returning.machines for word, text in m.lines)
+    for machine in returning.machines:
         if machine.error:
             yield Text(f"  {machine.node}  cannot be asked: {machine.error.message}", "bold red")
-    if due.jobs:
-        yield Text(f"  {plural(len(due.jobs), 'job')} (id, user, nodes) hold nodes:", "bold red")
-        yield from (Text(f"    {one_line(job)}") for job in due.jobs)
+    if returning.jobs:
+        yield Text(
+            f"  {plural(len(returning.jobs), 'job')} (id, user, nodes) hold nodes:", "bold red"
+        )
+        yield from (Text(f"    {one_line(job)}") for job in returning.jobs)
 
 
 def given_lines(gone: Iterable[str]) -> Iterator[Text]:
     """``node: word what`` as the use case reports it; other things were removed."""
-    found: list[tuple[str, str, str]] = []
+    lines: list[tuple[str, str, str]] = []
     for thing in gone:
         node, colon, rest = thing.partition(": ")
         if colon:
             word, _, text = rest.partition(" ")
-            found.append((node, word, text))
+            lines.append((node, word, text))
         else:
             yield Text(f"removed {thing}")
-    yield from folded(found)
+    yield from folded(lines)
 
 
 def folded(lines: Iterable[tuple[str, str, str]]) -> Iterator[Text]:

@@ -30,20 +30,20 @@ def image() -> None:
 def list_(as_json: JSON = False) -> int:
     """List the node images that are here, newest first."""
     ui = Ui(as_json=as_json)
-    found = ui.quietly(api.images)
-    ui.json({"images": list(found)})
-    if not found:
+    images = ui.quietly(api.images)
+    ui.json({"images": list(images)})
+    if not images:
         ui.show("no node image is here; next: corral image build")
         return Exit.GOOD
     rows = [
         (
-            one["reference"],
-            one["os"] or "-",
-            size(one["size"]),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(one["created"])),
-            ", ".join(one["used_by"]) or "-",
+            info["reference"],
+            info["os"] or "-",
+            size(info["size"]),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(info["created"])),
+            ", ".join(info["used_by"]) or "-",
         )
-        for one in found
+        for info in images
     ]
     ui.show(table(("image", "system", *right("size"), "made", "used by"), rows))
     return Exit.GOOD
@@ -82,7 +82,7 @@ def build(
 )
 def import_(  # noqa: PLR0917 - typer makes options of arguments
     image: Annotated[str, typer.Argument(metavar="docker://REGISTRY/NAME:TAG", show_default=False)],
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     name: Annotated[
         str,
         typer.Option(
@@ -110,7 +110,7 @@ def import_(  # noqa: PLR0917 - typer makes options of arguments
     All nodes then start from one file instead of each fetching its own copy.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     done = ui.run(
         lambda emit: api.import_image(spec, image, emit, name=name, login=login, http=http),
         state="no image was made",
@@ -141,5 +141,7 @@ def remove(
         return Exit.NOT_GOOD
     gone = ui.quietly(lambda: api.remove_images(image))
     ui.json({"removed": list(gone)})
-    ui.show(*(f"removed {one}" for one in gone), f"{plural(len(gone), 'image')} removed")
+    ui.show(
+        *(f"removed {reference}" for reference in gone), f"{plural(len(gone), 'image')} removed"
+    )
     return Exit.GOOD

@@ -104,10 +104,10 @@ def _turns(roll: Roll) -> str:
 def _diff(entry: NodeChange) -> Iterator[Text]:
     change = entry.change
     name = change.resource
-    found = difflib.unified_diff(
+    lines = difflib.unified_diff(
         change.before.splitlines(), change.after.splitlines(), f"{name} (now)", name, lineterm=""
     )
-    for line in found:
+    for line in lines:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "dim")
         yield Text(f"      {clean(line)}", style)
 

@@ -36,7 +36,7 @@ def up(
     """Make the cluster what the file declares, and prove it.
 
     Shows the plan and asks before it changes anything; without a terminal it needs --yes. Does
-    nothing to what is right already, so it is also the way to go on after a failure. Exit status 1
+    nothing to what is right already, so it also resumes after a failure. Exit status 1
     when you answer no, or when a check fails.
     """
     ui = Ui(as_json=as_json)

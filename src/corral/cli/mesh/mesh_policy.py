@@ -37,15 +37,15 @@ def policy(
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named)
-    wanted = ui.quietly(lambda: api.mesh_policy(spec))
-    ui.show(wanted.text)
+    part = ui.quietly(lambda: api.mesh_policy(spec))
+    ui.show(part.text)
     if not apply:
-        ui.json({"policy": json.loads(wanted.text), "applied": False})
+        ui.json({"policy": json.loads(part.text), "applied": False})
         return Exit.GOOD
     if not ui.confirm("Add it to the policy of the entire tailnet?", yes=yes):
-        ui.json({"policy": json.loads(wanted.text), "applied": False})
+        ui.json({"policy": json.loads(part.text), "applied": False})
         return Exit.NOT_GOOD
-    changed, said = ui.quietly(lambda: api.apply_mesh_policy(spec))
-    ui.json({"policy": json.loads(wanted.text), "applied": changed, "said": said})
-    ui.show(said)
+    changed, outcome = ui.quietly(lambda: api.apply_mesh_policy(spec))
+    ui.json({"policy": json.loads(part.text), "applied": changed, "said": outcome})
+    ui.show(outcome)
     return Exit.GOOD

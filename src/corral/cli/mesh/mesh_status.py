@@ -33,7 +33,7 @@ LINKS = (
 )
 def status(
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     links: Annotated[
         bool, typer.Option("--links/--no-links", help="Measure the links: 3 seconds each.")
     ] = True,
@@ -47,7 +47,7 @@ def status(
     not a node of it.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     seen = ui.run(lambda emit: api.mesh_status(spec, emit, links=links), state="nothing changed")
     ui.json(seen.as_dict())
     ui.show(*_view(seen))

@@ -31,7 +31,7 @@ LOG = Annotated[
     typer.Option(
         "--log",
         metavar="FILE",
-        help="Look at this log instead of a cluster: of Slurm, a job, NCCL, the kernel, apt. "
+        help="Read this log instead of a cluster: of Slurm, a job, NCCL, the kernel, apt. "
         "- is standard input.",
         show_default=False,
     ),
@@ -64,7 +64,7 @@ HEALTH = Annotated[
     bool,
     typer.Option(
         "--health",
-        help="Run the nodes' own health check now and show what it sees; it drains nobody.",
+        help="Run the nodes' own health check now and show what it reports; it drains no node.",
     ),
 ]
 FIX = Annotated[
@@ -91,7 +91,7 @@ FIX = Annotated[
 )
 def doctor(
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     *,
     log: LOG = "",
     nodes: NODES = "",
@@ -104,7 +104,7 @@ def doctor(
 ) -> int:
     """List what is broken, why, and what to do; changes nothing without --fix.
 
-    Looks at every machine once, holds what it saw against a catalogue of known failures, and names
+    Asks every machine once, compares the answers with a catalogue of known failures, and names
     first causes before what follows from them. Exit status 1 when something is wrong, when a log
     has errors that no known failure explains, when that node takes no jobs, or when that job starts
     only if somebody does something.
@@ -125,7 +125,7 @@ def doctor(
         )
     if log:
         return _report(ui, api.doctor_log(pasted(log)), what="log")
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     if drained:
         return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))
     if pending:
@@ -137,30 +137,30 @@ def doctor(
     return _report(ui, ui.quietly(lambda: api.doctor(spec, nodes)), what="node" if nodes else "")
 
 
-def _report(ui: Ui, found: Report, what: str) -> int:
-    ui.json(found.as_dict())
-    for number, finding in enumerate(found.findings, 1):
+def _report(ui: Ui, report: Report, what: str) -> int:
+    ui.json(report.as_dict())
+    for number, finding in enumerate(report.findings, 1):
         ui.show(*_view(number, finding), Text())
-    if found.unknown:
+    if report.unknown:
         ui.show(Text("no known failure matched; the first fatal lines:", "bold red"))
-        ui.show(*_lines(found.unknown))
+        ui.show(*_lines(report.unknown))
         return Exit.NOT_GOOD
-    if found.notable:
+    if report.notable:
         ui.show(Text("no known failure matched and no line reports an error; lines to read:"))
-        ui.show(*_lines(found.notable))
+        ui.show(*_lines(report.notable))
         return Exit.GOOD
-    ui.show(_summary(found, what=what or "cluster"))
-    return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+    ui.show(_summary(report, what=what or "cluster"))
+    return Exit.GOOD if report.healthy else Exit.NOT_GOOD
 
 
 def _lines(lines: Sequence[FatalLine]) -> list[Text]:
     return [Text(f"   line {line.number}: {clean(line.text)}") for line in lines]
 
 
-def _health(ui: Ui, found: api.ClusterHealth) -> int:
-    ui.json(found.as_dict())
-    ui.show(*health_view(found))
-    return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+def _health(ui: Ui, health: api.ClusterHealth) -> int:
+    ui.json(health.as_dict())
+    ui.show(*health_view(health))
+    return Exit.GOOD if health.healthy else Exit.NOT_GOOD
 
 
 def _drained(ui: Ui, why: WhyDrained) -> int:
@@ -168,7 +168,7 @@ def _drained(ui: Ui, why: WhyDrained) -> int:
     head = "takes jobs" if why.usable else "takes no jobs"
     ui.show(Text.assemble((f"{why.node} {head}", "bold"), f": {'; '.join(why.words)}"))
     if why.reason:
-        who = f", said {why.by} at {why.at}" if why.by else ""
+        who = f", by {why.by} at {why.at}" if why.by else ""
         ui.show(Text(f"   reason: {clean(why.reason)}{who}"))
     ui.show(Text(f"   means:  {clean(why.meaning)}"))
     if why.advice:
@@ -242,13 +242,13 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
     return lines
 
 
-def _summary(found: Report, what: str) -> Text:
-    if found.healthy and what == "log":
+def _summary(report: Report, what: str) -> Text:
+    if report.healthy and what == "log":
         return Text("no known failure matched and no line reports an error")
-    if found.healthy:
+    if report.healthy:
         return Text(f"nothing known is wrong with this {what}", "green")
-    count = plural(len(found.findings), "finding")
+    count = plural(len(report.findings), "finding")
     text = Text(f"{count}; begin with the first")
-    if what == "cluster" and any(f.failure.fix_by is FixBy.APPLY for f in found.findings):
+    if what == "cluster" and any(f.failure.fix_by is FixBy.APPLY for f in report.findings):
         text.append("; corral doctor --fix fixes what is safe to fix", "dim")
     return text

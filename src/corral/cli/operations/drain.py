@@ -24,12 +24,12 @@ def drain(
             "--reason", "-r", metavar="TEXT", help="Why, for the next person.", show_default=False
         ),
     ],
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Let nodes take no new jobs; running ones go on to their end."""
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     states = ui.quietly(lambda: api.drain(spec, nodes, reason))
     ui.json({"nodes": states})
     ui.show(*(f"{node}: {state.lower()}" for node, state in states.items()))

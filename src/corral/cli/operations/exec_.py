@@ -46,7 +46,7 @@ def exec_(
     ] = 600.0,
     *,
     raw: RAW = False,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Run a command as root on nodes, all at once.
@@ -56,7 +56,7 @@ def exec_(
     failed on a node, 3 when a node could not be reached.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     outcomes = ui.quietly(lambda: api.execute(spec, command, nodes, timeout=timeout))
     ui.json({"good": all(o.ok for o in outcomes), "nodes": [o.as_dict() for o in outcomes]})
     if not as_json:
@@ -73,8 +73,8 @@ def _show(ui: Ui, outcomes: Sequence[Outcome], *, raw: bool) -> None:
                 if raw:
                     ui.raw(f"{nodes}: {line}", err=console is ui.err)
                     continue
-                said = Text.assemble((f"{nodes}: ", "cyan")).append_text(coloured(line))
-                console.print(said, soft_wrap=True)
+                prefixed = Text.assemble((f"{nodes}: ", "cyan")).append_text(coloured(line))
+                console.print(prefixed, soft_wrap=True)
         if outcome.error is not None:
             ui.note(f"{nodes}: {outcome.error.message}. hint: {outcome.error.hint}", "bold red")
         elif not outcome.ok:

@@ -12,14 +12,14 @@ app = verb_app()
 
 
 @app.command("forget", epilog=examples("corral keys forget node1 -c lab.yaml"))
-def forget(nodes: NODES, wanted: CLUSTER = "", as_json: JSON = False) -> int:
+def forget(nodes: NODES, named: CLUSTER = "", as_json: JSON = False) -> int:
     """Forget the pinned host keys of nodes, as after their machines were installed again.
 
     The next command sees such a machine for the first time, and shows the key it pins. Compare it
     with the machine's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
     """
     ui = Ui(as_json=as_json)
-    gone = ui.quietly(lambda: api.forget_host_keys(cluster(ui, wanted), nodes))
+    gone = ui.quietly(lambda: api.forget_host_keys(cluster(ui, named), nodes))
     ui.json({"forgotten": gone})
     for node, prints in gone.items():
         ui.show(f"{node}: {', '.join(prints)} is forgotten" if prints else f"{node}: was not known")

@@ -42,27 +42,27 @@ def rotate(
 
     With auth/slurm the old and the new key are good at the same time until all daemons have the new
     one. munge knows one key only: it is away for a moment on all nodes at once. With a new JWT key
-    all tokens made before end. Interrupted, the same command goes on where it was.
+    all tokens made before end. After an interruption, the same command resumes.
     """
     ui = Ui(as_json=as_json)
     if which == "mesh":
         return rotate_mesh(ui, declared(ui, target, named, rehearse=rehearse), yes=yes)
     try:
-        wanted = api.Which(which)
+        keys = api.Which(which)
     except ValueError as error:
         raise CorralError(
             Code.USAGE, f"--which {which}: no such key", hint="auth, munge, jwt, mesh or all"
         ) from error
     spec = declared(ui, target, named, rehearse=rehearse)
     if not yes:
-        ui.show(*(f"* {line}" for line in api.rotation_of(spec, wanted)))
+        ui.show(*(f"* {line}" for line in api.rotation_of(spec, keys)))
     if not ui.confirm("Do it?", yes=yes):
         ui.json({"rotated": []})
         return Exit.NOT_GOOD
     done = ui.run(
-        lambda emit: api.rotate_keys(spec, emit, which=wanted),
+        lambda emit: api.rotate_keys(spec, emit, which=keys),
         state="keys may differ between machines: run the same command again, it goes on",
     )
-    ui.json({"rotated": [one.as_dict() for one in done]})
-    ui.show(*(f"{one.path}: new on {len(one.nodes)} machines; {one.means}" for one in done))
+    ui.json({"rotated": [key.as_dict() for key in done]})
+    ui.show(*(f"{key.path}: new on {len(key.nodes)} machines; {key.means}" for key in done))
     return Exit.GOOD

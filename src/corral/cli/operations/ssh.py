@@ -31,7 +31,7 @@ def ssh(
         list[str] | None,
         typer.Argument(metavar="CMD", help="Left out: a login shell.", show_default=False),
     ] = None,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Log in to a node.
@@ -41,7 +41,7 @@ def ssh(
     the command line and runs nothing.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     argv = ui.quietly(lambda: api.ssh_argv(spec, node, command or ()))
     if as_json:
         ui.json({"argv": argv})

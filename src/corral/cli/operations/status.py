@@ -18,14 +18,14 @@ HEAD = ("node", "state", *right("GPUs", "CPUs", "memory", "load"), "services", "
 
 
 @app.command(epilog=examples("corral status", "corral status -c lab --json | jq .troubles"))
-def status(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
+def status(target: TARGET = "", named: CLUSTER = "", as_json: JSON = False) -> int:
     """Show nodes, services and the queue, and what is wrong.
 
     Used and total are given as 1/2. Exit status 1 when a node takes no jobs or a service does not
     run, 3 when the controller cannot be reached.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     seen = ui.quietly(lambda: api.status(spec))
     ui.json(seen.as_dict())
     ui.show(*status_view(seen))
@@ -63,7 +63,7 @@ def status_view(seen: Status) -> list[RenderableType]:
 def _row(node: Member) -> tuple[str | Text, ...]:
     down = [unit for unit, state in (node.services or {}).items() if state != "active"]
     running = len(node.services or {}) - len(down)
-    services = Text(f"{', '.join(down)} down", "bold red") if down else Text(f"{running} run")
+    services = Text(f"{', '.join(down)} down", "bold red") if down else Text(f"{running} running")
     return (
         node.node,
         Text(clean(node.state), "green" if node.usable else "bold red"),

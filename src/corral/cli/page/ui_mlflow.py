@@ -12,7 +12,7 @@ from corral.spec.models import ClusterSpec
 
 
 def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) -> int:
-    """Hold a tunnel to MLflow's pages until Ctrl-C; gives the exit status.
+    """Hold a tunnel to MLflow's pages until Ctrl-C; returns the exit status.
 
     Raises:
         CorralError: NOT_FOUND, the cluster has no tracking server; UNREACHABLE.
@@ -30,8 +30,8 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
 
     try:
         with screen.attended():
-            said = ran(holding())
+            reason = ran(holding())
     except KeyboardInterrupt:
         screen.note("the tunnel is closed; MLflow goes on")
         return Exit.GOOD
-    raise CorralError(Code.UNREACHABLE, said, hint="run corral ui --mlflow again")
+    raise CorralError(Code.UNREACHABLE, reason, hint="run corral ui --mlflow again")

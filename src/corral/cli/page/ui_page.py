@@ -33,7 +33,7 @@ app = verb_app()
 )
 def ui(  # noqa: PLR0917  # typer calls it by name
     target: TARGET = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     user: Annotated[
         str,
         typer.Option("--user", "-u", help="Slurm user to be. Left out: the cluster's first one."),
@@ -68,11 +68,11 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     machine's sudo wants a password, it is asked for here, once, before the page opens.
     """
     screen = Ui(as_json=as_json)
-    spec = cluster(screen, target, wanted)
+    spec = cluster(screen, target, named)
     if mlflow:
         return show_tracking(screen, spec, port=port, browser=browser)
-    named = target or wanted
-    source = str(Path(named).resolve()) if named and api.looks_like_file(named) else ""
+    given = target or named
+    source = str(Path(given).resolve()) if given and api.is_path(given) else ""
 
     async def serving() -> str:
         if controller:
@@ -80,19 +80,19 @@ def ui(  # noqa: PLR0917  # typer calls it by name
         else:
             page = api.serve_page(spec, user=user, source=source, port=port, hours=hours)
         async with page as (served, ended):
-            _tell(screen, served, browser=browser)
+            _announce(screen, served, browser=browser)
             return await ended()
 
     try:
         with screen.attended():
-            said = ran(serving())
+            reason = ran(serving())
     except KeyboardInterrupt:
         screen.note("the page is closed; the cluster goes on")
         return Exit.GOOD
-    raise CorralError(Code.UNREACHABLE, said, hint="run corral ui again")
+    raise CorralError(Code.UNREACHABLE, reason, hint="run corral ui again")
 
 
-def _tell(screen: Ui, page: Page, *, browser: bool) -> None:
+def _announce(screen: Ui, page: Page, *, browser: bool) -> None:
     screen.json({"url": page.url, "user": page.user, "code": page.code})
     screen.show(
         f"{page.url}  as {page.user}",

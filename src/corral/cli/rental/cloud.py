@@ -48,7 +48,7 @@ def firewall(
         list[str] | None,
         typer.Option("--allow", metavar="RULE", help="Add tcp:PORT[-PORT]:NETWORK, udp or icmp."),
     ] = None,
-    wanted: SIMULATED = "",
+    rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:
@@ -59,7 +59,7 @@ def firewall(
     Mesh links are direct rather than relayed where udp:41641 is open.
     """
     ui = Ui(as_json=as_json)
-    seen = ui.quietly(lambda: api.firewall(allow or (), _asking(ui, yes), wanted))
+    seen = ui.quietly(lambda: api.firewall(allow or (), _asking(ui, yes), rehearsed))
     return _shown(ui, seen)
 
 
@@ -72,7 +72,7 @@ def ssh_keys(
         list[Path] | None,
         typer.Option("--add", metavar="FILE", help="Add the public key in this file."),
     ] = None,
-    wanted: SIMULATED = "",
+    rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:
@@ -83,7 +83,7 @@ def ssh_keys(
     """
     ui = Ui(as_json=as_json)
     keys = [_read(path) for path in add or ()]
-    seen = ui.quietly(lambda: api.account_keys(keys, _asking(ui, yes), wanted))
+    seen = ui.quietly(lambda: api.account_keys(keys, _asking(ui, yes), rehearsed))
     return _shown(ui, seen)
 
 
@@ -106,7 +106,7 @@ def volume(  # noqa: PLR0917
             help=f"Size, where the cloud asks ({', '.join(clouds_with('sized'))}).",
         ),
     ] = 100,
-    wanted: SIMULATED = "",
+    rehearsed: SIMULATED = "",
     as_json: JSON = False,
 ) -> int:
     """Make a file system of the account; one of that name and region is taken as it is.
@@ -117,7 +117,7 @@ def volume(  # noqa: PLR0917
     ui = Ui(as_json=as_json)
     if provider not in CLOUDS:
         raise CorralError(Code.USAGE, f"no provider {provider}", hint=_MAKERS)
-    made, now = ui.quietly(lambda: api.make_volume(provider, name, region, size, wanted))
+    made, now = ui.quietly(lambda: api.make_volume(provider, name, region, size, rehearsed))
     ui.json({"volume": asdict(made), "made": now})
     where = f", at {made.mount} on instances" if made.mount else ""
     ui.show(f"{'made' if now else 'there already'}: {clean(made.name)} ({clean(made.id)}){where}")

@@ -18,7 +18,7 @@ SHOWN = 15
 
 
 @app.command(epilog=examples("corral cost", "corral cost -c lab --json | jq .now"))
-def cost(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
+def cost(target: TARGET = "", named: CLUSTER = "", as_json: JSON = False) -> int:
     """Show what rented machines cost, by job and user.
 
     Counted by Corral from the moment before each launch until it saw the end: never less than the
@@ -26,17 +26,17 @@ def cost(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> in
     line. Works by name for clusters that are gone. Exit status 1 when the budget is used up.
     """
     ui = Ui(as_json=as_json)
-    seen = _cost(ui, target, wanted)
+    seen = _cost(ui, target, named)
     ui.json(seen.as_dict())
     ui.show(*cost_view(seen))
     over = seen.total is not None and seen.now.total >= seen.total
     return Exit.NOT_GOOD if over else Exit.GOOD
 
 
-def _cost(ui: Ui, target: str, wanted: str) -> Cost:
-    name = target or wanted
+def _cost(ui: Ui, target: str, named: str) -> Cost:
+    name = target or named
     try:
-        spec = cluster(ui, target, wanted)
+        spec = cluster(ui, target, named)
     except CorralError as error:
         if error.code is Code.NOT_FOUND and name and name in api.ledgers():
             return api.cost_of_name(name)

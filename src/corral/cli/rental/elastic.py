@@ -18,7 +18,7 @@ ONCE = Annotated[bool, typer.Option("--once", help="Stop when there is nothing t
 
 @app.command(epilog=examples("corral elastic -c lab", "corral elastic lab.yaml --once"))
 def elastic(
-    target: TARGET = "", wanted: CLUSTER = "", once: ONCE = False, as_json: JSON = False
+    target: TARGET = "", named: CLUSTER = "", once: ONCE = False, as_json: JSON = False
 ) -> int:
     """Rent nodes for pending jobs, end them when idle.
 
@@ -28,7 +28,7 @@ def elastic(
     run, and idle nodes go on to cost money: run it as a service (see the guide, Elastic).
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, wanted)
+    spec = cluster(ui, target, named)
     ui.run(
         lambda emit: api.drive(spec, emit, once=once),
         state="nodes that run go on to run, and to cost money",

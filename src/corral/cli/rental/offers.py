@@ -58,7 +58,7 @@ def offers(
     everything: ALL = False,
     *,
     together: TOGETHER = False,
-    wanted: SIMULATED = "",
+    rehearsed: SIMULATED = "",
     as_json: JSON = False,
 ) -> int:
     """Show what clouds have on sale, and its price.
@@ -76,22 +76,22 @@ def offers(
             )
     sale = ui.quietly(
         lambda: api.offers(
-            provider or (), gpu, everything=everything, cluster=wanted, together=together
+            provider or (), gpu, everything=everything, cluster=rehearsed, together=together
         )
     )
     ui.json(sale.as_dict())
     rows = [
         (
-            one.provider,
-            clean(one.type),
-            clean(one.region) or "any",
-            f"{one.gpus}x {clean(one.gpu)}" if one.gpus else "-",
-            str(one.vcpus or "-"),
-            f"{one.memory_mib / 1024:.0f} GiB" if one.memory_mib else "-",
-            "?" if one.price is None else f"{one.price:.2f}",
-            one.capacity.value,
+            offer.provider,
+            clean(offer.type),
+            clean(offer.region) or "any",
+            f"{offer.gpus}x {clean(offer.gpu)}" if offer.gpus else "-",
+            str(offer.vcpus or "-"),
+            f"{offer.memory_mib / 1024:.0f} GiB" if offer.memory_mib else "-",
+            "?" if offer.price is None else f"{offer.price:.2f}",
+            offer.capacity.value,
         )
-        for one in sale.offers
+        for offer in sale.offers
     ]
     if rows:
         ui.show(table(HEAD, rows))
@@ -99,12 +99,12 @@ def offers(
         ui.show("nothing fits; --all also shows what cannot be had now")
     for volume in sale.volumes:
         ui.show(Text(f"file system at {volume.provider}: {clean(volume.name)} in {volume.region}"))
-    for name, told in sale.told.items():
-        for text in (told.no_dead_man, *told.notes):
+    for name, cloud in sale.capabilities.items():
+        for text in (cloud.no_dead_man, *cloud.notes):
             if text:
                 ui.note(f"{name}: {text}", "dim")
     for name, error in sale.silent.items():
-        what = "no file systems" if name in sale.told else "not asked"
+        what = "no file systems" if name in sale.capabilities else "not asked"
         style = "dim" if error.code is Code.NOT_FOUND else "yellow"
         ui.note(f"{name}: {what}: {error.message}; {error.hint}", style)
     failed = any(name in sale.silent for name in provider or ())

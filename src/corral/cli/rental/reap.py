@@ -1,4 +1,4 @@
-"""``corral reap``: end rented machines that nobody needs, and prove that nothing is left."""
+"""``corral reap``: end unused rented machines, and prove that nothing is left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reap(
 ) -> int:
     """End rented machines, and prove that nothing is left.
 
-    Looks at every cloud of which there is a key for instances that carry a cluster's label or are
+    Searches every cloud of which there is a key for instances that carry a cluster's label or are
     in the ledger of this machine, ends them, and lists again until nothing is left. Machines that
     were not made by Corral are never touched. Exit status 1 when something was found and not ended,
     or a cloud did not take its key or answer.
@@ -47,29 +47,31 @@ def reap(
         c for c in seen.clusters if (names or not c.known) and (c.found.instances or c.found.extras)
     ]
     passed = [c for c in seen.clusters if not names and c.known and c.found.instances]
-    for one in passed:
-        rate = f"{one.rate()} $/h"
-        text = f"{one.cluster} is known here and left alone: {rate}; end it: corral down, or reap"
-        ui.note(f"{text} {one.cluster}", "dim")
-    for one in chosen:
-        ui.show(Text(f"{clean(one.cluster)}: {one.rate()} $/h", "bold"))
-        for line in one.found.lines():
+    for reapable in passed:
+        rate = f"{reapable.rate()} $/h"
+        text = (
+            f"{reapable.cluster} is known here and left alone: {rate}; end it: corral down, or reap"
+        )
+        ui.note(f"{text} {reapable.cluster}", "dim")
+    for reapable in chosen:
+        ui.show(Text(f"{clean(reapable.cluster)}: {reapable.rate()} $/h", "bold"))
+        for line in reapable.found.lines():
             ui.show(Text(f"  {clean(line)}"))
-    result = [one.as_dict() for one in chosen]
+    result = [reapable.as_dict() for reapable in chosen]
     if dry_run or not chosen:
         ui.json({"found": result, "ended": []})
         if not chosen:
             where = f" at the other clouds (not asked: {', '.join(seen.unsure)})"
             ui.show(f"nothing to end{where if seen.unsure else ''}")
         return Exit.NOT_GOOD if chosen or seen.unsure else Exit.GOOD
-    what = ", ".join(one.cluster for one in chosen)
+    what = ", ".join(reapable.cluster for reapable in chosen)
     if not ui.confirm(f"Ends all of {what}, and all that is on it. Do it?", yes=yes):
         ui.json({"found": result, "ended": []})
         ui.note("nothing was ended")
         return Exit.NOT_GOOD
     gone: list[str] = []
-    for one in chosen:
-        name = one.cluster
+    for reapable in chosen:
+        name = reapable.cluster
         gone += ui.run(
             lambda emit, name=name: api.reap(name, emit),
             state="part of it may be ended; the same command goes on from there",

@@ -14,11 +14,11 @@ from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
 from corral.errors import Code, CorralError
 
 INTERRUPTED: Final = 130
-"""What shells give for a program that Ctrl-C ended."""
+"""What shells return for a program that Ctrl-C ended."""
 
 
 def ended(error: Exception, words: Sequence[str]) -> int:
-    """Report what ended the run of this command line, and give the exit status for it."""
+    """Report what ended the run of this command line, and return the exit status for it."""
     own = words[: words.index("--")] if "--" in words else words
     ui = Ui(as_json="--json" in own)
     if isinstance(error, InterruptedByUserError):
@@ -40,7 +40,7 @@ def _interrupted(ui: Ui, error: InterruptedByUserError, same: str) -> None:
 
 def _as_corral_error(error: Exception) -> CorralError:
     if isinstance(error, typer.Abort):
-        return CorralError(Code.USAGE, "given up by the user")
+        return CorralError(Code.USAGE, "aborted by the user")
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "corral"

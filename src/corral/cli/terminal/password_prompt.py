@@ -18,7 +18,7 @@ from corral.errors import Code, CorralError
 async def asked(prompt: str) -> str:
     """Ask for a password without showing it; the loop goes on meanwhile.
 
-    In a thread that nobody waits for: one that reads a terminal cannot be ended, and Ctrl-C must
+    In a thread that is not waited for: one that reads a terminal cannot be ended, and Ctrl-C must
     end the command.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A log that somebody gives a verb: a file, or standard input."""
+"""A log as a verb's input: a file, or standard input."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Work:
     total: int = 0
     done: int = 0
     failed: int = 0
-    told: int = 0
+    reported: int = 0
     parts: dict[str, Part] = field(default_factory=dict[str, Part])
 
 
@@ -62,7 +62,7 @@ class Progress:
         self.works: dict[str, Work] = {}
 
     def feed(self, event: Event, now: float) -> Work | None:
-        """Take an event; gives the work it belongs to, as it is after it (or was, at its end)."""
+        """Take an event; returns the work it belongs to, as it is after it (or was, at its end)."""
         match event.kind:
             case Kind.PHASE_STARTED | Kind.STAGE_STARTED:
                 title = event.message or WORDS.get(event.subject, event.subject)
@@ -209,9 +209,9 @@ def _node(event: Event, work: Work | None) -> str:
             )
         return f"{event.subject}: {event.node} done{_took(event)}"
     tenth = work.done * 10 // work.total if work else 0
-    if work is None or event.kind is Kind.NODE_STARTED or tenth == work.told:
+    if work is None or event.kind is Kind.NODE_STARTED or tenth == work.reported:
         return ""
-    work.told = tenth
+    work.reported = tenth
     return f"{event.subject}: {work.done} of {work.total} nodes done"
 
 
@@ -276,8 +276,8 @@ def finished(event: Event, work: Work | None) -> Text | None:
     if event.kind is Kind.STAGE_FAILED:
         return Text.assemble(("  failed  ", "bold red"), f"stage {event.subject}{_took(event)}")
     if event.kind is Kind.NODE_FAILED and (work is None or work.failed <= MANY):
-        said = one_line(f"{event.node}: {_without_node(event)}")
-        return Text.assemble(("  failed  ", "bold red"), said)
+        message = one_line(f"{event.node}: {_without_node(event)}")
+        return Text.assemble(("  failed  ", "bold red"), message)
     if event.kind is Kind.CHECK_DONE and not event.message.startswith(("pass", "skip")):
         style = "bold red" if event.message.startswith("fail") else "yellow"
         word, _, rest = event.message.partition(": ")

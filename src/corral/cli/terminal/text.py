@@ -36,12 +36,12 @@ def clean(text: str) -> str:
 
 
 def coloured(text: str) -> Text:
-    """A line of a job with its own colours (SGR), and all else as ``clean`` gives it.
+    """A line of a job with its own colours (SGR), and all else as ``clean`` returns it.
 
     Of a progress bar only its last state is left. Nothing is hidden: no concealed text.
     """
     last = text.rstrip("\r").rpartition("\r")[2]
-    ends = [0, *(end for found in _SGR.finditer(last) for end in found.span()), len(last)]
+    ends = [0, *(end for match in _SGR.finditer(last) for end in match.span()), len(last)]
     parts = [last[a:b] for a, b in pairwise(ends)]
     # Between two colours text, at each odd place a colour.
     safe = "".join(part if i % 2 else clean(part) for i, part in enumerate(parts))
@@ -58,7 +58,7 @@ class SafeConsole(Console):
     """A console through which no text gives a terminal a command, wherever the text is from.
 
     Job names, nodes' names, logs and errors of machines are other people's text: each is cleaned
-    here, at the one way out, so that no view can forget it. Styles and the console's own control
+    here, at the only exit, so that no view can forget it. Styles and the console's own control
     codes are not text.
     """
 
@@ -116,9 +116,9 @@ def labels(names: Iterable[str]) -> Callable[[str], str]:
     return lambda name: f"  {name:<{width}}  "
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def plural(count: int, word: str, many: str = "") -> str:
     """``1 node``, ``3 nodes``."""
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+    return f"{count} {word if count == 1 else many or f'{word}s'}"
 
 
 @dataclass(frozen=True, slots=True)

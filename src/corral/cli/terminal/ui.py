@@ -217,12 +217,12 @@ def error_dict(error: CorralError) -> dict[str, Any]:
     for name in ("findings", "errors"):
         several: Iterable[Any] = getattr(error, name, ())
         if several:
-            fields[name] = [_as_dict(one) for one in several]
+            fields[name] = [_as_dict(part) for part in several]
     return fields
 
 
-def _as_dict(one: Any) -> Mapping[str, Any]:
-    return one.as_dict()
+def _as_dict(part: Any) -> Mapping[str, Any]:
+    return part.as_dict()
 
 
 SHOWN_NODES = 5
@@ -240,8 +240,8 @@ def error_text(error: CorralError) -> Text:
     for line in error.tail.splitlines():
         text.append(f"\n  | {clean(line)}")
     several: tuple[CorralError, ...] = getattr(error, "errors", ())
-    for one in several[:SHOWN_NODES]:
-        text.append(f"\n  {clean(str(one))}")
+    for failure in several[:SHOWN_NODES]:
+        text.append(f"\n  {clean(str(failure))}")
     if len(several) > SHOWN_NODES:
         text.append(f"\n  ... and {len(several) - SHOWN_NODES} more nodes")
     if error.hint:

@@ -28,7 +28,7 @@ def cancel(
             parser=job_ref,
         ),
     ],
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Cancel jobs; one that has ended already stays as it is.
@@ -36,22 +36,22 @@ def cancel(
     All jobs are tried; the exit status is the worst of them.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
-    found = ui.quietly(lambda: api.cancel(spec, tuple(jobs)))
+    spec = cluster(ui, named)
+    outcomes = ui.quietly(lambda: api.cancel(spec, tuple(jobs)))
     ui.json(
         {
             "jobs": [
                 {"id": job, "error": error_dict(outcome)}
                 if isinstance(outcome, CorralError)
                 else outcome.as_dict()
-                for job, outcome in found.items()
+                for job, outcome in outcomes.items()
             ]
         }
     )
-    for outcome in found.values():
+    for outcome in outcomes.values():
         if isinstance(outcome, CorralError):
             ui.err.print(error_text(outcome), soft_wrap=True)
         else:
             ui.show(*end_line(outcome))
-    failed = [outcome.exit for outcome in found.values() if isinstance(outcome, CorralError)]
+    failed = [outcome.exit for outcome in outcomes.values() if isinstance(outcome, CorralError)]
     return max(failed, default=Exit.GOOD)

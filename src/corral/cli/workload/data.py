@@ -62,28 +62,28 @@ def shard(
         typer.Option("--labels", help="Folders are classes: each sample gets its number as cls."),
     ] = False,
     user: USER = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Make WebDataset shards of a folder: tar files that are read in a row, with an index.
 
     Files that share a name up to the first dot are one sample: 0001.png and 0001.cls. Each shard
     is written completely or not at all and has its SHA-256 in index.json; when it is stopped, the
-    same command goes on. What did not change is not sent again.
+    same command goes on. Unchanged files are not sent again.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
-    found = ui.run(
+    spec = cluster(ui, named)
+    data_set = ui.run(
         lambda emit: api.shard_data(
             spec, folder, emit, name=name, size=bytes_of(size), labels=labels, user=user
         ),
         state="the shards that are complete stay; the same command goes on",
     )
-    ui.json(found.as_dict())
+    ui.json(data_set.as_dict())
     ui.show(
-        f"{found.folder}: {found.samples} samples in {found.shards} shards, "
-        f"{found.bytes / MEGA:.1f} MB, {found.new} of them new",
-        f"next: corral data bench {found.folder}",
+        f"{data_set.folder}: {data_set.samples} samples in {data_set.shards} shards, "
+        f"{data_set.bytes / MEGA:.1f} MB, {data_set.new} of them new",
+        f"next: corral data bench {data_set.folder}",
     )
     return Exit.GOOD
 
@@ -106,11 +106,13 @@ def bench(
     *,
     per_gpu: Annotated[
         float,
-        typer.Option(min=0, metavar="N", help="Samples a second that each GPU eats; 0: not known."),
+        typer.Option(
+            min=0, metavar="N", help="Samples a second that each GPU consumes; 0: unknown."
+        ),
     ] = 0.0,
     seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Of each measurement.")] = 10.0,
     user: USER = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Measure whether the storage feeds the GPUs: each node reads shards alone, then all at once.
@@ -119,20 +121,20 @@ def bench(
     jobs that run meanwhile slow it down. With --per-gpu the exit status is 1 when a node starves.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
-    found = ui.run(
+    spec = cluster(ui, named)
+    rates = ui.run(
         lambda emit: api.bench_data(
             spec, folder, emit, seconds=seconds, per_gpu=per_gpu, user=user
         ),
         state="nothing was changed",
     )
-    ui.json(found.as_dict())
-    ui.show(*_view(found))
-    return Exit.NOT_GOOD if found.starving else Exit.GOOD
+    ui.json(rates.as_dict())
+    ui.show(*_view(rates))
+    return Exit.NOT_GOOD if rates.starving else Exit.GOOD
 
 
-def _view(found: Fed) -> list[RenderableType]:
-    about = found.as_dict()
+def _view(rates: Fed) -> list[RenderableType]:
+    about = rates.as_dict()
     rows = [
         (
             row["node"],
@@ -147,9 +149,9 @@ def _view(found: Fed) -> list[RenderableType]:
     head = right("node", "alone:MB/s", "alone:samples/s", "all:MB/s", "all:samples/s", "needs")
     total, samples = about["total_mb_s"], about["total_samples_s"]
     end = Text(f"all nodes together: {total:.1f} MB/s, {samples:.0f} samples/s")
-    if found.starving:
-        end.append(f"; too slow for {', '.join(found.starving)}", "red")
+    if rates.starving:
+        end.append(f"; too slow for {', '.join(rates.starving)}", "red")
         end.append(": keep shards on the nodes' own disks (CORRAL_DATA_CACHE)")
-    elif found.needs:
+    elif rates.needs:
         end.append("; the storage feeds all GPUs", "green")
     return [table(head, rows), end]

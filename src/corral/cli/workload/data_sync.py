@@ -27,7 +27,7 @@ def sync(
     folder: Annotated[
         str, typer.Argument(metavar="FOLDER", help="On the source; the same place on the others.")
     ],
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     source: Annotated[
         str,
         typer.Option(
@@ -47,29 +47,29 @@ def sync(
     """Copy a folder of one node to others, over the control network.
 
     For nodes that share no storage, or over links too thin for it. rsync sends only what differs,
-    over ssh, with a key that is made for this run and ends with it. Interrupted, the same command
-    goes on where it was.
+    over ssh, with a key that is made for this run and ends with it. After an interruption, the same
+    command resumes.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, "", wanted)
+    spec = cluster(ui, "", named)
     done = ui.run(
         lambda emit: api.sync_data(spec, folder, emit, source=source, nodes=nodes, delete=delete),
         state="files that were copied stay; run it again",
     )
-    good = all(one.error is None for one in done)
-    ui.json({"good": good, "nodes": [one.as_dict() for one in done]})
+    good = all(copy.error is None for copy in done)
+    ui.json({"good": good, "nodes": [copy.as_dict() for copy in done]})
     rows = [
         (
-            one.node,
-            plural(one.files, "file"),
-            size(one.bytes),
-            duration(one.seconds),
-            one.error.message if one.error else "",
+            copy.node,
+            plural(copy.files, "file"),
+            size(copy.bytes),
+            duration(copy.seconds),
+            copy.error.message if copy.error else "",
         )
-        for one in done
+        for copy in done
     ]
     ui.show(table(("node", *right("sent", "size", "took"), "failed"), rows))
-    for one in done:
-        if one.error:
-            ui.note(f"{one.error}. hint: {one.error.hint}", "bold red")
+    for copy in done:
+        if copy.error:
+            ui.note(f"{copy.error}. hint: {copy.error.hint}", "bold red")
     return Exit.GOOD if good else Exit.FAILED

@@ -34,7 +34,7 @@ class Screen:
     Args:
         ui: where to.
         several: name the rank before each line.
-        raw: give lines as they are, with what a terminal obeys in them.
+        raw: print lines as they are, with terminal escapes.
         clock: seconds that only grow.
     """
 
@@ -92,7 +92,7 @@ class Screen:
     def emit(self, plain: Emit) -> Emit:
         """What receives the events: this screen where it is drawn, else ``plain``."""
 
-        def told(event: Event) -> None:
+        def receive(event: Event) -> None:
             if self._picture is None:
                 plain(event)
                 return
@@ -101,7 +101,7 @@ class Screen:
             subject = f"{event.subject}: " if event.kind is not Kind.JOB else ""
             self.note(f"{subject}{event.message}")
 
-        return told
+        return receive
 
     def note(self, text: str) -> None:
         """A line for people that is none of the job's."""
@@ -137,10 +137,10 @@ class Screen:
         if name := self._name(line):
             colour = "dim" if line.rank is None else COLOURS[line.rank % len(COLOURS)]
             text.append(name, colour)
-        said = coloured(line.text)
+        content = coloured(line.text)
         if line.echo:
-            said.stylize("dim")
-        return text.append_text(said)
+            content.stylize("dim")
+        return text.append_text(content)
 
     def live(self, live: Live) -> None:
         """Take a progress bar, or what the job uses."""
@@ -153,10 +153,10 @@ class Screen:
             self._ui.json({"event": "use", "text": live.text})
 
     def _counted(self, line: RankLine) -> None:
-        found = _COUNTED.search(line.text)
-        if found is None or not 0 < int(found[3]) < 10**12 or int(found[2]) > int(found[3]):
+        match = _COUNTED.search(line.text)
+        if match is None or not 0 < int(match[3]) < 10**12 or int(match[2]) > int(match[3]):
             return
-        what, done, total = found[1].lower(), int(found[2]), int(found[3])
+        what, done, total = match[1].lower(), int(match[2]), int(match[3])
         self._counted_at.setdefault(what, (self._clock(), done))
         self._count, self._count_at = (what, done, total), self._clock()
 

@@ -116,7 +116,7 @@ REQUEUE = Annotated[
     bool,
     typer.Option(
         "--requeue",
-        help="Start it again when a node fails or its time limit comes; it goes on from its last "
+        help="Start it again when a node fails or its time limit comes; it resumes from its last "
         "checkpoint.",
     ),
 ]
@@ -176,7 +176,8 @@ FOLDER = Annotated[
     ),
 ]
 IN_PLACE = Annotated[
-    bool, typer.Option("--in-place", help="Send nothing: the script runs where it lies, there.")
+    bool,
+    typer.Option("--in-place", help="Upload nothing: run the script where it is, on the cluster."),
 ]
 ENVIRONMENT = Annotated[
     str,

@@ -29,7 +29,7 @@ class Following:
         self._screen = Screen(ui, several=job.logs > 1)
 
     def to_its_end(self) -> int:
-        """Follow it; gives the exit status."""
+        """Follow it; returns the exit status."""
         try:
             with self._screen as screen:
                 outcome = self._ui.run(

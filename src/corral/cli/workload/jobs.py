@@ -21,16 +21,16 @@ def jobs(
     ended: Annotated[
         bool, typer.Option("--all", "-a", help="Also those of the last week that have ended.")
     ] = False,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """List jobs, newest first: those that wait or run, with --all also those that have ended."""
+    """List jobs, newest first: pending and running ones, with --all also ended ones."""
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
-    found = ui.quietly(lambda: api.jobs(spec, ended=ended))
-    ui.json({"jobs": [job_dict(job) for job in found]})
-    if found:
-        ui.show(jobs_view(found))
+    spec = cluster(ui, named)
+    listed = ui.quietly(lambda: api.jobs(spec, ended=ended))
+    ui.json({"jobs": [job_dict(job) for job in listed]})
+    if listed:
+        ui.show(jobs_view(listed))
     else:
         ui.show(
             "no jobs"

@@ -42,8 +42,8 @@ def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
     shown = [head]
     if outcome.failed is not None:
         failed = outcome.failed
-        said = f"rank {failed.rank} on {failed.node} failed first: {failed.how}"
-        shown.append(Text(f"  {one_line(said)}", "red"))
+        sentence = f"rank {failed.rank} on {failed.node} failed first: {failed.how}"
+        shown.append(Text(f"  {one_line(sentence)}", "red"))
         if tail:
             last = failed.tail.splitlines()[-TAIL:]
             shown += [Text(f"  | {clean(line.rpartition(CR)[2])}") for line in last]

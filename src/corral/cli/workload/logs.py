@@ -42,7 +42,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
     ] = False,
     raw: RAW = False,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Show what a job printed; each line has its rank in front. An array shows its parts.
@@ -52,7 +52,7 @@ def logs(
     escape code, on a terminal and in a pipe; colours are kept on a terminal only.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     screen = Screen(ui, several=True, raw=raw)
     with contextlib.ExitStack() as stack:
         if follow:

@@ -42,7 +42,7 @@ def profile(
             show_default=False,
         ),
     ] = "",
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Show where the time of a profiled job went, and keep its recordings here.
@@ -53,14 +53,14 @@ def profile(
     and what `nsys stats` prints about their kernels.
     """
     ui = Ui(as_json=as_json)
-    show_profile(ui, cluster(ui, wanted), job, output)
+    show_profile(ui, cluster(ui, named), job, output)
     return Exit.GOOD
 
 
 def show_profile(ui: Ui, spec: ClusterSpec, job: str, output: str = "") -> None:
     """Fetch a job's recordings, keep them, and show their contents."""
-    found = ui.quietly(lambda: api.job_profile(spec, job))
+    recordings = ui.quietly(lambda: api.job_profile(spec, job))
     folder = folder_of(output or f"profile-{job}")
-    kept = api.keep_profile(found, folder)
-    ui.json({**found.as_dict(), "kept": [str(path) for path in kept]})
-    ui.show(*profile_view(found), f"kept in {folder}: {', '.join(path.name for path in kept)}")
+    kept = api.keep_profile(recordings, folder)
+    ui.json({**recordings.as_dict(), "kept": [str(path) for path in kept]})
+    ui.show(*profile_view(recordings), f"kept in {folder}: {', '.join(path.name for path in kept)}")

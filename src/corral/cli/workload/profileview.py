@@ -16,22 +16,24 @@ NAME: Final = 76
 MEGA: Final = 1e6
 
 
-def profile_view(found: Recordings) -> Iterator[RenderableType]:
+def profile_view(recordings: Recordings) -> Iterator[RenderableType]:
     """All that people see of it."""
-    if found.traces:
-        yield from _traces(found.traces)
-    told = found.kernels or found.calls
-    what = "GPU kernels" if found.kernels else "system calls over 0.1 ms"
-    for rank, rows in list(told.items())[:1]:
+    if recordings.traces:
+        yield from _traces(recordings.traces)
+    rows_by_rank = recordings.kernels or recordings.calls
+    what = "GPU kernels" if recordings.kernels else "system calls over 0.1 ms"
+    for rank, rows in list(rows_by_rank.items())[:1]:
         yield Text(f"{what} of rank {rank} (nsys stats)", "bold")
         cells = [
             (_shorter(r.name), f"{r.milliseconds:.1f}", str(r.calls), f"{r.percent:.1f}")
             for r in rows[:ROWS]
         ]
-        first = "kernel" if found.kernels else "call"
+        first = "kernel" if recordings.kernels else "call"
         yield table((first, *right("ms", "calls", "%")), cells)
-    for name, size in found.too_large.items():
-        text = f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {found.folder}/{name}"
+    for name, size in recordings.too_large.items():
+        text = (
+            f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {recordings.folder}/{name}"
+        )
         yield Text(text, "yellow")
 
 

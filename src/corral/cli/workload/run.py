@@ -102,7 +102,7 @@ def run(
     dry_run: DRY_RUN = False,
     explain: EXPLAIN = False,
     interactive: INTERACTIVE = False,
-    wanted: CLUSTER = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Run a script as a job and follow it to its end.
@@ -122,7 +122,7 @@ def run(
 
 def _carried_out(given: dict[str, Any]) -> int:
     """Do what the options ask for; those that are not in ``JobSpec`` control how."""
-    script, wanted = given.pop("script"), given.pop("wanted")
+    script, named = given.pop("script"), given.pop("named")
     ui = Ui(as_json=given.pop("as_json"))
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
     given["env"] = variables(given["env"] or [])
@@ -132,7 +132,7 @@ def _carried_out(given: dict[str, Any]) -> int:
         given[several] = tuple(given[several] or ())
     # 0 is a number somebody asked for; "", False and nothing at all are options left out.
     fields = {k: v for k, v in given.items() if v or str(v) == "0"}
-    spec = cluster(ui, wanted)
+    spec = cluster(ui, named)
     if asked["interactive"]:
         return _shell(ui, spec, script, fields)
     fields, notes = api.script_fields(_with_script(script, fields))
@@ -174,7 +174,7 @@ def variables(pairs: list[str]) -> dict[str, str]:
     Raises:
         CorralError: USAGE, no name, or a name that has no value here.
     """
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or (not equals and key not in os.environ):
@@ -183,8 +183,8 @@ def variables(pairs: list[str]) -> dict[str, str]:
                 f"--env {pair}: there is no such variable here",
                 hint="write it as --env KEY=VALUE",
             )
-        found[key] = value if equals else os.environ[key]
-    return found
+        environment[key] = value if equals else os.environ[key]
+    return environment
 
 
 def _detached(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
@@ -196,9 +196,9 @@ def _detached(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
 
 
 def _explained(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
-    found = ui.quietly(lambda: api.explain_job(spec, job))
-    ui.json({"environment": [setting.as_dict() for setting in found]})
-    ui.show(settings_view(found))
+    settings = ui.quietly(lambda: api.explain_job(spec, job))
+    ui.json({"environment": [setting.as_dict() for setting in settings]})
+    ui.show(settings_view(settings))
     return Exit.GOOD
 
 
@@ -206,7 +206,7 @@ def _shell(ui: Ui, spec: ClusterSpec, script: str | None, fields: dict[str, Any]
     if script is not None:
         raise CorralError(
             Code.USAGE,
-            "a shell runs no script",
+            "a shell does not run a script",
             hint="leave out the script, or leave out --interactive",
         )
     argv = ui.quietly(lambda: api.shell_argv(spec, fields))

@@ -17,7 +17,7 @@ def test_all_addresses_go_to_one_use_case(corral: Run, fake: Fake, home: Path) -
     assert done.exit_code == 0, done.stderr
     ((args, kwargs),) = fake.calls["discover"]
     assert args[0] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
-    assert (kwargs["way"].user, kwargs["way"].install_key) == ("bob", True)
+    assert (kwargs["access"].user, kwargs["access"].install_key) == ("bob", True)
     assert (kwargs["name"], kwargs["file"]) == ("lab", "lab.yaml")
     assert (home / "lab.yaml").read_text() == "corral: v1\n"
     assert "its clock is 9 s ahead" in done.stderr
