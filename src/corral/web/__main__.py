@@ -35,9 +35,9 @@ def main() -> None:
     on_signal()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # tokens and a password in no core dump
     more_files()
-    told = Settings.model_validate_json(sys.stdin.readline())
-    with accompanied(attendant(told.sudo)):
-        serve(told.model_copy(update={"sudo": None}))
+    settings = Settings.model_validate_json(sys.stdin.readline())
+    with accompanied(attendant(settings.sudo)):
+        serve(settings.model_copy(update={"sudo": None}))
 
 
 def serve(settings: Settings) -> None:
@@ -81,7 +81,7 @@ def _config(app: Admitted, settings: Settings, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
-        access_log=False,  # who looked at what is nobody's business; what was done is audited
+        access_log=False,  # page views are private; changes are audited
         server_header=False,
         proxy_headers=False,  # Admitted lets a declared reverse proxy name the client
         timeout_graceful_shutdown=2,

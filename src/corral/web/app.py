@@ -158,11 +158,11 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore
-        told = [
-            f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}"
-            for one in error.errors()
+        messages = [
+            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
+            for detail in error.errors()
         ]
-        body = {"code": Code.USAGE.value, "message": "; ".join(told[:10])[:2000]}
+        body = {"code": Code.USAGE.value, "message": "; ".join(messages[:10])[:2000]}
         return JSONResponse({"error": body}, 422)
 
     @app.exception_handler(HTTPException)

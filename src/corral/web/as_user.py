@@ -31,7 +31,7 @@ LONGEST: Final = 4 << 20
 PATIENCE_S: Final = 12 * 3600.0
 
 
-class Wanted(BaseModel):
+class Request(BaseModel):
     """One request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,51 +45,51 @@ class Wanted(BaseModel):
 def main() -> None:
     """Answer one request."""
     try:
-        wanted = Wanted.model_validate_json(sys.stdin.buffer.readline(LONGEST))
+        request = Request.model_validate_json(sys.stdin.buffer.readline(LONGEST))
         settings = Settings.model_validate_json(SETTINGS.read_text())
         spec = ClusterSpec.model_validate(settings.spec)
-        login, job = asyncio.run(_accepted(wanted, settings, spec))
+        login, job = asyncio.run(_accepted(request, settings, spec))
         become(login.user)
-        asyncio.run(_while_asked(_act(wanted, spec, login, job)))
+        asyncio.run(_while_asked(_act(request, spec, login, job)))
     except CorralError as error:
-        _tell({"error": error.as_dict()})
+        _answer({"error": error.as_dict()})
     except (ValidationError, OSError, TimeoutError) as error:
         # Not the error's text: of a request it would repeat the token.
         print(f"corral: {type(error).__name__}", file=sys.stderr)
-        _tell({"error": {"code": Code.COMMAND_FAILED.value, "message": "the helper failed"}})
+        _answer({"error": {"code": Code.COMMAND_FAILED.value, "message": "the helper failed"}})
 
 
 async def _accepted(
-    wanted: Wanted, settings: Settings, spec: ClusterSpec
+    request: Request, settings: Settings, spec: ClusterSpec
 ) -> tuple[Login, Job | None]:
     """The user, once Slurm has taken the token; and the job, where it is this user's.
 
     Raises:
         CorralError: LOGIN_REFUSED; FORBIDDEN, the job is somebody else's; NOT_FOUND.
     """
-    login = login_of(wanted.token)
+    login = login_of(request.token)
     rest = SlurmRest(settings.rest)
     try:
         await rest.check(login)
-        job = await _job(rest, login, wanted) if wanted.job else None
+        job = await _job(rest, login, request) if request.job else None
     finally:
         await rest.close()
-    if wanted.job and (job is None or job.user != login.user):
+    if request.job and (job is None or job.user != login.user):
         raise CorralError(
-            Code.FORBIDDEN, f"job {wanted.job} is not {login.user}'s", hint="ask its owner"
+            Code.FORBIDDEN, f"job {request.job} is not {login.user}'s", hint="ask its owner"
         )
-    if wanted.do == "submit":
+    if request.do == "submit":
         await api.make_room(spec, login.user)
     return login, job
 
 
-async def _job(rest: SlurmRest, login: Login, wanted: Wanted) -> Job | None:
+async def _job(rest: SlurmRest, login: Login, request: Request) -> Job | None:
     """The job; what it wrote may be read still when only accounting remembers it."""
-    found = await rest.job(login, wanted.job)
-    if found is not None or wanted.do not in {"log", "extras"}:
-        return found
+    job = await rest.job(login, request.job)
+    if job is not None or request.do not in {"log", "extras"}:
+        return job
     try:
-        return await rest.past_job(login, wanted.job)
+        return await rest.past_job(login, request.job)
     except CorralError as error:
         if error.code is not Code.NOT_FOUND:
             raise
@@ -97,7 +97,7 @@ async def _job(rest: SlurmRest, login: Login, wanted: Wanted) -> Job | None:
 
 
 def become(user: str) -> None:
-    """Be that user, without a way back.
+    """Become that user, irreversibly.
 
     Raises:
         CorralError: NOT_FOUND, no such user here; FORBIDDEN, it is root.
@@ -140,23 +140,23 @@ async def _while_asked(work: Coroutine[Any, Any, None]) -> None:
         os._exit(0)
 
 
-async def _act(wanted: Wanted, spec: ClusterSpec, login: Login, job: Job | None) -> None:
-    if wanted.do == "log" and job is not None:
+async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | None) -> None:
+    if request.do == "log" and job is not None:
         await _log(spec, login, job)
-    elif wanted.do == "script":
-        _tell({"text": await api.job_text(spec, login.user, wanted.job, here=True)})
-    elif wanted.do == "extras" and job is not None:
-        found = await api.job_extras(
+    elif request.do == "script":
+        _answer({"text": await api.job_text(spec, login.user, request.job, here=True)})
+    elif request.do == "extras" and job is not None:
+        extras = await api.job_extras(
             spec, login.user, job.id,
             output=job.stdout, nodes=job.nodes, running=job.state == "RUNNING", here=True,
         )  # fmt: skip
-        _tell(found.as_dict())
-    elif wanted.do == "requeue":
-        await api.requeue_job(spec, login.user, wanted.job, here=True)
-        _tell({"ok": True})
-    elif wanted.do == "submit":
-        asked = api.job_spec({**wanted.fields, "user": login.user, "in_place": True})
-        _tell({"id": (await api.submit_here(spec, asked)).id})
+        _answer(extras.as_dict())
+    elif request.do == "requeue":
+        await api.requeue_job(spec, login.user, request.job, here=True)
+        _answer({"ok": True})
+    elif request.do == "submit":
+        asked = api.job_spec({**request.fields, "user": login.user, "in_place": True})
+        _answer({"id": (await api.submit_here(spec, asked)).id})
 
 
 async def _log(spec: ClusterSpec, login: Login, job: Job) -> None:
@@ -166,13 +166,13 @@ async def _log(spec: ClusterSpec, login: Login, job: Job) -> None:
         job.stdout,
         job.nodes,
         follow=not job.ended,
-        on_line=lambda line: _tell({"line": line}),
+        on_line=lambda line: _answer({"line": line}),
         here=True,
     )
 
 
-def _tell(told: dict[str, Any]) -> None:
-    data = dumps(told) + b"\n"
+def _answer(fields: dict[str, Any]) -> None:
+    data = dumps(fields) + b"\n"
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

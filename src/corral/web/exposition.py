@@ -66,8 +66,8 @@ def families(
 def _nodes(nodes: list[Node]) -> list[Family]:
     def each(name: str, about: str, values: list[float | None]) -> Family:
         named = zip(nodes, values, strict=True)
-        found = {(("node", n.name),): float(v) for n, v in named if v is not None}
-        return Family(f"corral_node_{name}", "gauge", about, found)
+        by_labels = {(("node", n.name),): float(v) for n, v in named if v is not None}
+        return Family(f"corral_node_{name}", "gauge", about, by_labels)
 
     states = Counter(str(node.state).lower() for node in nodes)
     drained = [n for n in nodes if n.state.drained and n.reason]
@@ -97,8 +97,8 @@ def _nodes(nodes: list[Node]) -> list[Family]:
 
 def _by(reason: str) -> str:
     # What Corral drains automatically has a reason that begins so (docs/guide/health.md).
-    found = reason.partition(".")[0]
-    return found if found in ("health", "proof") else "person"
+    prefix = reason.partition(".")[0]
+    return prefix if prefix in ("health", "proof") else "person"
 
 
 def _jobs(jobs: list[Job]) -> list[Family]:
@@ -127,9 +127,9 @@ def _jobs(jobs: list[Job]) -> list[Family]:
 
 
 def _partitions(partitions: Iterable[Partition]) -> list[Family]:
-    found: dict[Labels, float] = {
+    up: dict[Labels, float] = {
         (("partition", p.name),): float(p.state.upper() == "UP")
         for p in partitions
         if p.state  # v0.0.39 (23.02) reports none
     }
-    return [Family("corral_partition_up", "gauge", "1: the partition takes jobs.", found)]
+    return [Family("corral_partition_up", "gauge", "1: the partition takes jobs.", up)]

@@ -22,7 +22,7 @@ from corral.spec.models import ClusterSpec
 POINTS: Final = 240
 STEP_S: Final = 15.0
 NODES_S: Final = 15.0
-"""So long one answer about all nodes is good for all viewers."""
+"""How long one answer about all nodes serves all viewers."""
 SAMPLE_S: Final = 4.0
 KEPT: Final = 900
 MOST_NODES: Final = 32
@@ -90,13 +90,13 @@ class Prometheus:
         """See ``Figures``."""
         async with self._asking:
             if time.monotonic() >= self._due:
-                found: dict[str, dict[str, float]] = {}
+                by_node: dict[str, dict[str, float]] = {}
                 for what, query in OF_NODES.items():
-                    for one in await self._ask("query", {"query": query}):
-                        value = _number(one["value"][1])
+                    for sample in await self._ask("query", {"query": query}):
+                        value = _number(sample["value"][1])
                         if value is not None:
-                            found.setdefault(one["metric"].get("node", ""), {})[what] = value
-                self._nodes, self._due = found, time.monotonic() + NODES_S
+                            by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
+                self._nodes, self._due = by_node, time.monotonic() + NODES_S
             return self._nodes
 
     async def job(self, job: Job) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Prometheus:
             for query in OF_A_JOB.values()
         ]
         answers = zip(OF_A_JOB, await asyncio.gather(*asked), strict=True)
-        curves = [_curve(what, one) for what, found in answers for one in found]
+        curves = [_curve(what, series) for what, matrix in answers for series in matrix]
         return {"from": "prometheus", "curves": curves}
 
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
@@ -138,10 +138,12 @@ def _number(text: object) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _curve(what: str, one: Any) -> dict[str, Any]:
-    labels = one["metric"]
+def _curve(what: str, series: Any) -> dict[str, Any]:
+    labels = series["metric"]
     name = " ".join(p for p in (labels.get("node", ""), _gpu(labels.get("gpu", ""))) if p)
-    points = [[at, number] for at, text in one["values"] if (number := _number(text)) is not None]
+    points = [
+        [at, number] for at, text in series["values"] if (number := _number(text)) is not None
+    ]
     return {"what": what, "name": name, "points": points}
 
 
@@ -191,7 +193,7 @@ class BySsh:
         return {"from": "here", "curves": curves_of([*kept.samples])}
 
 
-def of_job(found: Mapping[str, Sequence[api.Reading]], job: int) -> dict[tuple[str, str], float]:
+def of_job(by_node: Mapping[str, Sequence[api.Reading]], job: int) -> dict[tuple[str, str], float]:
     """Values of one job out of what its nodes reported: by what and by node, or GPU of a node."""
     values: dict[tuple[str, str], float] = {}
     names = {"corral_job_memory_bytes": "memory", "corral_job_cpu_seconds_total": "cpu_seconds"}
@@ -200,17 +202,17 @@ def of_job(found: Mapping[str, Sequence[api.Reading]], job: int) -> dict[tuple[s
         "corral_gpu_memory_used_bytes": "gpu_memory",
         "corral_gpu_watts": "watts",
     }
-    for node, readings in found.items():
+    for node, readings in by_node.items():
         mine = {
             r.labels["gpu"]
             for r in readings
             if r.name == "corral_gpu_job" and r.labels.get("jobid") == str(job)
         }
-        for one in readings:
-            if one.name in names and one.labels.get("jobid") == str(job):
-                values[names[one.name], node] = one.value
-            elif one.name in of_gpu and one.labels.get("gpu") in mine:
-                values[of_gpu[one.name], f"{node} GPU {one.labels['gpu']}"] = one.value
+        for reading in readings:
+            if reading.name in names and reading.labels.get("jobid") == str(job):
+                values[names[reading.name], node] = reading.value
+            elif reading.name in of_gpu and reading.labels.get("gpu") in mine:
+                values[of_gpu[reading.name], f"{node} GPU {reading.labels['gpu']}"] = reading.value
     return values
 
 

@@ -50,7 +50,7 @@ OWING: Final = 32
 KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-class Told(BaseModel):
+class Settings(BaseModel):
     """The settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -76,10 +76,10 @@ class Exporter:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        found = scope["path"] == "/metrics" and scope["method"] == "GET"
-        body = (await self.text()).encode() if found else b"see /metrics\n"
-        kind = KIND if found else b"text/plain"
-        status = 200 if found else 404
+        served = scope["path"] == "/metrics" and scope["method"] == "GET"
+        body = (await self.text()).encode() if served else b"see /metrics\n"
+        kind = KIND if served else b"text/plain"
+        status = 200 if served else 404
         headers = [(b"content-type", kind), (b"x-content-type-options", b"nosniff")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -95,9 +95,9 @@ class Exporter:
             return self._text
 
     async def _looked(self) -> str:
-        begin, up, found = time.monotonic(), 1.0, list[Family]()
+        begin, up, reported = time.monotonic(), 1.0, list[Family]()
         try:
-            found = await _asked()
+            reported = await _asked()
         except (CorralError, TimeoutError) as error:
             up = 0.0
             print(f"corral: {error}", file=sys.stderr)
@@ -110,7 +110,7 @@ class Exporter:
                 Family("corral_look_seconds", "gauge", "Time its answers took.", {(): took}),
                 Family("corral_proof_round_time_seconds", "gauge",
                        "When the last round of the scheduled proof ended.", _rounds()),
-                *found,
+                *reported,
             ]
         )  # fmt: skip
 
@@ -134,8 +134,8 @@ async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     except TimeoutError as error:
         if not too_old(str(error)):
             raise
-        found = _nodes(await _run(OLDER["nodes"]))
-        return found, partitions_of(found)
+        listed = _nodes(await _run(OLDER["nodes"]))
+        return listed, partitions_of(listed)
     return _nodes(nodes), _partitions(partitions)
 
 
@@ -153,7 +153,9 @@ def _nodes(output: str) -> tuple[Node, ...]:
 
 def _partitions(output: str) -> tuple[Partition, ...]:
     body = body_of(output)
-    return tuple(read.partition(one, version_of(body)) for one in records(body.get("partitions")))
+    return tuple(
+        read.partition(fields, version_of(body)) for fields in records(body.get("partitions"))
+    )
 
 
 def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
@@ -166,12 +168,12 @@ def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
 
 def main() -> None:
     """Serve on loopback."""
-    told = Told.model_validate_json(sys.stdin.readline())
-    uvicorn.Server(config(Exporter(told.cluster), told.port)).run()
+    settings = Settings.model_validate_json(sys.stdin.readline())
+    uvicorn.Server(config(Exporter(settings.cluster), settings.port)).run()
 
 
 def config(app: Any, port: int) -> uvicorn.Config:
-    """How it is served: any user of this machine can connect, and keeps nobody else out."""
+    """How it is served: any user of this machine can connect, and cannot block others."""
     return uvicorn.Config(
         app,
         host="127.0.0.1",

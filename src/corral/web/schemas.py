@@ -1,6 +1,6 @@
 """What the page is sent, field by field: the types of its sources are made from this.
 
-``.ci/page_types`` writes ``static/js/api.d.ts``; tests hold the server's answers against the same
+``.ci/page_types`` writes ``static/js/api.d.ts``; tests compare the server's answers with the same
 types, so that neither side can change alone.
 """
 
@@ -157,7 +157,7 @@ class Head(TypedDict):
     seen_at: float
     trouble: str
     release: str
-    whole: bool
+    complete: bool
     counts: Counts
     at: NotRequired[float]
 
@@ -369,7 +369,7 @@ class Doctor(TypedDict):
     """What the doctor reports."""
 
     healthy: bool
-    mends: bool
+    fixable: bool
     findings: list[Diagnosis]
 
 
@@ -490,4 +490,4 @@ SHAPES: Final = (
     Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
     Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
-"""All that the page's types are made from; those in them come along."""
+"""All that the page's types are made from; those in them are included."""

@@ -41,8 +41,8 @@ class State:
         spec: the cluster, where Corral itself runs here.
         own: how a user's own commands are done; None where they cannot be.
         figures: what jobs use over time; None where it is unknown.
-        tracking: the way to the cluster's tracking server, where a browser needs one.
-        background: applies and looks that go on while pages come and go.
+        tracking: the tunnel to the cluster's tracking server, where a browser needs one.
+        background: applies and checks that go on while pages come and go.
         limited: checks cluster files and job forms as they are edited.
         streams: how many live views each user has.
         logins, actions, reads: how often somebody may try, change and look.

@@ -99,12 +99,12 @@ def offers(
         ui.show("nothing fits; --all also shows what cannot be had now")
     for volume in sale.volumes:
         ui.show(Text(f"file system at {volume.provider}: {clean(volume.name)} in {volume.region}"))
-    for name, cloud in sale.capabilities.items():
+    for name, cloud in sale.traits.items():
         for text in (cloud.no_dead_man, *cloud.notes):
             if text:
                 ui.note(f"{name}: {text}", "dim")
     for name, error in sale.silent.items():
-        what = "no file systems" if name in sale.capabilities else "not asked"
+        what = "no file systems" if name in sale.traits else "not asked"
         style = "dim" if error.code is Code.NOT_FOUND else "yellow"
         ui.note(f"{name}: {what}: {error.message}; {error.hint}", style)
     failed = any(name in sale.silent for name in provider or ())

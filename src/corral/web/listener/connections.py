@@ -26,14 +26,14 @@ HEADERS_S: Final = 10.0
 BODY_S: Final = 30.0
 """For 2 MiB at most (``guard.MAX_BODY``)."""
 READING_S: Final = 30.0
-"""So long may a buffer of 64 KiB stay full."""
+"""How long a buffer of 64 KiB may stay full."""
 OWING: Final = 256
 
 
 def oldest_of_most(whose: Mapping[T, str]) -> T:
     """The oldest of the peer who has most of them."""
     ((worst, _),) = Counter(whose.values()).most_common(1)
-    return next(one for one, peer in whose.items() if peer == worst)
+    return next(item for item, peer in whose.items() if peer == worst)
 
 
 class Waiting:
@@ -56,20 +56,20 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._owing)
 
-    def add(self, one: Bounded, peer: str) -> None:
+    def add(self, connection: Bounded, peer: str) -> None:
         """One more owes something; the oldest of the peer with most goes where there are too many.
 
         Who is logged in goes last.
         """
-        self._owing[one] = peer
+        self._owing[connection] = peer
         if len(self._owing) <= self._most:
             return
         strangers = {other: whose for other, whose in self._owing.items() if not other.viewer}
         oldest_of_most(strangers or self._owing).drop()
 
-    def remove(self, one: Bounded) -> None:
+    def remove(self, connection: Bounded) -> None:
         """It owes nothing any more."""
-        self._owing.pop(one, None)
+        self._owing.pop(connection, None)
 
 
 class Bounded(H11Protocol):

@@ -23,7 +23,7 @@ AT_ONCE: Final = 32
 KEPT: Final = 256
 TURN_S: Final = 0.02
 HEAD: Final = 16384
-"""Bytes of a request in which a cookie is looked for."""
+"""Bytes of a request that are searched for a cookie."""
 HANDSHAKE_S: Final = 10.0
 """Of TLS; asyncio's own limit is 60 s."""
 
@@ -75,8 +75,8 @@ class Door:
         self._listening.close()
         if self._turn is not None:
             self._turn.cancel()
-        for one in list(self._kept):
-            self._end(one)
+        for connection in list(self._kept):
+            self._end(connection)
 
     async def wait_closed(self) -> None:
         """It is closed at once."""
@@ -84,64 +84,64 @@ class Door:
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
             try:
-                one, _ = self._listening.accept()
+                connection, _ = self._listening.accept()
             except OSError:  # nobody waits, or who did has gone; without descriptors they wait
                 return
-            one.setblocking(False)
-            peer = self._peers.of(one)
+            connection.setblocking(False)
+            peer = self._peers.of(connection)
             if self._admission.stranger(peer):
-                self._admit(one, peer)
+                self._admit(connection, peer)
             else:
-                self._keep(one, peer)
+                self._keep(connection, peer)
 
-    def _keep(self, one: socket.socket, peer: Peer) -> None:
-        self._kept[one] = peer
-        self._silent.add(one)
-        self._loop.add_reader(one, self._heard, one)
+    def _keep(self, connection: socket.socket, peer: Peer) -> None:
+        self._kept[connection] = peer
+        self._silent.add(connection)
+        self._loop.add_reader(connection, self._heard, connection)
         if len(self._kept) > KEPT:
             self._end(oldest_of_most({other: peer.name for other, peer in self._kept.items()}))
 
-    def _heard(self, one: socket.socket) -> None:
+    def _heard(self, connection: socket.socket) -> None:
         """Its first bytes are there; what comes by TLS shows nobody."""
-        self._silent.discard(one)
-        self._loop.remove_reader(one)
+        self._silent.discard(connection)
+        self._loop.remove_reader(connection)
         head = b""
         with suppress(OSError):
-            head = one.recv(HEAD, socket.MSG_PEEK)
+            head = connection.recv(HEAD, socket.MSG_PEEK)
         may = self._admission.viewer(head)
         if not head or may is False:
-            self._end(one)
+            self._end(connection)
         elif may:
-            self._admit(one, self._kept.pop(one))
+            self._admit(connection, self._kept.pop(connection))
         elif self._turn is None:
             self._turn = self._loop.call_later(TURN_S, self._next)
 
     def _next(self) -> None:
         """Those who may come in now of all that have sent something, the newest first."""
         self._turn = None
-        heard = [one for one in self._kept if one not in self._silent]
+        heard = [connection for connection in self._kept if connection not in self._silent]
         late = set[str]()
-        for one in reversed(heard):
-            peer = self._kept[one]
+        for connection in reversed(heard):
+            peer = self._kept[connection]
             if peer.name not in late and self._admission.stranger(peer):
-                self._admit(one, self._kept.pop(one))
+                self._admit(connection, self._kept.pop(connection))
             else:
                 late.add(peer.name)
         if late:
             self._turn = self._loop.call_later(TURN_S, self._next)
 
-    def _end(self, one: socket.socket) -> None:
-        del self._kept[one]
-        self._silent.discard(one)
-        self._loop.remove_reader(one)
-        one.close()
+    def _end(self, connection: socket.socket) -> None:
+        del self._kept[connection]
+        self._silent.discard(connection)
+        self._loop.remove_reader(connection)
+        connection.close()
 
-    def _admit(self, one: socket.socket, peer: Peer) -> None:
-        task = self._loop.create_task(self._opened(one, peer))
+    def _admit(self, connection: socket.socket, peer: Peer) -> None:
+        task = self._loop.create_task(self._opened(connection, peer))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _opened(self, one: socket.socket, peer: Peer) -> None:
+    async def _opened(self, connection: socket.socket, peer: Peer) -> None:
         def made() -> asyncio.Protocol:
             protocol = self._factory()
             if isinstance(protocol, Bounded):
@@ -151,7 +151,7 @@ class Door:
         patience = HANDSHAKE_S if self._secured else None
         with suppress(OSError):  # no handshake, or gone already
             await self._loop.connect_accepted_socket(
-                made, one, ssl=self._secured, ssl_handshake_timeout=patience
+                made, connection, ssl=self._secured, ssl_handshake_timeout=patience
             )
 
 

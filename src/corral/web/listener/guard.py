@@ -89,14 +89,14 @@ class Guard:
 
 
 def name_of(host: str) -> str:
-    """A Host header without its port: ``[fe80::1]:8765`` gives ``[fe80::1]``."""
+    """A Host header without its port: ``[fe80::1]`` of ``[fe80::1]:8765``."""
     return _PORT.sub("", host.lower())
 
 
 def port_of(host: str) -> str:
     """A Host header's port, "" where it has none."""
-    found = _PORT.search(host)
-    return found.group()[1:] if found else ""
+    match = _PORT.search(host)
+    return match.group()[1:] if match else ""
 
 
 class _Limited:

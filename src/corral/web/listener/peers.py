@@ -78,20 +78,22 @@ class Peers:
         if self._kernel is None:
             return None
         self._asked += 1
-        places = [socket.inet_pton(family, one[0]).ljust(16, b"\0") for one in (theirs, ours)]
+        places = [
+            socket.inet_pton(family, address[0]).ljust(16, b"\0") for address in (theirs, ours)
+        ]
         ends = _ENDS.pack(theirs[1], ours[1], *places) + _ANY
         question = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + ends
         header = _HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, 1, self._asked, 0)
         self._kernel.send(header + question)
         while True:  # the answer is there at once; one to a question before is passed over
-            told = self._kernel.recv(4096, socket.MSG_DONTWAIT)
-            _, kind, _, number, _ = _HEADER.unpack_from(told)
+            answer = self._kernel.recv(4096, socket.MSG_DONTWAIT)
+            _, kind, _, number, _ = _HEADER.unpack_from(answer)
             if number == self._asked:
                 break
         # Where the connection is gone the kernel takes a listening socket of that port for it.
-        if kind != _BY_FAMILY or told[_STATE] == _LISTENING or told[_PORTS] != ends[:4]:
+        if kind != _BY_FAMILY or answer[_STATE] == _LISTENING or answer[_PORTS] != ends[:4]:
             return None
-        uid, inode = _OWNER.unpack_from(told, _OWNER_AT)
+        uid, inode = _OWNER.unpack_from(answer, _OWNER_AT)
         return uid if inode else None  # without an inode nobody has it open any more
 
 
@@ -106,15 +108,15 @@ def on_this_machine(host: str) -> bool:
 def network_of(host: str) -> str:
     """An address; of IPv6 its /64, all of which one machine may have."""
     try:
-        found = _plain(host)
+        address = _plain(host)
     except ValueError:
         return host
-    if found.version == 4:  # noqa: PLR2004
-        return str(found)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    if address.version == 4:  # noqa: PLR2004
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def _plain(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    found = ipaddress.ip_address(host.partition("%")[0])
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address

@@ -12,9 +12,9 @@ def without_cut_streams() -> None:
     They never end on their own, and so each open page showed a traceback in the terminal of
     ``corral ui`` at Ctrl-C (uvicorn 0.54, timeout_graceful_shutdown).
     """
-    logging.getLogger("uvicorn.error").addFilter(_told)
+    logging.getLogger("uvicorn.error").addFilter(_logged)
 
 
-def _told(record: logging.LogRecord) -> bool:
+def _logged(record: logging.LogRecord) -> bool:
     cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut and "timeout graceful shutdown exceeded" not in record.getMessage()

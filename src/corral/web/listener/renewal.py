@@ -1,4 +1,4 @@
-"""A renewed certificate, taken while the page goes on: connections of before keep theirs."""
+"""A renewed certificate, loaded while serving: open connections keep the previous one."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
-from corral.web.routes.jobs import audited, elsewhere, own_way
+from corral.web.routes.jobs import audited, elsewhere, own_commands
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 
@@ -37,19 +37,19 @@ async def form(session: Viewer, state: Here) -> Any:
 
 
 @router.post("/preview")
-async def preview(wanted: dict[str, Any], session: Changer, state: Here) -> Any:
+async def preview(fields: dict[str, Any], session: Changer, state: Here) -> Any:
     """The batch script that a filled form stands for; nothing is submitted."""
-    _, script = await _filled(wanted, session, state)
+    _, script = await _filled(fields, session, state)
     return {"script": script}
 
 
 @router.post("/spec")
 async def submit_spec(
-    request: Request, wanted: dict[str, Any], session: Changer, state: Here
+    request: Request, fields: dict[str, Any], session: Changer, state: Here
 ) -> Any:
-    """Submit a filled form: the way of ``corral run``, as the session's user."""
-    job, _ = await _filled(wanted, session, state)
-    sent = own_way(state).submit(session.login, job)
+    """Submit a filled form as ``corral run`` does, as the session's user."""
+    job, _ = await _filled(fields, session, state)
+    sent = own_commands(state).submit(session.login, job)
     number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
     return {"id": number}

@@ -96,27 +96,27 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
 
 
 @router.post("")
-async def submit(request: Request, wanted: Script, session: Changer, state: Here) -> Any:
+async def submit(request: Request, batch: Script, session: Changer, state: Here) -> Any:
     """Submit a script with the user's own token."""
     options: dict[str, Any] = {}
-    if wanted.nodes:
-        options |= {"minimum_nodes": wanted.nodes, "maximum_nodes": wanted.nodes}
-    if wanted.gpus_per_node:
-        options["tres_per_node"] = f"gres/gpu:{wanted.gpus_per_node}"
-    if wanted.minutes:
+    if batch.nodes:
+        options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
+    if batch.gpus_per_node:
+        options["tres_per_node"] = f"gres/gpu:{batch.gpus_per_node}"
+    if batch.minutes:
         number = await state.rest.version(session.login)
-        options |= write.limit_body(wanted.minutes, number)
-    names = {one.name for one in directives(wanted.script)}
+        options |= write.limit_body(batch.minutes, number)
+    names = {directive.name for directive in directives(batch.script)}
     submission = write.Submission(
-        script=wanted.script,
-        name=wanted.name or ("" if "job-name" in names else "job"),
-        workdir=wanted.workdir,
-        partition=wanted.partition,
-        stdout="" if "output" in names else f"{wanted.workdir.rstrip('/')}/slurm-%j.out",
+        script=batch.script,
+        name=batch.name or ("" if "job-name" in names else "job"),
+        workdir=batch.workdir,
+        partition=batch.partition,
+        stdout="" if "output" in names else f"{batch.workdir.rstrip('/')}/slurm-%j.out",
         options=options,
     )
     sent = state.rest.submit(session.login, submission)
-    number = await audited(state, session, "submit", wanted.name or "job", sent)
+    number = await audited(state, session, "submit", batch.name or "job", sent)
     poller_of(request, session).nudge()
     return {"id": number}
 
@@ -124,14 +124,14 @@ async def submit(request: Request, wanted: Script, session: Changer, state: Here
 @router.get("/{job_id}")
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     """All that slurmctld reports to this user of one job; when it has forgotten it, accounting."""
-    found = await state.rest.job(session.login, job_id)
-    forgotten = found is None
-    found = found or await _past(state, session, job_id)
-    mine = found.user == session.user
+    record = await state.rest.job(session.login, job_id)
+    forgotten = record is None
+    record = record or await _past(state, session, job_id)
+    mine = record.user == session.user
     return {
-        **job_fields(found),
-        "kind": job_kind(found),
-        "ended": found.ended,
+        **job_fields(record),
+        "kind": job_kind(record),
+        "ended": record.ended,
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,
@@ -141,24 +141,24 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/figures")
 async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What a job of one's own uses over time; operators see everybody's."""
-    found = await _told(state, session, job_id)
-    if found.user != session.user and not session.operates:
+    record = await _known(state, session, job_id)
+    if record.user != session.user and not session.operates:
         raise CorralError(
-            Code.FORBIDDEN, f"job {job_id} is {found.user}'s", hint="ask its owner, or an operator"
+            Code.FORBIDDEN, f"job {job_id} is {record.user}'s", hint="ask its owner, or an operator"
         )
     if state.figures is None:
         return {"from": "", "curves": []}
-    return await state.figures.job(found)
+    return await state.figures.job(record)
 
 
 @router.get("/{job_id}/extras")
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
-    found = await _own(state, session, job_id)
-    told = (await own_way(state).extras(session.login, found)).as_dict()
-    if told["run"] and state.tracking is not None:
-        told["tracking"] = await state.tracking.address() or told["tracking"]
-    return told
+    record = await _own(state, session, job_id)
+    fields = (await own_commands(state).extras(session.login, record)).as_dict()
+    if fields["run"] and state.tracking is not None:
+        fields["tracking"] = await state.tracking.address() or fields["tracking"]
+    return fields
 
 
 @router.get("/{job_id}/profile")
@@ -184,18 +184,18 @@ async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
 
 
 async def _recorded(state: State, session: Session, job_id: int) -> api.Recordings:
-    found = await _own(state, session, job_id)
+    record = await _own(state, session, job_id)
     spec = here_of(state)
     if spec is None:
         raise elsewhere()
-    return await api.job_profile(spec, str(found.id))
+    return await api.job_profile(spec, str(record.id))
 
 
 @router.get("/{job_id}/script")
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
-    found = await _own(state, session, job_id)
-    return {"script": await own_way(state).script(session.login, found.id)}
+    record = await _own(state, session, job_id)
+    return {"script": await own_commands(state).script(session.login, record.id)}
 
 
 @router.get(
@@ -205,10 +205,10 @@ async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
 )
 async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
     """What one's own job prints, as it prints it (server-sent events)."""
-    found = await _own(state, session, job_id)
-    if not found.stdout:
+    record = await _own(state, session, job_id)
+    if not record.stdout:
         raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    way = own_way(state)
+    own = own_commands(state)
 
     async def stream() -> AsyncGenerator[bytes]:
         queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
@@ -220,7 +220,7 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
 
         async def read() -> None:
             try:
-                await way.log(session.login, found, on_line)
+                await own.log(session.login, record, on_line)
             except CorralError as error:
                 trouble.append(error)
             await queue.put(None)
@@ -231,8 +231,8 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
                 if not still_in(request):
                     break
                 yield b"data: " + dumps({"lines": lines}) + b"\n\n"
-            told = {"error": trouble[0].as_dict()} if trouble else {}
-            yield b"event: end\ndata: " + dumps(told) + b"\n\n"
+            end = {"error": trouble[0].as_dict()} if trouble else {}
+            yield b"event: end\ndata: " + dumps(end) + b"\n\n"
         finally:
             reading.cancel()
 
@@ -262,94 +262,94 @@ async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]
 
 @router.post("/{job_id}")
 async def act(
-    request: Request, job_id: JobId, wanted: Action, session: Changer, state: Here
+    request: Request, job_id: JobId, action: Action, session: Changer, state: Here
 ) -> Any:
     """Cancel, hold, release or requeue a job, or change its limit; with the user's own token."""
-    if wanted.do == "limit" and wanted.minutes is None:
+    if action.do == "limit" and action.minutes is None:
         raise CorralError(Code.USAGE, "a limit needs minutes", hint="send minutes")
-    found = await _job(state, session, job_id)
-    if found.user != session.user and not session.operates:
-        state.audit.note(session.user, wanted.do, f"job {job_id}", Code.FORBIDDEN.value)
+    record = await _job(state, session, job_id)
+    if record.user != session.user and not session.operates:
+        state.audit.note(session.user, action.do, f"job {job_id}", Code.FORBIDDEN.value)
         raise CorralError(
             Code.FORBIDDEN,
-            f"job {job_id} is {found.user}'s: Slurm does not let you {wanted.do} it",
+            f"job {job_id} is {record.user}'s: Slurm does not let you {action.do} it",
             hint="ask its owner, or an operator",
         )
-    await audited(state, session, wanted.do, f"job {job_id}", _done(state, session, found, wanted))
+    await audited(state, session, action.do, f"job {job_id}", _done(state, session, record, action))
     poller_of(request, session).nudge()
     return {"ok": True}
 
 
-async def _done(state: State, session: Session, found: Job, wanted: Action) -> None:
+async def _done(state: State, session: Session, record: Job, action: Action) -> None:
     number = await state.rest.version(session.login)
-    path, login = f"job/{found.id}", session.login
-    doing = f"{wanted.do} job {found.id}"
-    if wanted.do == "cancel":
+    path, login = f"job/{record.id}", session.login
+    doing = f"{action.do} job {record.id}"
+    if action.do == "cancel":
         await state.rest.change(login, "DELETE", path, None, doing)
-    elif wanted.do == "limit":
-        body = write.limit_body(wanted.minutes or 1, number)
+    elif action.do == "limit":
+        body = write.limit_body(action.minutes or 1, number)
         await state.rest.change(login, "POST", path, body, doing)
-    elif wanted.do == "requeue":
-        await _requeue(state, session, found)
+    elif action.do == "requeue":
+        await _requeue(state, session, record)
     else:
-        body = write.hold_body(held=wanted.do == "hold")
+        body = write.hold_body(held=action.do == "hold")
         await state.rest.change(login, "POST", path, body, doing)
 
 
-async def _requeue(state: State, session: Session, found: Job) -> None:
+async def _requeue(state: State, session: Session, record: Job) -> None:
     """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
-    way = own_way(state)
-    if found.user != session.user:
+    own = own_commands(state)
+    if record.user != session.user:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
         )
-    await way.requeue(session.login, found.id)
+    await own.requeue(session.login, record.id)
 
 
 async def _job(state: State, session: Session, job_id: int) -> Job:
-    found = await state.rest.job(session.login, job_id)
-    if found is None:
+    record = await state.rest.job(session.login, job_id)
+    if record is None:
         raise CorralError(
             Code.NOT_FOUND,
             f"Slurm does not know job {job_id} any more",
             hint="it keeps ended jobs for MinJobAge; their page shows what accounting has",
         )
-    return found
+    return record
 
 
 async def _past(state: State, session: Session, job_id: int) -> Job:
-    found = await state.past.job(session.login, job_id)
-    if found is None:
+    record = await state.past.job(session.login, job_id)
+    if record is None:
         raise CorralError(
             Code.NOT_FOUND,
             f"Slurm does not know job {job_id}",
             hint="slurmctld keeps ended jobs for MinJobAge, accounting longer, where there is one",
         )
-    return found
+    return record
 
 
-async def _told(state: State, session: Session, job_id: int) -> Job:
+async def _known(state: State, session: Session, job_id: int) -> Job:
     """The job as slurmctld reports it, or accounting."""
-    found = await state.rest.job(session.login, job_id)
-    return found or await _past(state, session, job_id)
+    record = await state.rest.job(session.login, job_id)
+    return record or await _past(state, session, job_id)
 
 
 async def _own(state: State, session: Session, job_id: int) -> Job:
-    found = await _told(state, session, job_id)
-    if found.user != session.user:
+    record = await _known(state, session, job_id)
+    if record.user != session.user:
         raise CorralError(
             Code.FORBIDDEN,
-            f"job {job_id} is {found.user}'s",
+            f"job {job_id} is {record.user}'s",
             hint="script and output are its owner's alone",
         )
-    return found
+    return record
 
 
-def own_way(state: State) -> Own:
+def own_commands(state: State) -> Own:
     """How a user's own commands are done.
 
     Raises:
-        CorralError: FORBIDDEN, there is no way here.
+        CorralError: FORBIDDEN, it cannot be done here.
     """
     if state.own is None:
         raise elsewhere()
@@ -368,9 +368,9 @@ def elsewhere() -> CorralError:
 async def audited(state: State, session: Session, what: str, subject: str, work: Any) -> Any:
     """Do it, and note who did it and how it ended."""
     try:
-        found = await work
+        result = await work
     except CorralError as error:
         state.audit.note(session.user, what, subject, error.code.value)
         raise
     state.audit.note(session.user, what, subject)
-    return found
+    return result

@@ -40,15 +40,15 @@ class CodeLogin(BaseModel):
 
 
 @router.post("/login")
-async def log_in(request: Request, wanted: TokenLogin, response: Response, state: Here) -> Any:
+async def log_in(request: Request, credentials: TokenLogin, response: Response, state: Here) -> Any:
     """Open a session for the user of a token; Slurm itself judges the token."""
-    login = await _checked(request, wanted.token, "login", state)
+    login = await _checked(request, credentials.token, "login", state)
     return await _opened(state, request, response, login, owner=False)
 
 
 @router.post("/login/code")
 async def log_in_by_code(
-    request: Request, wanted: CodeLogin, response: Response, state: Here
+    request: Request, credentials: CodeLogin, response: Response, state: Here
 ) -> Any:
     """Open the session of who runs ``corral ui``; a code works once, for two minutes.
 
@@ -56,7 +56,7 @@ async def log_in_by_code(
     no limit is needed against guessing (2,000 open codes and 10^6 guesses a second for their two
     minutes find one with a chance of 5 in 10^11).
     """
-    login = state.sessions.redeem(wanted.code)
+    login = state.sessions.redeem(credentials.code)
     if login is None:
         peer = _peer(request)
         state.logins.take(peer)
@@ -71,9 +71,9 @@ async def log_in_by_code(
 
 
 @router.post("/login/handover")
-async def hand_over(request: Request, wanted: TokenLogin, state: Here) -> Any:
+async def hand_over(request: Request, credentials: TokenLogin, state: Here) -> Any:
     """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
-    login = await _checked(request, wanted.token, "handover", state)
+    login = await _checked(request, credentials.token, "handover", state)
     state.audit.note(login.user, "handover", _address(request))
     return {"code": state.sessions.code(login), "user": login.user}
 

@@ -31,10 +31,10 @@ class NodeAction(BaseModel):
 
 @router.post("/{name}")
 async def act(
-    request: Request, name: NodeName, wanted: NodeAction, session: Changer, state: Here
+    request: Request, name: NodeName, action: NodeAction, session: Changer, state: Here
 ) -> Any:
     """Let a node take no new jobs, or take them again."""
-    if wanted.do == "drain" and not wanted.reason.strip():
+    if action.do == "drain" and not action.reason.strip():
         raise CorralError(
             Code.USAGE,
             "draining needs a reason",
@@ -42,14 +42,14 @@ async def act(
         )
     if name not in (await poller_of(request, session).fresh(jobs=False)).nodes:
         raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
-    body = write.drain_body(wanted.reason) if wanted.do == "drain" else write.resume_body()
-    doing = f"{wanted.do} {name}"
+    body = write.drain_body(action.reason) if action.do == "drain" else write.resume_body()
+    doing = f"{action.do} {name}"
     try:
         # Slurm decides; the role here only hides buttons.
         await state.rest.change(session.login, "POST", f"node/{name}", body, doing)
     except CorralError as error:
-        state.audit.note(session.user, wanted.do, name, error.code.value)
+        state.audit.note(session.user, action.do, name, error.code.value)
         raise
-    state.audit.note(session.user, wanted.do, name)
+    state.audit.note(session.user, action.do, name)
     poller_of(request, session).nudge()
     return {"ok": True}

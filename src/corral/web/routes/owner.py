@@ -65,7 +65,7 @@ class Pending:
 
 @router.get("/file")
 async def file(owner: Owner, state: Here) -> Any:
-    """The cluster file as it lies here."""
+    """The cluster file as it is on this machine."""
     path = state.settings.source
     text = await asyncio.to_thread(_read, path) if path else ""
     text = text or api.spec_text(owner[1])
@@ -81,16 +81,16 @@ def _read(path: str) -> str:
 
 
 @router.post("/lint")
-async def lint(wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
+async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
-    _, findings = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
+    _, findings = await state.limited.lint(edited.text, state.settings.source or "cluster file")
     return {"findings": findings}
 
 
 @router.post("/plan")
-async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
+async def plan(request: Request, edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
-    spec, _ = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
+    spec, _ = await state.limited.lint(edited.text, state.settings.source or "cluster file")
     if spec is None:
         raise CorralError(
             Code.SPEC_INVALID, "the cluster file has errors", hint="each is shown at its line"
@@ -103,7 +103,7 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
         )
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda told: planned(request, spec, told), emit)
+        return await aside(lambda relay: planned(request, spec, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(session.user, "plan", spec.name)
@@ -112,13 +112,13 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
 
 @router.post("/apply")
 async def apply(
-    request: Request, wanted: Confirm, owner: Owner, session: Changer, state: Here
+    request: Request, confirmation: Confirm, owner: Owner, session: Changer, state: Here
 ) -> Any:
     """Do exactly the plan that was shown, with the code from the terminal."""
-    pending = _confirmed(request, wanted.code, session, state)
+    pending = _confirmed(request, confirmation.code, session, state)
 
     async def work(emit: Emit) -> Any:
-        await aside(lambda told: api.apply(pending.spec, pending.plan, told), emit)
+        await aside(lambda relay: api.apply(pending.spec, pending.plan, relay), emit)
         return {"ok": True}
 
     identity = state.background.start("apply", work)
@@ -129,7 +129,7 @@ async def apply(
 
 @router.post("/doctor")
 async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
-    """Look at all machines; findings with cause and fix."""
+    """Diagnose all machines; findings with cause and fix."""
 
     async def work(emit: Emit) -> Any:
         return await aside(lambda _: _examined(owner[1]))
@@ -150,7 +150,7 @@ async def prove(owner: Owner, session: Changer, state: Here) -> Any:
     """Prove the cluster again."""
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda told: _proven(owner[1], told), emit)
+        return await aside(lambda relay: _proven(owner[1], relay), emit)
 
     state.audit.note(session.user, "prove", owner[1].name)
     return {"id": state.background.start("prove", work)}
@@ -164,7 +164,7 @@ async def history(owner: Owner) -> Any:
 
 @router.get("/work")
 async def work_now(owner: Owner, state: Here) -> Response:
-    """What is under way, or was last."""
+    """The work in progress, or the last one."""
     return Response(state.background.as_json(), media_type="application/json")
 
 
@@ -174,7 +174,7 @@ async def work_now(owner: Owner, state: Here) -> Response:
     responses={200: {"content": {"text/event-stream": {}}}},
 )
 async def work_events(request: Request, owner: Owner, state: Here) -> StreamingResponse:
-    """Events of what is under way, from its beginning (server-sent events)."""
+    """Events of the work in progress, from its beginning (server-sent events)."""
 
     async def stream() -> AsyncGenerator[bytes]:
         index = 0
@@ -192,11 +192,11 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
 
 
 async def _examined(spec: ClusterSpec) -> dict[str, Any]:
-    found = await api.doctor(spec)
+    report = await api.doctor(spec)
     return {
-        "healthy": found.healthy,
-        "mends": api.fixed_by_plan(found),
-        "findings": [f.as_dict() for f in found.findings],
+        "healthy": report.healthy,
+        "fixable": api.fixed_by_plan(report),
+        "findings": [f.as_dict() for f in report.findings],
     }
 
 
@@ -206,29 +206,29 @@ async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
 
 async def planned(request: Request, spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
     """A plan, kept for its code, as a person reads it."""
-    found = await api.plan(spec, emit)
-    keep_plan(request, spec, found)
-    return plan_dict(found)
+    proposal = await api.plan(spec, emit)
+    keep_plan(request, spec, proposal)
+    return plan_dict(proposal)
 
 
-def plan_dict(found: Plan) -> dict[str, Any]:
+def plan_dict(proposal: Plan) -> dict[str, Any]:
     """What a person reads of a plan; without the shell, which only apply needs."""
-    whole = found.as_dict()
-    for stage in whole["stages"]:
+    fields = proposal.as_dict()
+    for stage in fields["stages"]:
         stage.pop("gates", None)
         for entry in stage["changes"]:
             entry["change"].pop("script", None)
             entry["change"].pop("secrets", None)
-    return {"empty": found.empty, "impact": found.impact.word, **whole}
+    return {"empty": proposal.empty, "impact": proposal.impact.word, **fields}
 
 
-def keep_plan(request: Request, spec: ClusterSpec, found: Plan) -> None:
+def keep_plan(request: Request, spec: ClusterSpec, proposal: Plan) -> None:
     """Let a plan wait for its code, which only the terminal shows."""
-    if found.empty:
+    if proposal.empty:
         request.app.state.pending = None
         return
     code = f"{secrets.randbelow(10**6):06d}"
-    request.app.state.pending = Pending(spec, found, code, time.time() + CONFIRM_S)
+    request.app.state.pending = Pending(spec, proposal, code, time.time() + CONFIRM_S)
     # Only who sees this terminal can apply.
     sys.stderr.write(f"to apply the plan shown on the page, type there: {code}\n")
     sys.stderr.flush()
@@ -247,6 +247,6 @@ def _confirmed(request: Request, code: str, session: Session, state: State) -> P
         raise CorralError(
             Code.FORBIDDEN,
             "this is not the code that the terminal shows",
-            hint="look at the terminal in which corral ui runs",
+            hint="read it in the terminal in which corral ui runs",
         )
     return pending

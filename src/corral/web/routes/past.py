@@ -39,11 +39,11 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     test = parse(q)
     if by not in ORDERS:
         ordered((), by, down=down)
-    # Others' jobs then do not fill up what is asked for; nobody's word but one's own name goes on.
+    # Others' jobs then do not fill up what is asked for; only one's own name is passed on.
     user = session.user if f"user={session.user}" in q.split() else ""
-    why, found = "", Past(())
+    why, history = "", Past(())
     try:
-        found = await state.past.ended(session.login, int(days), user)
+        history = await state.past.ended(session.login, int(days), user)
     except CorralError as error:
         if error.code is Code.LOGIN_REFUSED:
             raise
@@ -52,14 +52,14 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     since = 0 if why else time.time() - int(days) * DAY_S
 
     def body() -> dict[str, Any]:
-        jobs = {job.id: job for job in found.jobs}
+        jobs = {job.id: job for job in history.jobs}
         jobs |= {job.id: job for job in now.jobs.values() if _ended(job, since)}
         chosen = [job for job in jobs.values() if test(job)]
         page = ordered(chosen, by, down=down)[offset : offset + limit]
         return {"total": len(chosen), **job_rows(page)}
 
     # In a thread: slurmctld may know 50,000 jobs that ended.
-    return {"why": why, "cut": found.cut, "most": MOST, **await asyncio.to_thread(body)}
+    return {"why": why, "cut": history.cut, "most": MOST, **await asyncio.to_thread(body)}
 
 
 def _ended(job: Job, since: float) -> bool:

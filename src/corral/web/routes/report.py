@@ -64,12 +64,17 @@ async def places(session: Viewer, state: Here) -> Any:
     topology = state.spec.network.topology if state.spec else None
     switches = topology.switches if topology else ()
     return {
-        "racks": {node: one.name for one in switches if one.nodes for node in expand(one.nodes)}
+        "racks": {
+            node: switch.name
+            for switch in switches
+            if switch.nodes
+            for node in expand(switch.nodes)
+        }
     }
 
 
 @router.post("/corral/doctor/plan")
-async def mend(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
+async def fix_plan(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
     """The plan that fixes what the doctor can fix: the cluster file as it is declared.
 
     It is shown, and applied only with the terminal's code, as any plan.
@@ -77,7 +82,7 @@ async def mend(request: Request, owner: Owner, session: Changer, state: Here) ->
     spec = owner[1]
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda told: planned(request, spec, told), emit)
+        return await aside(lambda relay: planned(request, spec, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(owner[0].user, "plan", spec.name)

@@ -1,4 +1,4 @@
-"""What everybody looks at: the cluster, its nodes, and the live events."""
+"""What all viewers see: the cluster, its nodes, and the live events."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def _packed(rev: int, body: Callable[[], dict[str, Any]]) -> tuple[int, bytes, b
 
 def packed_of(request: Request) -> Packed:
     """The server's packed answers."""
-    found = getattr(request.app.state, "packed", None)
-    if found is None:
-        found = request.app.state.packed = Packed()
-    return found
+    packed = getattr(request.app.state, "packed", None)
+    if packed is None:
+        packed = request.app.state.packed = Packed()
+    return packed
 
 
 @router.get("/cluster")

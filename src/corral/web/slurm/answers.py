@@ -25,7 +25,7 @@ class Answer:
 
     status: int
     body: Any
-    told: Metadata
+    meta: Metadata
 
 
 def unreachable(error: httpx.HTTPError) -> CorralError:
@@ -41,9 +41,9 @@ def unreachable(error: httpx.HTTPError) -> CorralError:
 
 def refused(answer: Answer, doing: str) -> CorralError:
     """The error that an unsuccessful response stands for."""
-    said = "; ".join(answer.told.errors)
-    lower = said.lower()
-    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or said == _NOT_TAKEN_22:
+    message = "; ".join(answer.meta.errors)
+    lower = message.lower()
+    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or message == _NOT_TAKEN_22:
         return CorralError(
             Code.LOGIN_REFUSED,
             "Slurm does not take this token: it is wrong, or it has expired",
@@ -52,13 +52,13 @@ def refused(answer: Answer, doing: str) -> CorralError:
     if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
         return CorralError(
             Code.FORBIDDEN,
-            f"Slurm does not let you do this: {said or 'permission denied'}",
+            f"Slurm does not let you do this: {message or 'permission denied'}",
             hint="it needs the owner of the job, or an operator",
         )
     return CorralError(
         Code.SLURM_REFUSED,
-        f"{doing}: {said or f'slurmrestd answered with status {answer.status}'}",
-        hint="" if said else "on the controller: journalctl -u slurmrestd",
+        f"{doing}: {message or f'slurmrestd answered with status {answer.status}'}",
+        hint="" if message else "on the controller: journalctl -u slurmrestd",
     )
 
 

@@ -71,10 +71,10 @@ class ByCommands:
         """The user's role out of slurmdbd; user where there is none to ask."""
         words = ("sacctmgr", "--noheader", "--parsable2", "show", "user", login.user)
         try:
-            said = await self._run(login, (*words, "format=adminlevel"))
+            output = await self._run(login, (*words, "format=adminlevel"))
         except CorralError:
             return USER
-        return _LEVELS.get(said.strip().lower(), USER)
+        return _LEVELS.get(output.strip().lower(), USER)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
         """All nodes; no command lists only those changed since."""
@@ -86,15 +86,15 @@ class ByCommands:
 
     async def partitions(self, login: Login) -> tuple[Partition, ...]:
         """All partitions."""
-        found = await self._list(login, "partitions", read.partition)
+        partitions = await self._list(login, "partitions", read.partition)
         if not self._old:
-            return found
+            return partitions
         return commands.partitions_of((await self.nodes(login))[0])
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
-        found, _ = await self.jobs(login)
-        return next((job for job in found if job.id == job_id), None)
+        jobs, _ = await self.jobs(login)
+        return next((job for job in jobs if job.id == job_id), None)
 
     async def past(self, login: Login, days: int, user: str) -> past.Past:
         """Jobs that ended in the last days, by sacct; of one user, or "" for all.
@@ -112,12 +112,12 @@ class ByCommands:
             CorralError: as ``past``.
         """
         mark = secrets.token_hex(8)
-        found = await self._history(login, past.command_for(job_id, mark), mark)
-        return next((job for job in past.newest(found).jobs if job.id == job_id), None)
+        jobs = await self._history(login, past.command_for(job_id, mark), mark)
+        return next((job for job in past.newest(jobs).jobs if job.id == job_id), None)
 
     async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
         try:
-            said = await self._run(login, command, doing="sacct")
+            output = await self._run(login, command, doing="sacct")
         except CorralError as error:
             if _DISABLED in error.message.lower():
                 raise CorralError(
@@ -126,21 +126,21 @@ class ByCommands:
                     hint="slurm: {accounting: true}",
                 ) from error
             raise
-        return parse_history(said, mark)
+        return parse_history(output, mark)
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label."""
-        found, _ = await self.jobs(login)
-        return {job.label: job.state for job in found}
+        jobs, _ = await self.jobs(login)
+        return {job.label: job.state for job in jobs}
 
-    async def submit(self, login: Login, wanted: write.Submission) -> int:
-        """Hand in a batch job; gives its number.
+    async def submit(self, login: Login, submission: write.Submission) -> int:
+        """Submit a batch job; returns its number.
 
         Raises:
             CorralError: SLURM_REFUSED, UNREACHABLE.
         """
-        said = await self._run(login, commands.sbatch_of(wanted), wanted.script)
-        return int(said.strip().partition(";")[0])
+        output = await self._run(login, commands.sbatch_of(submission), submission.script)
+        return int(output.strip().partition(";")[0])
 
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
         """Do something to one job or node, as the user.
@@ -155,13 +155,13 @@ class ByCommands:
     ) -> tuple[T, ...]:
         body = commands.body_of(await self._printed(login, key))
         self.release = read.metadata(body).release or self.release
-        number, found = commands.version_of(body), list[T]()
-        for one in records(body.get(key)):
+        number, listed = commands.version_of(body), list[T]()
+        for fields in records(body.get(key)):
             try:
-                found.append(reader(one, number))
+                listed.append(reader(fields, number))
             except CorralError:
                 continue  # one record that cannot be read does not hide the others
-        return tuple(found)
+        return tuple(listed)
 
     async def _printed(self, login: Login, key: str) -> str:
         if not self._old:
@@ -181,15 +181,15 @@ class ByCommands:
         self.calls += 1
         begin = time.monotonic()
         try:
-            said = await api.slurm_command(self._spec, login.user, command, stdin)
+            result = await api.slurm_command(self._spec, login.user, command, stdin)
         finally:
             self.waited += time.monotonic() - begin
-        if said.status == 0:
-            return said.out
-        words = " ".join((said.err or said.out).split())[-500:]
+        if result.status == 0:
+            return result.out
+        words = " ".join((result.err or result.out).split())[-500:]
         denied = any(word in words.lower() for word in _DENIED)
         raise CorralError(
             Code.FORBIDDEN if denied else Code.SLURM_REFUSED,
-            f"{doing or command[0]}: {words or f'exit status {said.status}'}",
+            f"{doing or command[0]}: {words or f'exit status {result.status}'}",
             hint="it needs the owner of the job, or an operator" if denied else "",
         )

@@ -1,7 +1,7 @@
 """Jobs that slurmctld has forgotten, out of accounting: asked on demand only, kept a minute.
 
 Each viewer's own token asks, so that Slurm decides what it shows (PrivateData); an answer is kept
-for who asked and for nobody else.
+for the user who asked only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Kept:
 
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = 0.0
-    found: Past | CorralError | None = None
+    answer: Past | CorralError | None = None
 
 
 class PastJobs:
@@ -74,11 +74,11 @@ class PastJobs:
             self._kept.pop(next(iter(self._kept)))
         async with kept.asking:
             if self._clock() >= kept.until:
-                kept.found, lasts = await self._look(login, days, user)
+                kept.answer, lasts = await self._look(login, days, user)
                 kept.until = self._clock() + lasts
-        if isinstance(kept.found, Past):
-            return kept.found
-        raise kept.found or _slow()
+        if isinstance(kept.answer, Past):
+            return kept.answer
+        raise kept.answer or _slow()
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None where accounting does not know it, or there is none.
@@ -87,8 +87,8 @@ class PastJobs:
             CorralError: accounting does not answer.
         """
         try:
-            found = await self._ask(lambda way: way.past_job(login, job_id))
-            return found and settled(Past((found,)), gpus=self._gpus).jobs[0]
+            job = await self._ask(lambda slurm: slurm.past_job(login, job_id))
+            return job and settled(Past((job,)), gpus=self._gpus).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:
                 return None
@@ -96,8 +96,8 @@ class PastJobs:
 
     async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
-            found = await self._ask(lambda way: way.past(login, days, user))
-            return settled(found, gpus=self._gpus), KEEP_S
+            past = await self._ask(lambda slurm: slurm.past(login, days, user))
+            return settled(past, gpus=self._gpus), KEEP_S
         except CorralError as error:
             return error, KEEP_TROUBLE_S
 

@@ -24,7 +24,7 @@ BACK_OFF: Final = 4.0
 """The poller rests so many times as long as Slurm took to answer, so that it never keeps slurmctld
 busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
-WHOLE_S: Final = 300.0
+ALL_JOBS_S: Final = 300.0
 """In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
 BIG: Final = 5000
 STATES_FROM: Final = 41
@@ -39,11 +39,11 @@ Tokens = Callable[[], list[Login]]
 
 
 class Poller:
-    """Keeps one snapshot fresh while somebody looks.
+    """Keeps one snapshot fresh while there are viewers.
 
     Args:
         rest: slurmrestd.
-        tokens: gives the logins to ask with, best first; none while nobody is logged in.
+        tokens: returns the logins to ask with, best first; none while nobody is logged in.
         fastest: shortest pause between two polls, in seconds.
         max_viewers: live views at once.
     """
@@ -63,13 +63,13 @@ class Poller:
         self._due = {"partitions": 0.0, "jobs": 0.0}
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
         self._looking = asyncio.Lock()
-        self._one: asyncio.Task[None] | None = None
+        self._poll: asyncio.Task[None] | None = None
         self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
         self.took = 0.0
 
     @property
     def viewers(self) -> int:
-        """How many look."""
+        """How many viewers there are."""
         return len(self._viewers)
 
     @property
@@ -79,11 +79,11 @@ class Poller:
         return min(max(self._fastest, self.took * BACK_OFF, min(slow, 5.0)), SLOWEST_S)
 
     def nudge(self) -> None:
-        """Look soon: somebody just changed something."""
+        """Poll soon: somebody just changed something."""
         self._wake.set()
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
-        """The snapshot, looked at now when it is older than 10 s and nobody looks.
+        """The snapshot, polled now when it is older than 10 s and there are no viewers.
 
         Nobody waits longer than 0.3 s where a last known state is there: news come as events.
         Without one this waits for the first poll, of nodes alone where ``jobs`` are not wanted.
@@ -91,19 +91,19 @@ class Poller:
         known = self._known["jobs" if jobs else "nodes"]
         if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
             return self.now
-        if self._one is None or self._one.done():
-            self._one = asyncio.create_task(self.look(), name="look")
-        waits = {self._one}
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.create_task(self.look(), name="look")
+        waits = {self._poll}
         if known.is_set():
             await asyncio.wait(waits, timeout=PATIENCE_S)
             return self.now
-        told = asyncio.create_task(known.wait())
+        answered = asyncio.create_task(known.wait())
         try:
-            await asyncio.wait({*waits, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*waits, answered}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            answered.cancel()
         if not known.is_set():
-            await self._one  # it has ended; what is not an answer of Slurm's is an error of ours
+            await self._poll  # it has ended; what is not an answer of Slurm's is an error of ours
         return self.now
 
     @asynccontextmanager
@@ -126,7 +126,7 @@ class Poller:
 
     async def close(self) -> None:
         """End it."""
-        tasks = [task for task in (self._task, self._one) if task is not None]
+        tasks = [task for task in (self._task, self._poll) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,7 +151,7 @@ class Poller:
             self.took = self._rest.waited - waited
 
     async def _first(self, logins: list[Login]) -> None:
-        """Look with the first login whose token Slurm still takes."""
+        """Poll with the first login whose token Slurm still takes."""
         trouble = ""
         for login in logins[:3]:
             try:
@@ -178,8 +178,8 @@ class Poller:
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
         jobs = await self._jobs(self.now, login, clock)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
-        if not now.whole:
-            now = replace(now, rev=now.rev + 1, whole=True)
+        if not now.complete:
+            now = replace(now, rev=now.rev + 1, complete=True)
         now = replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
         self._is(now)
         self._known["jobs"].set()
@@ -188,14 +188,14 @@ class Poller:
         """Set the state; viewers are notified where it is new."""
         before, self.now = self.now, now
         if now.rev != before.rev or now.trouble != before.trouble:
-            self._tell(dumps(delta(before, now)))
+            self._publish(dumps(delta(before, now)))
 
     async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
         big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
         if not big or clock >= self._due["jobs"]:
-            self._due["jobs"], self._states = clock + WHOLE_S, None
-            found, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
-            return found
+            self._due["jobs"], self._states = clock + ALL_JOBS_S, None
+            listed, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
+            return listed
         states = await self._rest.states(login)
         if states is self._states:
             return None
@@ -207,21 +207,21 @@ class Poller:
         gone = {label for label in known if label not in states}
         if len(changed) > MAX_SINGLE:
             self._states = None
-            found, self._since["jobs"] = await self._rest.jobs(login, 0)
-            return found
+            listed, self._since["jobs"] = await self._rest.jobs(login, 0)
+            return listed
         if not changed and not gone:
             self._states = states
             return None
         jobs = {label: job for label, job in known.items() if label not in gone}
         for label in changed:
             number = label.partition("_")[0]
-            one = await self._rest.job(login, known[label].id if label in known else int(number))
-            if one is not None:
-                jobs[one.label] = one
+            job = await self._rest.job(login, known[label].id if label in known else int(number))
+            if job is not None:
+                jobs[job.label] = job
         self._states = states
         return tuple(jobs.values())
 
-    def _tell(self, event: bytes) -> None:
+    def _publish(self, event: bytes) -> None:
         for queue in self._viewers:
             if queue.full():  # a viewer who does not read: it starts over from the complete state
                 while not queue.empty():

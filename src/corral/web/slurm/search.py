@@ -31,8 +31,8 @@ Test = Callable[[Job], bool]
 def parse(query: str) -> Test:
     """The test that a query stands for: ``state=pending,running user=kim train``.
 
-    A bare word is looked for in number, name, user, partition and nodes. ``key=a,b`` takes a or b,
-    ``key!=a`` anything else, without regard to case; a state may be cut short as in squeue.
+    A bare word is searched for in number, name, user, partition and nodes. ``key=a,b`` takes a or
+    b, ``key!=a`` anything else, without regard to case; a state may be cut short as in squeue.
 
     Raises:
         CorralError: USAGE, an unknown key, or it is too long.
@@ -46,8 +46,8 @@ def parse(query: str) -> Test:
 def _test(word: str) -> Test:
     key, equals, value = word.partition("=")
     if not equals:
-        found = word.lower()
-        return lambda job: any(found in text.lower() for text in _texts(job))
+        needle = word.lower()
+        return lambda job: any(needle in text.lower() for text in _texts(job))
     negated = key.endswith("!")
     key = key.rstrip("!").lower()
     if key not in KEYS:

@@ -44,7 +44,7 @@ class Login:
 
 
 class Slurm(Protocol):
-    """How Slurm is asked, whatever way: see ``SlurmRest``."""
+    """How Slurm is asked, by REST or by commands: see ``SlurmRest``."""
 
     release: str
     waited: float
@@ -65,7 +65,7 @@ class Slurm(Protocol):
     async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
-    async def submit(self, login: Login, wanted: write.Submission) -> int: ...  # noqa: D102
+    async def submit(self, login: Login, submission: write.Submission) -> int: ...  # noqa: D102
     async def change(  # noqa: D102
         self, login: Login, method: str, path: str, body: Any, doing: str
     ) -> None: ...
@@ -115,7 +115,7 @@ class SlurmRest:
             for number in range(NEWEST, OLDEST - 1, -1):
                 answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping", login)
                 if answer.status == OK:
-                    self._version, self.release = number, answer.told.release
+                    self._version, self.release = number, answer.meta.release
                     self._cluster = read.cluster_of(answer.body)
                     return number
                 if answer.status != MISSING:
@@ -165,18 +165,18 @@ class SlurmRest:
 
     async def partitions(self, login: Login) -> tuple[Partition, ...]:
         """All partitions."""
-        found, _ = await self._list(login, "partitions", 0, read.partition)
-        return found or ()
+        partitions, _ = await self._list(login, "partitions", 0, read.partition)
+        return partitions or ()
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
         answer = await self._call("GET", f"job/{job_id}", login)
         if answer.status == OK:
-            found = read.jobs_of(answer.body, await self.version(login))
-            exact = [job for job in found if job.id == job_id]
-            return (exact or [*found, None])[0]
+            jobs = read.jobs_of(answer.body, await self.version(login))
+            exact = [job for job in jobs if job.id == job_id]
+            return (exact or [*jobs, None])[0]
         # 22.05 answers 500 where later ones answer 404.
-        if answer.status == MISSING or any("job id" in e.lower() for e in answer.told.errors):
+        if answer.status == MISSING or any("job id" in e.lower() for e in answer.meta.errors):
             return None
         raise refused(answer, f"asking for job {job_id}")
 
@@ -187,21 +187,21 @@ class SlurmRest:
             CorralError: NOT_FOUND, it has no accounting; SLURM_REFUSED; UNREACHABLE.
         """
         number, cluster = await self._accounting(login)
-        found = list[Job]()
+        jobs = list[Job]()
         for window in past.windows(days):
-            stream = RecordStream("jobs", lambda one: read.past_job(one, number))
+            stream = RecordStream("jobs", lambda fields: read.past_job(fields, number))
             params = past.params(window, user, cluster)
             async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
                 async for data in reply.aiter_bytes(CHUNK):
-                    found.extend(stream.feed(data))
-                    if len(found) > 2 * past.MOST:
-                        found = [*past.newest(found, past.MOST + 1).jobs]
+                    jobs.extend(stream.feed(data))
+                    if len(jobs) > 2 * past.MOST:
+                        jobs = [*past.newest(jobs, past.MOST + 1).jobs]
                     await asyncio.sleep(0)  # viewers are served in between
             if reply.status_code != OK:
                 raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
-            if len(found) > past.MOST:
+            if len(jobs) > past.MOST:
                 break
-        return past.newest(found)
+        return past.newest(jobs)
 
     async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job out of accounting; None when that does not know it either.
@@ -238,22 +238,22 @@ class SlurmRest:
         mark = hashlib.sha256(b"".join(parts)).digest()
         if reply.status_code == OK and mark == self._states_mark:
             return self._states
-        stream, found = RecordStream("jobs", read.state), dict[str, str]()
+        stream, states = RecordStream("jobs", read.state), dict[str, str]()
         for part in parts:
-            found.update(stream.feed(part))
+            states.update(stream.feed(part))
             await asyncio.sleep(0)  # 50,000 states are 0.3 s: viewers are served in between
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), "asking for the jobs' states")
-        self._states, self._states_mark = found, mark
-        return found
+        self._states, self._states_mark = states, mark
+        return states
 
-    async def submit(self, login: Login, wanted: write.Submission) -> int:
-        """Hand in a batch job; gives its number.
+    async def submit(self, login: Login, submission: write.Submission) -> int:
+        """Submit a batch job; returns its number.
 
         Raises:
             CorralError: SLURM_REFUSED, UNREACHABLE.
         """
-        body = write.submit_body(wanted, await self.version(login))
+        body = write.submit_body(submission, await self.version(login))
         answer = await self._call("POST", "job/submit", login, body)
         return read.submitted(answer.body)
 
@@ -264,7 +264,7 @@ class SlurmRest:
             CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE.
         """
         answer = await self._call(method, path, login, body)
-        if answer.status != OK or answer.told.errors:
+        if answer.status != OK or answer.meta.errors:
             raise refused(answer, doing)
 
     async def _list(
@@ -277,22 +277,22 @@ class SlurmRest:
     ) -> tuple[tuple[T, ...] | None, int]:
         number = await self.version(login)
         params = {"update_time": str(since)} if since else {}
-        stream = RecordStream(key, lambda one: reader(one, number), memory)
-        found = list[T]()
+        stream = RecordStream(key, lambda fields: reader(fields, number), memory)
+        listed = list[T]()
         async with self._streamed(f"/slurm/v0.0.{number}/{key}", login, params) as reply:
             if reply.status_code == UNCHANGED:
                 return None, since
             async for data in reply.aiter_bytes(CHUNK):
-                found.extend(stream.feed(data))
+                listed.extend(stream.feed(data))
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), f"asking for {key}")
-        told = read.metadata(stream.rest())
-        if told.errors and not found:
-            raise refused(Answer(reply.status_code, None, told), f"asking for {key}")
+        meta = read.metadata(stream.rest())
+        if meta.errors and not listed:
+            raise refused(Answer(reply.status_code, None, meta), f"asking for {key}")
         # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
-        if since and not found and told.last_update == 0:
+        if since and not listed and meta.last_update == 0:
             return None, since
-        return tuple(found), told.last_update or 0
+        return tuple(listed), meta.last_update or 0
 
     def _streamed(self, path: str, login: Login, params: past.Params) -> Any:
         self.calls += 1
@@ -317,10 +317,10 @@ class SlurmRest:
         finally:
             self._add(path, time.monotonic() - begin)
         try:
-            found: Any = reply.json()
+            data: Any = reply.json()
         except ValueError:
-            found = None
-        return Answer(reply.status_code, found, read.metadata(found))
+            data = None
+        return Answer(reply.status_code, data, read.metadata(data))
 
 
 class _Reached:

@@ -14,9 +14,9 @@ from corral.web.slurm.search import SHOWN
 
 K = TypeVar("K")
 V = TypeVar("V")
-MAX_TOLD: Final = 200
-"""Changed jobs that one event carries; with more, a viewer asks for the page it looks at."""
-MAX_NODES_TOLD: Final = 1000
+MAX_CHANGED_JOBS: Final = 200
+"""Changed jobs that one event carries; with more, a viewer asks for its page."""
+MAX_CHANGED_NODES: Final = 1000
 """Changed nodes that one event carries; with more, a viewer asks for all, packed once for all."""
 NODE_COLUMNS: Final = (
     "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
@@ -89,7 +89,7 @@ class Snapshot:
     Attributes:
         rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
         seen_at: unix seconds of the last answer; 0: none came yet.
-        whole: jobs and partitions were seen too; a big cluster's nodes come first.
+        complete: jobs and partitions were seen too; a big cluster's nodes come first.
         trouble: why newer answers do not come, "" while they do.
         release: Slurm's version.
     """
@@ -103,7 +103,7 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
     partitions: tuple[Partition, ...] = ()
-    whole: bool = False
+    complete: bool = False
     _counts: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False
     )
@@ -117,7 +117,7 @@ class Snapshot:
             "seen_at": self.seen_at,
             "trouble": self.trouble,
             "release": self.release,
-            "whole": self.whole,
+            "complete": self.complete,
             "counts": self.counts(),
         }
 
@@ -127,34 +127,34 @@ class Snapshot:
             self._counts.update(_counted(self))
         return self._counts
 
-    def with_nodes(self, found: Iterable[Node]) -> Snapshot:
+    def with_nodes(self, listed: Iterable[Node]) -> Snapshot:
         """The same with other nodes; itself where they are the same."""
-        nodes = _kept(self.nodes, ((node.name, node) for node in found))
+        nodes = _kept(self.nodes, ((node.name, node) for node in listed))
         if nodes is self.nodes:
             return self
         return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
 
-    def with_jobs(self, found: Iterable[Job]) -> Snapshot:
+    def with_jobs(self, listed: Iterable[Job]) -> Snapshot:
         """The same with other jobs; itself where they are the same."""
-        jobs = _kept(self.jobs, ((job.id, job) for job in found))
+        jobs = _kept(self.jobs, ((job.id, job) for job in listed))
         if jobs is self.jobs:
             return self
         return replace(self, rev=self.rev + 1, jobs_rev=self.jobs_rev + 1, jobs=jobs)
 
-    def with_partitions(self, found: tuple[Partition, ...]) -> Snapshot:
+    def with_partitions(self, listed: tuple[Partition, ...]) -> Snapshot:
         """The same with other partitions."""
-        if found == self.partitions:
+        if listed == self.partitions:
             return self
-        return replace(self, rev=self.rev + 1, partitions=found)
+        return replace(self, rev=self.rev + 1, partitions=listed)
 
 
-def _kept(before: Mapping[K, V], found: Iterable[tuple[K, V]]) -> Mapping[K, V]:
-    """``found``, with the old object for each that is as before; ``before`` where all are.
+def _kept(before: Mapping[K, V], listed: Iterable[tuple[K, V]]) -> Mapping[K, V]:
+    """``listed``, with the old object for each that is as before; ``before`` where all are.
 
     So what is the same is the same object, and a poll compares each once, not once per use.
     """
     now, same = dict[K, V](), True
-    for key, value in found:
+    for key, value in listed:
         old = before.get(key)
         if old is not None and old == value:
             now[key] = old
@@ -183,17 +183,17 @@ def _counted(now: Snapshot) -> dict[str, Any]:
 
 def delta(before: Snapshot, now: Snapshot) -> dict[str, Any]:
     """What makes ``now`` of a viewer's ``before``; rows only when they are few."""
-    told = now.head()
+    event = now.head()
     if before.nodes_rev != now.nodes_rev:
         new = [n for name, n in now.nodes.items() if before.nodes.get(name) is not n]
         gone = [name for name in before.nodes if name not in now.nodes]
-        if len(new) + len(gone) <= MAX_NODES_TOLD:
-            told["nodes"] = [node_row(n) for n in new]
-            told["nodes_gone"] = gone
+        if len(new) + len(gone) <= MAX_CHANGED_NODES:
+            event["nodes"] = [node_row(n) for n in new]
+            event["nodes_gone"] = gone
     if before.jobs_rev != now.jobs_rev:
         changed = [job for number, job in now.jobs.items() if before.jobs.get(number) is not job]
         ended = [number for number in before.jobs if number not in now.jobs]
-        if len(changed) + len(ended) <= MAX_TOLD:
-            told["jobs"] = [job_row(job) for job in changed]
-            told["jobs_gone"] = ended
-    return told
+        if len(changed) + len(ended) <= MAX_CHANGED_JOBS:
+            event["jobs"] = [job_row(job) for job in changed]
+            event["jobs_gone"] = ended
+    return event

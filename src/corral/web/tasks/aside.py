@@ -20,7 +20,7 @@ from corral.passwords import accompanied, person
 
 T = TypeVar("T")
 END_S: Final = 10.0
-"""So long may its clean-up take once it is cancelled."""
+"""How long its clean-up may take once it is cancelled."""
 
 
 async def aside(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit = ignore) -> T:
@@ -64,7 +64,7 @@ async def aside(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit = ign
 def _outcome(
     done: asyncio.Future[T], running: Callable[[], Coroutine[Any, Any, T]]
 ) -> Callable[[], object]:
-    """Runs it to its end; gives what settles its future, in the future's own loop."""
+    """Runs it to its end; returns what settles its future, in the future's own loop."""
     try:
         with accompanied(replace(person())):  # its lock belongs to one event loop
             result = asyncio.run(running())

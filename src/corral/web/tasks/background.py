@@ -17,7 +17,7 @@ Work = Callable[[Emit], Coroutine[Any, Any, Any]]
 
 
 class Background:
-    """The one thing under way, or the last one.
+    """The work in progress, or the last one.
 
     Attributes:
         what: its name: apply, doctor, prove.
@@ -38,13 +38,13 @@ class Background:
 
     @property
     def running(self) -> bool:
-        """Something is under way."""
+        """Whether work is in progress."""
         return self._task is not None and not self._task.done()
 
     def start(
         self, what: str, work: Work, after: Callable[[], Awaitable[None]] | None = None
     ) -> str:
-        """Begin; gives an id.
+        """Begin; returns an id.
 
         Raises:
             CorralError: BUSY, something is under way.
@@ -104,6 +104,6 @@ class Background:
 
     def as_json(self) -> bytes:
         """How it stands, as the page is sent it: what it gave is packed once, however many look."""
-        told = self.as_dict()
-        del told["result"]
-        return dumps(told)[:-1] + b',"result":' + self._packed + b"}"
+        fields = self.as_dict()
+        del fields["result"]
+        return dumps(fields)[:-1] + b',"result":' + self._packed + b"}"

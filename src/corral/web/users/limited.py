@@ -48,9 +48,9 @@ class Limited:
             CorralError: TIMED_OUT, it takes too long.
         """
         hint = "corral lint FILE checks it in the terminal, without a limit"
-        told = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
-        spec = ClusterSpec.model_validate(told["spec"]) if told["spec"] else None
-        return spec, told["findings"]
+        reply = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
+        spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
+        return spec, reply["findings"]
 
     async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> tuple[api.JobSpec, str]:
         """A job of these fields, and its batch script.
@@ -60,8 +60,8 @@ class Limited:
         """
         hint = "make it smaller, or use corral run, which has no limit"
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
-        told = await self._ask(sent, "job", hint)
-        return api.JobSpec.model_validate(told["job"]), told["script"]
+        reply = await self._ask(sent, "job", hint)
+        return api.JobSpec.model_validate(reply["job"]), reply["script"]
 
     async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
         sent = json.dumps(question).encode()
@@ -77,10 +77,10 @@ class Limited:
                 tail="" if ended is None else ended.err[-300:],
                 hint=hint,
             )
-        told = json.loads(ended.out)
-        if "error" in told:
-            raise error_of(told["error"])
-        return told
+        reply = json.loads(ended.out)
+        if "error" in reply:
+            raise error_of(reply["error"])
+        return reply
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ OnLine = Callable[[str], None]
 
 
 class Own(Protocol):
-    """What is done as the user, with nobody else's rights."""
+    """What is done as the user, with the user's rights only."""
 
     async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
         """The job's output as it grows, until cancelled; to its end where the job has ended."""
@@ -42,7 +42,7 @@ class Own(Protocol):
         ...
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
-        """Hand in a job of ``corral run``'s kind; gives its number."""
+        """Submit a job of ``corral run``'s kind; returns its number."""
         ...
 
 
@@ -91,39 +91,39 @@ class ByHelper:
 
     async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
         """See ``Own``."""
-        async for told in self._ask(login, do="log", job=job.id):
-            if "line" in told:
-                on_line(told["line"])
+        async for reply in self._ask(login, do="log", job=job.id):
+            if "line" in reply:
+                on_line(reply["line"])
 
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
-        return str((await self._one(login, do="script", job=job_id))["text"])
+        return str((await self._first(login, do="script", job=job_id))["text"])
 
     async def requeue(self, login: Login, job_id: int) -> None:
         """See ``Own``."""
-        await self._one(login, do="requeue", job=job_id)
+        await self._first(login, do="requeue", job=job_id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         """See ``Own``."""
-        told = await self._one(login, do="extras", job=job.id)
-        pairs = tuple((str(name), str(value)) for name, value in told["environment"])
-        return api.Extras(pairs, told["run"], told["tracking"], tuple(told["recordings"]))
+        reply = await self._first(login, do="extras", job=job.id)
+        pairs = tuple((str(name), str(value)) for name, value in reply["environment"])
+        return api.Extras(pairs, reply["run"], reply["tracking"], tuple(reply["recordings"]))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """See ``Own``."""
         fields = job.model_dump(mode="json", exclude_defaults=True)
-        return int((await self._one(login, do="submit", fields=fields))["id"])
+        return int((await self._first(login, do="submit", fields=fields))["id"])
 
-    async def _one(self, login: Login, **wanted: Any) -> dict[str, Any]:
-        async for told in self._ask(login, **wanted):
-            return told
+    async def _first(self, login: Login, **request: Any) -> dict[str, Any]:
+        async for reply in self._ask(login, **request):
+            return reply
         raise CorralError(
             Code.COMMAND_FAILED,
             "the controller's helper gave no answer",
             hint="on the controller: journalctl -u 'corral-web-user@*'",
         )
 
-    async def _ask(self, login: Login, **wanted: Any) -> AsyncIterator[dict[str, Any]]:
+    async def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
         try:
             reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE)
         except OSError as error:
@@ -134,18 +134,18 @@ class ByHelper:
                 hint="on the controller: systemctl status corral-web-user.socket",
             ) from error
         try:
-            writer.write(dumps({"token": login.token, **wanted}) + b"\n")
+            writer.write(dumps({"token": login.token, **request}) + b"\n")
             await writer.drain()
             while line := await reader.readline():
-                told = json.loads(line)
-                if "error" in told:
-                    raise error_of(told["error"])
-                yield told
+                reply = json.loads(line)
+                if "error" in reply:
+                    raise error_of(reply["error"])
+                yield reply
         finally:
             writer.close()
 
 
-def error_of(told: dict[str, Any]) -> CorralError:
+def error_of(fields: dict[str, Any]) -> CorralError:
     """An error as the helper wrote it."""
-    words = {key: told[key] for key in ("node", "command", "tail", "hint") if told.get(key)}
-    return CorralError(Code(told["code"]), told["message"], **words)
+    words = {key: fields[key] for key in ("node", "command", "tail", "hint") if fields.get(key)}
+    return CorralError(Code(fields["code"]), fields["message"], **words)

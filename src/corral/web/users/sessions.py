@@ -90,7 +90,7 @@ class Sessions:
     Args:
         longest: seconds a session may last.
         idle: seconds it may be unused.
-        clock: gives unix seconds.
+        clock: returns unix seconds.
     """
 
     def __init__(self, longest: float, idle: float, clock: Clock = time.time) -> None:
@@ -136,8 +136,10 @@ class Sessions:
     def logins(self, user: str = "") -> list[Login]:
         """Logins to poll with, the one that lasts longest first."""
         now = self._clock()
-        found = [s for s in self._open.values() if s.ends > now and (not user or s.user == user)]
-        return [s.login for s in sorted(found, key=lambda s: -s.ends)]
+        open_sessions = [
+            s for s in self._open.values() if s.ends > now and (not user or s.user == user)
+        ]
+        return [s.login for s in sorted(open_sessions, key=lambda s: -s.ends)]
 
     def code(self, login: Login) -> str:
         """A one-time code that opens a session for this login, good for two minutes.
@@ -232,10 +234,10 @@ def _claims(token: str) -> dict[str, Any]:
         return {}
     part = token.split(".")[1]
     try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, binascii.Error, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}  # pyright: ignore
+    return claims if isinstance(claims, dict) else {}  # pyright: ignore
 
 
 def _digest(text: str) -> str:

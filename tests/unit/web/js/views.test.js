@@ -139,12 +139,15 @@ test("figures at the top: nothing about GPUs where there are none, jobs once the
     jobs: {},
     partitions: [],
   };
-  const head = { whole: true, counts: { ...counts, shown: { all: 3, running: 2, waiting: 1 } } };
+  const head = { complete: true, counts: { ...counts, shown: { all: 3, running: 2, waiting: 1 } } };
   assert.match(
     texts(Tiles({ head, cost: null })),
-    /2 \/ 3 nodes take jobs 1 \/ 8 CPUs in use 2 jobs run, 1 waits/,
+    /2 \/ 3 nodes take jobs 1 \/ 8 CPUs in use 2 jobs running, 1 pending/,
   );
-  assert.match(texts(Tiles({ head: { ...head, whole: false }, cost: null })), /still asking Slurm/);
+  assert.match(
+    texts(Tiles({ head: { ...head, complete: false }, cost: null })),
+    /still asking Slurm/,
+  );
   const cost = { rented: true, rate: "at least 3.50", spent: "at least 12.25", unpriced: 1 };
   assert.match(
     texts(Tiles({ head, cost })),
@@ -171,7 +174,7 @@ test("a job's GPUs, time and place", () => {
     ),
     ["2", "", "2+", "?"],
   );
-  assert.equal(timeOf(job({ state: "PENDING", submit_at: 1000 }), 1120), "waits 2 min");
+  assert.equal(timeOf(job({ state: "PENDING", submit_at: 1000 }), 1120), "pending 2 min");
   assert.equal(timeOf(job(), 2090), "1 min");
   assert.equal(timeOf(job({ state: "COMPLETED", end_at: 2060 }), 9999), "1 min");
   assert.equal(whereOf(job({ why: "Priority", nodes: "" })), "Priority");
@@ -186,7 +189,7 @@ test("a job's facts leave out what is not known", () => {
     words,
     /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h 0 min/,
   );
-  assert.doesNotMatch(words, /comment|waits for|restarts|why it waits|ended|reason/);
+  assert.doesNotMatch(words, /comment|depends on|restarts|why pending|ended|reason/);
   const over = job({
     state: "FAILED",
     ended: true,
@@ -215,12 +218,12 @@ test("the doctor's findings, and healthy only without any", () => {
     texts(FindingView({ finding })),
     "slurmd is down node1 d Cause: c Fix: f Evidence e1 e2",
   );
-  const report = { healthy: false, mends: true, findings: [finding] };
-  const words = texts(ReportView({ report, mend: () => {} }));
+  const report = { healthy: false, fixable: true, findings: [finding] };
+  const words = texts(ReportView({ report, fix: () => {} }));
   assert.match(words, /^Show the plan that fixes this/);
   assert.doesNotMatch(words, /healthy/);
   assert.match(
-    texts(ReportView({ report: { healthy: true, mends: false, findings: [] }, mend: () => {} })),
+    texts(ReportView({ report: { healthy: true, fixable: false, findings: [] }, fix: () => {} })),
     /^healthy/,
   );
 });
@@ -323,7 +326,7 @@ test("GPUs in use that Slurm does not report are unknown, not none", () => {
   const tiles = (gpus_used, gpus_used_exact) => {
     const shownJobs = { all: 0, running: 0, waiting: 0 };
     const head = {
-      whole: true,
+      complete: true,
       counts: { ...counts, gpus_used, gpus_used_exact, shown: shownJobs },
     };
     return texts(Tiles({ head, cost: null }));

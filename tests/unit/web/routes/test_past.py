@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.api.operations.commands import Said
+from corral.api.operations.commands import CommandResult
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past
@@ -193,8 +193,8 @@ def test_the_helper_reads_a_forgotten_jobs_output_for_its_owner_alone(
     rest.bodies["jobs"]["body"]["jobs"] = []
     way = SlurmRest("http://slurm", httpx.MockTransport(rest))
     monkeypatch.setattr(as_user, "SlurmRest", lambda _: way)
-    wanted = as_user.Wanted(token=rest.login(user), do=do, job=28)
-    asked = as_user._accepted(wanted, Settings(cluster="lab", rest="http://slurm"), spec())
+    request = as_user.Request(token=rest.login(user), do=do, job=28)
+    asked = as_user._accepted(request, Settings(cluster="lab", rest="http://slurm"), spec())
     if user == "kim" and do in {"log", "extras"}:
         login, job = run(asked)
         assert (login.user, job.id, job.stdout) == ("kim", 28, "/tmp/six-28.log")
@@ -292,13 +292,18 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, tuple[str, ...]]] = []
     line = ("7", "7", "FAILED", "3:0", "0:0", "main", "kim", "", "1", "1", "", "cpu=1", "2",
             "100", "101", "103", "node0", "x")  # fmt: skip
-    said = [Said(0, "", ""), Said(1, "", "Slurm accounting storage is disabled\n")]
+    said = [
+        CommandResult(0, "", ""),
+        CommandResult(1, "", "Slurm accounting storage is disabled\n"),
+    ]
 
-    async def command(spec: Any, user: str, words: tuple[str, ...], stdin: str = "") -> Said:
+    async def command(
+        spec: Any, user: str, words: tuple[str, ...], stdin: str = ""
+    ) -> CommandResult:
         ran.append((user, words))
         mark = next(word for word in words if word.startswith("--delimiter="))[12:]
         answer = said.pop(0)
-        return answer if answer.status else Said(0, mark.join(line), "")
+        return answer if answer.status else CommandResult(0, mark.join(line), "")
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
 

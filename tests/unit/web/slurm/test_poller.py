@@ -46,15 +46,15 @@ def test_nodes_are_there_before_50000_jobs_are() -> None:
         poller = polled(rest, slow)
         first = await poller.fresh(jobs=False)
         assert len(first.nodes) == 4
-        assert not first.whole
+        assert not first.complete
         assert not first.jobs
         asked = asyncio.create_task(poller.fresh())
         await asyncio.sleep(0)
         assert not asked.done()
         slow.go.set()
-        whole = await asked
-        assert whole.whole
-        assert whole.jobs
+        full = await asked
+        assert full.complete
+        assert full.jobs
         assert rest.asked["GET /slurm/v0.0.42/nodes"] == 1, "both waited for the same look"
         await poller.close()
 
@@ -75,7 +75,7 @@ def test_who_comes_late_sees_the_last_known_state_at_once(monkeypatch: Any) -> N
         rest.bodies["nodes"]["body"]["nodes"][0]["reason"] = "changed"
         rest.touch("nodes")
         old = await poller.fresh()
-        assert old.whole
+        assert old.complete
         assert "changed" not in {node.reason for node in old.nodes.values()}
         slow.go.set()
         monkeypatch.setattr(poller_module, "PATIENCE_S", 5.0)
@@ -146,7 +146,7 @@ def test_an_error_of_ours_is_no_empty_cluster() -> None:
 
 
 def test_many_changed_nodes_are_asked_for_and_not_told(monkeypatch: Any) -> None:
-    monkeypatch.setattr(snapshot, "MAX_NODES_TOLD", 3)
+    monkeypatch.setattr(snapshot, "MAX_CHANGED_NODES", 3)
 
     async def work() -> None:
         rest = FakeRest()

@@ -73,7 +73,7 @@ export interface Diagnosis {
 /** What the doctor reports. */
 export interface Doctor {
   healthy: boolean;
-  mends: boolean;
+  fixable: boolean;
   findings: Diagnosis[];
 }
 
@@ -104,7 +104,7 @@ export interface Head {
   seen_at: number;
   trouble: string;
   release: string;
-  whole: boolean;
+  complete: boolean;
   counts: Counts;
   at?: number;
 }

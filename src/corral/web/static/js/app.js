@@ -86,7 +86,7 @@ async function route() {
   const [mine, viewer] = [turn, me];
   const address = addressed();
   const [name, ...args] = address.split("/");
-  const page = PAGES.find((one) => one.name === name) ?? PAGES[0];
+  const page = PAGES.find((entry) => entry.name === name) ?? PAGES[0];
   const key = `${mine} ${address}`;
   const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
   /** @param {ComponentChildren} content */
@@ -124,7 +124,7 @@ function showLive() {
   const mark = place("live");
   mark.className = how;
   mark.textContent = words;
-  mark.title = age === null ? "" : `Slurm said this ${Math.round(age)} s ago`;
+  mark.title = age === null ? "" : `Slurm reported this ${Math.round(age)} s ago`;
   const banner = place("banner");
   banner.hidden = !head?.trouble;
   if (!head?.trouble) return;

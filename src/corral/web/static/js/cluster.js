@@ -10,7 +10,7 @@ import * as view from "./view.js";
 /** @import { Kind } from "./view.js" */
 
 const { atLeast, badge, bar, el, gib, known, leadsTo, many, nodeBadge, since } = view;
-const { Table, warmth, whole } = view;
+const { Table, warmth, formatted } = view;
 const CARDS = 60;
 const ALL_CARDS = 600; // more elements than these take longer than a frame
 const LISTED = 300;
@@ -54,7 +54,7 @@ const Tile = ({ value, of, words, used }) =>
   el(
     "div",
     { class: "tile" },
-    el("b", null, value, of !== undefined && el("small", null, ` / ${whole(of)}`)),
+    el("b", null, value, of !== undefined && el("small", null, ` / ${formatted(of)}`)),
     el("span", null, words),
     of !== undefined && used !== undefined && bar(used, of),
   );
@@ -64,11 +64,11 @@ const Tile = ({ value, of, words, used }) =>
  * @param {number} of
  * @param {string} words
  */
-const share = (used, of, words) => h(Tile, { key: words, value: whole(used), of, used, words });
+const share = (used, of, words) => h(Tile, { key: words, value: formatted(used), of, used, words });
 
 /** @param {{ counts: Counts }} props */
 function GpuTile({ counts: { gpus, gpus_used, gpus_used_exact } }) {
-  const value = gpus_used_exact ? whole(gpus_used) : atLeast(gpus_used);
+  const value = gpus_used_exact ? formatted(gpus_used) : atLeast(gpus_used);
   return h(Tile, { value, of: gpus, used: gpus_used, words: "GPUs in use" });
 }
 
@@ -76,13 +76,13 @@ function GpuTile({ counts: { gpus, gpus_used, gpus_used_exact } }) {
 export function Tiles({ head, cost }) {
   const { counts } = head;
   const { running, waiting } = counts.shown;
-  const pending = waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`;
+  const pending = `jobs running, ${formatted(waiting)} pending`;
   return [
     share(counts.usable, counts.nodes, "nodes take jobs"),
     counts.gpus ? h(GpuTile, { key: "gpus", counts }) : null,
     share(counts.cpus_used, counts.cpus, "CPUs in use"),
-    head.whole
-      ? h(Tile, { key: "jobs", value: whole(running), words: pending })
+    head.complete
+      ? h(Tile, { key: "jobs", value: formatted(running), words: pending })
       : h(Tile, { key: "jobs", value: "…", words: "jobs: still asking Slurm" }),
     cost?.rented ? h(CostTile, { key: "cost", cost }) : null,
   ];
@@ -106,11 +106,11 @@ export function ProofLine({ proof }) {
       "div",
       { class: "card row" },
       badge("not proven", "warn"),
-      el("span", null, "Nobody has proven this cluster from here yet."),
+      el("span", null, "This cluster was not proven from here yet."),
       el("a", { href: "#proof" }, "Prove it"),
     );
   }
-  const failed = proof.results.filter((one) => one.verdict === "fail").length;
+  const failed = proof.results.filter((result) => result.verdict === "fail").length;
   const passed = (proof.proven ?? true) ? badge("proven", "good") : badge("passed in part", "warn");
   const words = `${many(proof.results.length, "check")} ${since(proof.at)}`;
   return el(
@@ -130,16 +130,18 @@ export function ProofLine({ proof }) {
  */
 export function groupsOf(node, grouping) {
   /** @type {Record<string, () => string[]>} */
-  const ways = {
+  const groups = {
     partition: () => (node.partitions.length ? node.partitions : ["no partition"]),
     state: () => [node.state.toLowerCase()],
-    island: () => [node.features.find((one) => one.startsWith("island-"))?.slice(7) || "no island"],
+    island: () => [
+      node.features.find((feature) => feature.startsWith("island-"))?.slice(7) || "no island",
+    ],
     rack: () => [
-      racks?.[node.name] || node.features.find((one) => /^rack/i.test(one)) || "no rack",
+      racks?.[node.name] || node.features.find((feature) => /^rack/i.test(feature)) || "no rack",
     ],
     feature: () => (node.features.length ? node.features : ["no feature"]),
   };
-  return Object.hasOwn(ways, grouping) ? ways[grouping]() : [""];
+  return Object.hasOwn(groups, grouping) ? groups[grouping]() : [""];
 }
 
 /**
@@ -238,8 +240,8 @@ export function groupWords(nodes) {
   if (!all) return many(nodes.length, "node");
   const used = nodes.reduce((sum, node) => sum + (node.gpus_used ?? 0), 0);
   const exact = nodes.every((node) => node.gpus_used !== null);
-  const counted = exact ? whole(used) : atLeast(used);
-  return `${many(nodes.length, "node")}, ${counted} of ${whole(all)} GPUs in use`;
+  const counted = exact ? formatted(used) : atLeast(used);
+  return `${many(nodes.length, "node")}, ${counted} of ${formatted(all)} GPUs in use`;
 }
 
 /** @param {{ name: string, nodes: NodeRow[], count: number }} props */
@@ -289,7 +291,7 @@ const Legend = ({ kinds }) =>
         { key: kind },
         el("i", { class: `dot-${kind}` }),
         `${word} `,
-        el("b", null, whole(kinds[kind])),
+        el("b", null, formatted(kinds[kind])),
       ),
     ),
   );
@@ -352,9 +354,9 @@ class NodesCard extends Component {
       onInput: ({ currentTarget }) => filtered(currentTarget.value),
     });
     /** @type {[string, string][]} */
-    const groups = GROUPS.map((one) => [one, one === "none" ? "no groups" : `by ${one}`]);
+    const groups = GROUPS.map((name) => [name, name === "none" ? "no groups" : `by ${name}`]);
     /** @type {[string, string][]} */
-    const shown = ["state", ...Object.keys(SHARES)].map((one) => [one, `show ${one}`]);
+    const shown = ["state", ...Object.keys(SHARES)].map((name) => [name, `show ${name}`]);
     const { grouping: value, colouring } = chosen;
     return [
       search,

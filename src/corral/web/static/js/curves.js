@@ -207,10 +207,10 @@ class CurvePlot extends Component {
 /** @param {{ curves: Curve[] }} props */
 export function Curves({ curves }) {
   const shown = KINDS.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
-  const plots = shown.filter((one) => one.curves.length);
+  const plots = shown.filter((plot) => plot.curves.length);
   return el(
     "div",
     { class: "curves" },
-    plots.map((one) => h(CurvePlot, { key: one.kind.what, ...one })),
+    plots.map((plot) => h(CurvePlot, { key: plot.kind.what, ...plot })),
   );
 }

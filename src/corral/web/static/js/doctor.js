@@ -27,17 +27,17 @@ export function FindingView({ finding: { title, name, nodes, detail, cause, fix,
   );
 }
 
-/** @param {{ report: Doctor, mend: () => void }} props */
-export function ReportView({ report, mend }) {
+/** @param {{ report: Doctor, fix: () => void }} props */
+export function ReportView({ report, fix }) {
   const offer = [
-    el("button", { onClick: mend }, "Show the plan that fixes this"),
+    el("button", { onClick: fix }, "Show the plan that fixes this"),
     el("span", { class: "dim" }, "Nothing is changed before you apply it."),
   ];
   const good = [badge("healthy", "good"), "Nothing known is wrong with this cluster."];
   return el(
     "div",
     null,
-    report.mends ? el("p", { class: "row" }, offer) : null,
+    report.fixable ? el("p", { class: "row" }, offer) : null,
     report.healthy
       ? el("p", { class: "row" }, good)
       : report.findings.map((finding) =>
@@ -97,7 +97,7 @@ export class DoctorPage extends Component {
     this.work(() => call("corral/doctor", {}));
   };
 
-  mend = () => this.work(() => call("corral/doctor/plan", {}));
+  fix = () => this.work(() => call("corral/doctor/plan", {}));
 
   render() {
     const { busy, report, plan, progress, failure } = this.state;
@@ -109,12 +109,12 @@ export class DoctorPage extends Component {
         "div",
         { class: "row between" },
         el("h2", null, "Doctor"),
-        el("button", { class: "main", disabled: busy, onClick: this.again }, "Look again"),
+        el("button", { class: "main", disabled: busy, onClick: this.again }, "Check again"),
       ),
       el("p", { class: "dim" }, about),
       h(ProgressView, { progress }),
       failure ? h(Problem, { failure }) : null,
-      report ? h(ReportView, { report, mend: this.mend }) : null,
+      report ? h(ReportView, { report, fix: this.fix }) : null,
       plan ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { plan })) : null,
     );
   }

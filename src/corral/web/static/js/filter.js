@@ -109,7 +109,7 @@ function containing(key, values) {
  * @param {string} word
  * @returns {Test}
  */
-function one(word) {
+function wordTest(word) {
   const parts = /^([a-z_]+)(!=|>=|<=|=|>|<)(.*)$/i.exec(word);
   if (!parts) return bare(word);
   const [, rawKey, sign, raw] = parts;
@@ -127,7 +127,7 @@ function one(word) {
  */
 export function nodeTest(text) {
   try {
-    const tests = text.trim().split(/\s+/).filter(Boolean).map(one);
+    const tests = text.trim().split(/\s+/).filter(Boolean).map(wordTest);
     return { test: (node) => tests.every((test) => test(node)), wrong: "" };
   } catch (error) {
     return { test: () => true, wrong: error instanceof Error ? error.message : String(error) };

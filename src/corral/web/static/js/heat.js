@@ -242,7 +242,7 @@ export class Heat extends Component {
   render() {
     const { nodes, label, figures } = this.props;
     const { under } = this.state;
-    const node = nodes.find((one) => one.name === under) ?? nodes[this.at()];
+    const node = nodes.find(({ name }) => name === under) ?? nodes[this.at()];
     const words = `${label}: ${many(nodes.length, "node")}. Arrow keys go from node to node, Enter opens one; the filter finds one by name`;
     return [
       el("div", { class: "tip mono", role: "status" }, lineOf(node, node && figures[node.name])),

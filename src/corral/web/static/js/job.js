@@ -34,11 +34,11 @@ function timeFact(job, at) {
 }
 
 /**
- * Why it waits, or how it ended.
+ * Why it is pending, or how it ended.
  * @param {api.JobDetail} job
  */
 const outcomeFacts = (job) => [
-  fact("why it waits", job.why && el("span", { class: "reason" }, job.why)),
+  fact("why pending", job.why && el("span", { class: "reason" }, job.why)),
   fact("reason", job.ended && job.reason),
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
@@ -62,7 +62,7 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("submitted", clock(job.submit_at)),
     fact(started, job.start_at && clock(job.start_at)),
     fact("priority", job.priority),
-    fact("waits for", job.dependency),
+    fact("depends on", job.dependency),
     fact("restarts", job.restarts || null),
     fact("folder", code(job.workdir)),
     fact("output", code(job.stdout)),
@@ -214,7 +214,7 @@ export class JobPage extends Component {
     const silence = listen("jobs", (jobs) => {
       const { job } = this.state;
       if (!job || job.forgotten) return;
-      if (!jobs || jobs.some((one) => one.id === job.id)) this.load();
+      if (!jobs || jobs.some(({ id }) => id === job.id)) this.load();
     });
     const tick = setInterval(() => {
       if (!this.state.job || this.state.job.ended) return;

@@ -1,8 +1,8 @@
-// The queue: waiting, running, ended; filtered and ordered by the server, page by page.
+// The queue: pending, running, ended; filtered and ordered by the server, page by page.
 import { Component, h } from "../vendor/preact.mjs";
 import { listen, now } from "./live.js";
 import { call, Latest, records } from "./server.js";
-import { badge, bar, clock, complain, el, leadsTo, many, since, span, whole } from "./view.js";
+import { badge, bar, clock, complain, el, leadsTo, many, since, span, formatted } from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import { JobRow, Jobs, Me, Past } from "./api.js" */
 /** @import { Refused } from "./server.js" */
@@ -11,7 +11,7 @@ import { badge, bar, clock, complain, el, leadsTo, many, since, span, whole } fr
 const TABS = [
   ["all", "All"],
   ["running", "Running"],
-  ["waiting", "Waiting"],
+  ["waiting", "Pending"],
   ["ended", "Ended"],
 ];
 /** @type {[string | null, string, boolean][]} key to order by, heading, whether it is a number */
@@ -20,7 +20,7 @@ const HEADS = [
   ["name", "name", false],
   ["user", "user", false],
   ["state", "state", false],
-  [null, "what it waits for, or where it runs", false],
+  [null, "why pending, or where it runs", false],
   ["gpus", "GPUs", true],
   ["cpus", "CPUs", true],
   ["start_at", "time", true],
@@ -37,7 +37,7 @@ const NEWS_MS = 300;
 const AGAIN_MS = 30000;
 
 /**
- * "2"; "2+": at least so many; "?": nobody knows any more; "" for none.
+ * "2"; "2+": at least so many; "?": unknown; "" for none.
  * @param {JobRow} job
  */
 export function gpus(job) {
@@ -51,7 +51,7 @@ export function gpus(job) {
  * @param {number} [at] unix seconds
  */
 export function timeOf(job, at = Date.now() / 1000) {
-  if (job.state === "PENDING") return `waits ${since(job.submit_at, at).replace(" ago", "")}`;
+  if (job.state === "PENDING") return `pending ${since(job.submit_at, at).replace(" ago", "")}`;
   if (!job.start_at) return "-";
   const over = job.end_at && job.end_at < at && job.state !== "RUNNING";
   const end = over ? Number(job.end_at) : at + now.skew;
@@ -145,7 +145,7 @@ const Chips = ({ choices, chosen, label, hidden, choose }) =>
 /** @param {{ offset: number, total: number, go: (offset: number) => void }} props */
 function Foot({ offset, total, go }) {
   const last = Math.min(offset + PAGE, total);
-  const part = `${whole(offset + 1)} to ${whole(last)} of ${many(total, "job")}`;
+  const part = `${formatted(offset + 1)} to ${formatted(last)} of ${many(total, "job")}`;
   const earlier = { disabled: offset === 0, onClick: () => go(offset - PAGE) };
   const next = { disabled: last >= total, onClick: () => go(offset + PAGE) };
   const turn = [el("button", earlier, "Earlier page"), el("button", next, "Next page")];
@@ -162,7 +162,7 @@ function aboutPast({ why, cut, most }) {
   if (why) {
     return `${why[0].toUpperCase()}${why.slice(1)}: only what Slurm's controller still knows is here.`;
   }
-  return cut ? `The newest ${whole(most)} of this period. Mine asks for your own alone.` : "";
+  return cut ? `The newest ${formatted(most)} of this period. Mine asks for your own alone.` : "";
 }
 
 /**
@@ -186,7 +186,7 @@ export class JobsPage extends Component {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing = undefined;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  due = undefined;
+  wait = undefined;
   stop = () => {};
 
   /** @param {{ me: Me, args: string[] }} props */
@@ -216,14 +216,14 @@ export class JobsPage extends Component {
   componentWillUnmount() {
     this.newest.drop();
     this.stop();
-    clearTimeout(this.due);
+    clearTimeout(this.wait);
     clearTimeout(this.typing);
   }
 
   soon = () => {
     this.forceUpdate();
-    this.due ??= setTimeout(() => {
-      this.due = undefined;
+    this.wait ??= setTimeout(() => {
+      this.wait = undefined;
       this.load();
     }, NEWS_MS);
   };
@@ -312,7 +312,7 @@ export class JobsPage extends Component {
     /** @type {[string, string][]} */
     const choices = TABS.map(([key, word]) => [
       key,
-      counts[key] === undefined ? word : `${word} ${whole(counts[key])}`,
+      counts[key] === undefined ? word : `${word} ${formatted(counts[key])}`,
     ]);
     return h(Chips, {
       label: "Which jobs",

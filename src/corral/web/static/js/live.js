@@ -26,7 +26,7 @@ export const now = {
   /** @type {Record<string, NodeFigures>} */
   figures: {},
   skew: 0,
-  /** @type {boolean | null} null: nobody knows yet */
+  /** @type {boolean | null} null: unknown yet */
   ok: false,
   loaded: false,
 };
@@ -40,10 +40,10 @@ let turn = 0;
  * @param {"age" | "head" | "jobs" | "nodes"} name
  * @param {JobRow[] | null} [detail]
  */
-const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
+const notify = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
 
 /**
- * Calls back at each event of a name; gives the way to end that.
+ * Calls back at each event of a name; returns what ends that.
  * @param {"age" | "head" | "jobs" | "nodes"} name
  * @param {(jobs: JobRow[] | null) => void} does
  */
@@ -77,7 +77,7 @@ async function fetchNodes(tries) {
   const nodes = records(data.columns, data.rows);
   now.nodes = new Map(nodes.map((node) => [node.name, node]));
   now.loaded = true;
-  tell("nodes");
+  notify("nodes");
 }
 
 /** @param {News} data */
@@ -86,16 +86,16 @@ function took(data) {
   if (data.columns) now.jobColumns = data.columns;
   if (data.rev === undefined) {
     if (now.head) now.head.seen_at = data.seen_at;
-    tell("age");
+    notify("age");
     return;
   }
   const before = now.head;
   now.head = data;
   tookNodes(data, before);
   if (!before || before.jobs_rev !== data.jobs_rev) {
-    tell("jobs", data.jobs ? records(now.jobColumns, data.jobs) : null);
+    notify("jobs", data.jobs ? records(now.jobColumns, data.jobs) : null);
   }
-  tell("head");
+  notify("head");
 }
 
 /**
@@ -108,7 +108,7 @@ function tookNodes(data, before) {
     const changed = records(now.nodeColumns, data.nodes);
     for (const node of changed) now.nodes.set(node.name, node);
     for (const name of data.nodes_gone ?? []) now.nodes.delete(name);
-    tell("nodes");
+    notify("nodes");
   } else if (!now.loaded || data.again || (before && before.nodes_rev !== data.nodes_rev)) {
     loadNodes().catch(() => {});
   }
@@ -129,7 +129,7 @@ async function connect(mine) {
     if (mine !== turn) return;
     if (source) source.close();
     now.ok = false;
-    tell("age");
+    notify("age");
     setTimeout(() => {
       if (mine === turn) connect(mine);
     }, AGAIN_MS);
@@ -145,7 +145,7 @@ async function connect(mine) {
   source = new EventSource(address);
   source.onopen = () => {
     now.ok = true;
-    tell("age");
+    notify("age");
   };
   source.onmessage = (event) => took(JSON.parse(event.data));
   source.onerror = lost;
@@ -169,7 +169,7 @@ export function forget() {
 }
 
 /**
- * Keeps the metrics of nodes new, where there are any; gives the way to end that.
+ * Keeps the metrics of nodes new, where there are any; returns what ends that.
  * @param {Me} me
  * @param {() => void} changed
  */

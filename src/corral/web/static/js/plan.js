@@ -147,17 +147,20 @@ export class PlanToApply extends Component {
 
 /** @param {{ findings: api.LintFinding[], jump: (line: number) => void }} props */
 export function Findings({ findings, jump }) {
-  const items = findings.map((one) =>
+  const items = findings.map((finding) =>
     el(
       "li",
-      { key: `${one.line} ${one.rule} ${one.where}`, class: `finding ${one.level}` },
+      {
+        key: `${finding.line} ${finding.rule} ${finding.where}`,
+        class: `finding ${finding.level}`,
+      },
       el(
         "button",
-        { class: "quiet", onClick: () => jump(one.line) },
-        one.line ? `line ${one.line}` : "file",
+        { class: "quiet", onClick: () => jump(finding.line) },
+        finding.line ? `line ${finding.line}` : "file",
       ),
-      ` ${one.message}`,
-      one.hint && el("p", { class: "dim" }, one.hint),
+      ` ${finding.message}`,
+      finding.hint && el("p", { class: "dim" }, finding.hint),
     ),
   );
   return el("ul", { class: "plain" }, items);
@@ -169,7 +172,7 @@ export function Findings({ findings, jump }) {
  * @param {api.LintFinding[]} findings
  */
 export function lineMarks(text, findings) {
-  const marks = new Map([...findings].reverse().map((one) => [one.line, one.level]));
+  const marks = new Map([...findings].reverse().map(({ line, level }) => [line, level]));
   /** @type {Record<string, string>} */
   const classes = { error: "err", warning: "wrn" };
   return text
@@ -185,7 +188,9 @@ export function lineMarks(text, findings) {
  */
 export function extentOf(text, line) {
   const lines = text.split("\n");
-  const begin = lines.slice(0, Math.max(0, line - 1)).reduce((sum, one) => sum + one.length + 1, 0);
+  const begin = lines
+    .slice(0, Math.max(0, line - 1))
+    .reduce((sum, before) => sum + before.length + 1, 0);
   return [begin, begin + (lines[line - 1] ?? "").length];
 }
 
@@ -320,7 +325,7 @@ export class Editor extends Component {
   file() {
     const { findings, busy } = this.state;
     const { path } = this.props.file;
-    const unplannable = busy || findings.some((one) => one.level === "error");
+    const unplannable = busy || findings.some(({ level }) => level === "error");
     const choose = { type: /** @type {const} */ ("file"), accept: ".yaml,.yml", hidden: true };
     return el(
       "div",

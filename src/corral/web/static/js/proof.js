@@ -39,7 +39,7 @@ const Result = ({ result: { verdict, title, check, summary, evidence } }) =>
       ` ${title || check}: `,
       el("span", { class: "dim" }, summary),
     ),
-    evidence.map((one, i) => h(Evidence, { key: i, evidence: one })),
+    evidence.map((piece, i) => h(Evidence, { key: i, evidence: piece })),
   );
 
 /**
@@ -58,7 +58,7 @@ export function ProofView({ proof }) {
   const part =
     good && !proven && uncovered ? `not a complete proof: ${uncovered.join("; ")}; ` : "";
   const counted = `${part}${many(results.length, "check")}, ${clock(at)} (${since(at)})`;
-  const groups = Map.groupBy(results, (one) => one.group);
+  const groups = Map.groupBy(results, ({ group }) => group);
   const sections = [...groups].map(([group, list]) =>
     el(
       "section",

@@ -1,4 +1,4 @@
-// Submit: a form made from JobSpec's schema, or a script as it stands; the batch script is seen first.
+// Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../vendor/preact.mjs";
 import { call, Latest } from "./server.js";
 import { complain, el, Loaded, pre, toast } from "./view.js";
@@ -51,7 +51,7 @@ function resolved(schema, root) {
     return { ...root.$defs?.[name], ...schema, $ref: undefined };
   }
   if (schema.anyOf) {
-    return { ...schema, anyOf: schema.anyOf.map((one) => resolved(one, root)) };
+    return { ...schema, anyOf: schema.anyOf.map((option) => resolved(option, root)) };
   }
   return schema;
 }
@@ -64,7 +64,7 @@ function resolved(schema, root) {
 function kindOf(schema) {
   if (!schema.anyOf) return schema;
   const { title, description, default: given } = schema;
-  const kind = schema.anyOf.find((one) => one.type !== "null");
+  const kind = schema.anyOf.find(({ type }) => type !== "null");
   return { ...kind, title, description, default: given };
 }
 
@@ -77,7 +77,8 @@ function valuesOf(schema) {
     schema.additionalProperties,
     ...Object.values(schema.patternProperties ?? {}),
   ];
-  for (const one of candidates) if (typeof one === "object" && one.type) return one.type;
+  for (const candidate of candidates)
+    if (typeof candidate === "object" && candidate.type) return candidate.type;
   return undefined;
 }
 

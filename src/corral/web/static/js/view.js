@@ -91,19 +91,19 @@ export function gib(mib) {
 }
 
 /** @param {number | null | undefined} n */
-export const whole = (n) => Number(n || 0).toLocaleString("en");
+export const formatted = (n) => Number(n || 0).toLocaleString("en");
 
 /**
  * @param {number} n
  * @param {string} word
  */
-export const many = (n, word) => `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
+export const many = (n, word) => `${formatted(n)} ${word}${n === 1 ? "" : "s"}`;
 
 /** What Slurm's answer does not have is shown as unknown. @param {number | null} number */
 export const known = (number) => number ?? "?";
 
 /** Of a sum without what is unknown: at least so many. @param {number} sum */
-export const atLeast = (sum) => (sum ? `${whole(sum)}+` : "?");
+export const atLeast = (sum) => (sum ? `${formatted(sum)}+` : "?");
 
 /**
  * Temperature and power, where the cluster has metrics or slurmd reports the power.
@@ -114,7 +114,7 @@ export function warmth(node, figures = {}) {
   const watts = figures.watts ?? node.watts;
   const parts = [];
   if (figures.celsius !== undefined) parts.push(`${Math.round(figures.celsius)} °C`);
-  if (watts) parts.push(`${whole(Math.round(watts))} W`);
+  if (watts) parts.push(`${formatted(Math.round(watts))} W`);
   return parts.join(" · ");
 }
 
@@ -180,9 +180,9 @@ export function complain(thrown) {
  * @param {string} id
  */
 export function place(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`index.html has no #${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`index.html has no #${id}`);
+  return element;
 }
 
 /**
@@ -203,7 +203,7 @@ function dialogField({ name, label, type = "text", value = "", min }) {
 }
 
 /**
- * Asks in a dialog; gives the form's values, or null.
+ * Asks in a dialog; returns the form's values, or null.
  * @param {string} title
  * @param {Field[]} fields
  * @param {{ confirm?: string, danger?: boolean, text?: string }} [how]

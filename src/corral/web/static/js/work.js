@@ -21,7 +21,7 @@ const WORDS = {
 const QUIET = new Set(["change-started", "node-started", "node-done", "check-started"]);
 
 /**
- * Follows what is under way; gives it at its end, or throws its error.
+ * Follows the work in progress; returns it at its end, or throws its error.
  * @param {(progress: Progress) => void} report
  * @param {AbortSignal} signal ends it when the page is left; then it neither ends nor throws
  * @returns {Promise<Work>}
@@ -31,7 +31,7 @@ export async function follow(report, signal) {
   let events = [];
   report({ head: "begins…", events });
   const source = new EventSource(await ticketed("corral/work/events"));
-  const told = (/** @type {string} */ head) => {
+  const update = (/** @type {string} */ head) => {
     if (!signal.aborted) report({ head, events });
   };
   return new Promise((resolve, reject) => {
@@ -40,14 +40,14 @@ export async function follow(report, signal) {
     source.onmessage = (message) => {
       /** @type {WorkEvent[]} */
       const more = JSON.parse(message.data).events;
-      events = [...events, ...more.filter((one) => !QUIET.has(one.kind))];
-      told(`under way, ${many(events.length, "event")}`);
+      events = [...events, ...more.filter(({ kind }) => !QUIET.has(kind))];
+      update(`under way, ${many(events.length, "event")}`);
     };
     source.addEventListener("end", (message) => {
       source.close();
       /** @type {Work} */
       const work = JSON.parse(message.data);
-      told(work.error ? "failed" : `done in ${(work.ended - work.begun).toFixed(1)} s`);
+      update(work.error ? "failed" : `done in ${(work.ended - work.begun).toFixed(1)} s`);
       if (work.error) reject(new Refused(0, work.error));
       else resolve(work);
     });
@@ -59,7 +59,7 @@ export async function follow(report, signal) {
 }
 
 /**
- * Whether this kind of work is under way.
+ * Whether this kind of work is in progress.
  * @param {string} what
  */
 export async function underWay(what) {
