@@ -100,9 +100,8 @@ async def discover(
     raise_all([a for a in answers if isinstance(a, CorralError)], "asking the machines")
     machines = [a for a in answers if not isinstance(a, CorralError)]
     skews = {m.at: skew for m, skew in machines}
-    made = draft(
-        name, [m for m, _ in machines], Reached(access.port, access.key, access.jump), skews, file
-    )
+    reached = Reached(access.port, access.key, access.jump)
+    made = draft(name, [m for m, _ in machines], reached, skews, file)
     _rename(folder, made, installed=access.install_key)
     emit(Event(Kind.PHASE_DONE, "init", seconds=time.monotonic() - begin))
     return made
