@@ -129,13 +129,8 @@ async def _target(at: str, access: Access, folder: Path) -> SshTarget:
         only_key=False,
         known_hosts=folder / keysetup.KNOWN_HOSTS,
         user_config=True,
-<<<<<<< HEAD
         pin_new=True,
-        via=keysetup.jump_way(way.jump, folder),
-=======
-        first_sight=True,
         via=keysetup.jump_way(access.jump, folder),
->>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
     )
     if access.user:
         return target

@@ -171,13 +171,8 @@ async def _looked(session: Session, emit: Emit) -> Look:
     before = declared_before(session.folder / "journal.jsonl")
     moved = controller_moved(before[-1], session.spec) if before else ""
     folders = storage.exposed(look.stages, look.observed)
-<<<<<<< HEAD
-    for said in filter(None, (moved, slurm_packages.notice(look.site), jobs, folders)):
-        emit(Event(Kind.NOTE, "plan", message=said))
-=======
-    for message in filter(None, (moved, slurm_packages.said_of(look.site), jobs, folders)):
+    for message in filter(None, (moved, slurm_packages.notice(look.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=message))
->>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
     return look
 
 

@@ -100,7 +100,9 @@ def _targets(
 
 
 async def _with_ports(
-    fleet: Fleet, answers: Mapping[str, MachineAnswers], targets: Mapping[str, list[tuple[str, int]]]
+    fleet: Fleet,
+    answers: Mapping[str, MachineAnswers],
+    targets: Mapping[str, list[tuple[str, int]]],
 ) -> dict[str, MachineAnswers]:
     asked = {n: (ports(targets[n]),) for n, t in answers.items() if t.error is None}
     return _with(answers, await _all(fleet, asked))
@@ -164,7 +166,9 @@ def _compute(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
 
 
-async def _all(fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]) -> dict[str, MachineAnswers]:
+async def _all(
+    fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]
+) -> dict[str, MachineAnswers]:
     each = (MachineAnswers.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
     return {answer.node: answer for answer in await asyncio.gather(*each)}
 

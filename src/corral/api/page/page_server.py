@@ -113,15 +113,9 @@ async def serve_page(
 
 async def _started(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Give the server its settings; what it reports once it listens."""
-<<<<<<< HEAD
     await server.write(json.dumps(settings).encode() + b"\n")
-    told = json.loads(await server.line(UP_S) or "{}")
-    if not told:
-=======
-    await server.tell(json.dumps(settings).encode() + b"\n")
     reply = json.loads(await server.line(UP_S) or "{}")
     if not reply:
->>>>>>> 8570d968 (Names: api and cli name things, not 'found', 'wanted', 'told'; texts in Slurm's terms)
         port = settings["port"]
         raise CorralError(
             Code.COMMAND_FAILED,

@@ -112,7 +112,7 @@ async def offers(
 
 def rented(spec: ClusterSpec) -> bool:
     """Whether any group is rented."""
-    return any(group.traits.rents for group in spec.groups)
+    return any(group.capabilities.rents for group in spec.groups)
 
 
 def simulate(spec: ClusterSpec) -> None:
