@@ -11,18 +11,19 @@ from corral.inspect.question import Answers, Question, text
 DEVICES: Final = Question(
     "devices", sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'), str.split
 )
-QUESTIONS: Final = (
-    DEVICES,
-    Question(
-        "minors",
-        sh(
-            """\
+MINORS: Final = Question(
+    "minors",
+    sh(
+        """\
 for f in /proc/driver/nvidia/gpus/*/information; do
   [ ! -r "$f" ] || grep -E '^(Model|Bus Location|Device Minor):' "$f"
 done"""
-        ),
-        text,
     ),
+    text,
+)
+QUESTIONS: Final = (
+    DEVICES,
+    MINORS,
     Question(
         "smi",
         sh(
@@ -51,12 +52,12 @@ done"""
 
 def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
     """(device file, name, MiB) of each GPU, in the order of their device files."""
-    minors = _minors(parts.get("minors", ""))
+    minors = device_files(parts.get("minors", ""))
     named: dict[str, tuple[str, int]] = {}
     for index, line in enumerate(parts.get("smi", "").splitlines()):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 3:  # noqa: PLR2004  # else a message: the driver does not work
-            device = minors.get(_bus(fields[0]), f"/dev/nvidia{index}")
+            device = minors.get(bus_address(fields[0]), f"/dev/nvidia{index}")
             named[device] = (fields[1], int(fields[2]) if fields[2].isdecimal() else 0)
     devices = {d for d in parts["devices"].split() if re.fullmatch(r"/dev/nvidia\d+", d)}
     return tuple(
@@ -65,20 +66,20 @@ def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
     )
 
 
-def _minors(text: str) -> dict[str, str]:
+def device_files(text: str) -> dict[str, str]:
     """PCI address to device file, from the driver's own list: nvidia-smi's order is PCI order."""
     devices: dict[str, str] = {}
     bus = ""
     for line in text.splitlines():
         key, _, value = line.partition(":")
         if key == "Bus Location":
-            bus = _bus(value.strip())
+            bus = bus_address(value.strip())
         elif key == "Device Minor":
             devices[bus] = f"/dev/nvidia{int(value)}"
     return devices
 
 
-def _bus(text: str) -> str:
+def bus_address(text: str) -> str:
     """A PCI address in one form: nvidia-smi writes 8 domain digits, the kernel 4."""
     domain, _, rest = text.lower().partition(":")
     return f"{domain[-4:]}:{rest}"

@@ -53,6 +53,7 @@ class Machine:
         enrolled: this machine's key opens it and its host key is pinned.
         made_from: digest of what it was made from, "" when the provider does not make machines.
         memory_mib: memory it may use, 0 when that is the machine's own.
+        gpus: GPUs of this machine that it has: device file by uuid.
         boots_until: unix seconds until which a running machine that does not answer may be
             booting, 0 when that is not known.
         contested: something else answers at its address that its provider can remove.
@@ -65,6 +66,7 @@ class Machine:
     enrolled: bool = True
     made_from: str = ""
     memory_mib: int = 0
+    gpus: Mapping[str, str] = field(default_factory=dict[str, str])
     boots_until: float = 0.0
     contested: bool = False
 

@@ -45,6 +45,12 @@ class Gpu(Model):
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
     count: int = about("restart", "GPUs in each node; embedded nodes are re-created.", ge=1, le=64)
+    source: Literal["stand-in", "host"] = about(
+        "recreate",
+        "What GPUs of embedded nodes are: stand-in (device files that Slurm counts and guards, on "
+        "which nothing computes) or host (this machine's NVIDIA GPUs, divided among the nodes).",
+        default="stand-in",
+    )
 
 
 class Ssh(Model):
@@ -131,6 +137,13 @@ class NodeGroup(Model):
     def capabilities(self) -> Capabilities:
         """What its provider is and can do."""
         return PROVIDERS[self.provider]
+
+    @property
+    def computing_gpus(self) -> int:
+        """GPUs of each node on which programs compute; stand-ins do not count."""
+        if self.gpu is None or (self.capabilities.containers and self.gpu.source != "host"):
+            return 0
+        return self.gpu.count
 
 
 class SlurmSource(Model):

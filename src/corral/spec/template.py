@@ -17,7 +17,7 @@ Value = str | int | float
 
 _LAPTOP: Final = """\
 # A cluster on one Linux machine, no GPU needed: each node is a container with its own systemd,
-# sshd and GPU slots (device files that Slurm's cgroups really guard).
+# sshd and GPUs (this machine's, or device files that Slurm's cgroups really guard).
 #
 #   corral lint {file}        what is wrong with this file
 #   corral plan {file}        what would be done
@@ -32,6 +32,7 @@ groups:
     gpu:
       type: {gpu_type}
       count: {gpu_count}
+      source: {gpu_source:<10} # stand-in: nothing computes on them; host: this machine's own GPUs
     # memory_mib: 2048          # left out: an equal share of this machine's memory
 partitions:
   - name: main
@@ -95,7 +96,13 @@ storage:
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"laptop": _LAPTOP, "lab": _LAB})
 _VALUES: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
     {
-        "laptop": {"name": "laptop", "nodes": "node[0-2]", "gpu_type": "slot", "gpu_count": 2},
+        "laptop": {
+            "name": "laptop",
+            "nodes": "node[0-2]",
+            "gpu_type": "slot",
+            "gpu_count": 2,
+            "gpu_source": "stand-in",
+        },
         "lab": {
             "name": "lab",
             "nodes": "node[0-2]",

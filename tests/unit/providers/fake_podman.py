@@ -79,7 +79,8 @@ class FakePodman:
         filters = options(args, "--filter")
         assert all(f.startswith(("label=", "network=")) for f in filters)
         pairs = [f.removeprefix("label=") for f in filters if f.startswith("label=")]
-        return all(have.get(p.partition("=")[0]) == p.partition("=")[2] for p in pairs)
+        split = [pair.partition("=") for pair in pairs]
+        return all(key in have and (not sep or have[key] == text) for key, sep, text in split)
 
     def _ps(self, args: list[str]) -> Ended:
         assert "--all" in args
@@ -97,7 +98,7 @@ class FakePodman:
         if option(args, "--network") not in self.networks:
             return Ended(125, b"", b"unable to find network")
         for volume in options(args, "--volume"):
-            if volume.partition(":")[0] not in self.volumes:
+            if not volume.startswith("/") and volume.partition(":")[0] not in self.volumes:
                 return Ended(125, b"", b"no such volume: podman would make one without a label")
         if args[-1] not in self.images:
             return Ended(125, b"", b"image not known")

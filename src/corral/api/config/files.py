@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.api.rental.clouds import simulate
+from corral.providers.containers import host_gpus
 from corral.spec.findings import Finding
 from corral.spec.gcp_made import as_made
 from corral.spec.load import load as load_file
@@ -48,6 +49,9 @@ def schema() -> dict[str, Any]:
 def starting_file(kind: str = "laptop", **values: str | int | float) -> str:
     """A complete, commented cluster file to start from.
 
+    On a machine with NVIDIA GPUs the laptop's nodes get one of them each, unless ``values`` names a
+    ``gpu_type``, ``gpu_count`` or ``gpu_source``.
+
     Args:
         kind: laptop (containers on this machine) or lab (three machines by ssh).
         **values: what to write instead of the template's own: name, nodes, gpu_type, ...
@@ -55,4 +59,6 @@ def starting_file(kind: str = "laptop", **values: str | int | float) -> str:
     Raises:
         CorralError: USAGE or SPEC_INVALID, it could not be a good file.
     """
+    if kind == "laptop" and not any(name.startswith("gpu_") for name in values):
+        values = host_gpus.for_template() | values
     return init_text(kind, **values)

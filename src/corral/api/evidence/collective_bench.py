@@ -182,7 +182,7 @@ def bench_job(spec: ClusterSpec, request: Wanted) -> tuple[JobSpec, int]:
         CorralError: USAGE.
     """
     groups = _groups(spec, request)
-    gpus = min(_gpus(spec, group) for group in groups)
+    gpus = min(group.computing_gpus for group in groups)
     most = sum(len(expand(group.nodes)) for group in groups)
     nodes = request.nodes or most
     unknown = sorted(set(request.collectives) - set(MEASURES))
@@ -280,11 +280,6 @@ def _groups(spec: ClusterSpec, request: Wanted) -> list[NodeGroup]:
     probe = batch.job_spec({"script": "x", "partition": request.partition or None})
     partition = partition_of(probe, spec)
     return [g for g in spec.groups if partition is None or g.name in partition.groups]
-
-
-def _gpus(spec: ClusterSpec, group: NodeGroup) -> int:
-    """GPUs of each node; those of embedded nodes are rehearsed, and compute nothing."""
-    return 0 if group.gpu is None or group.capabilities.containers else group.gpu.count
 
 
 def _nccl_tests(request: Wanted, nodes: int, gpus: int) -> dict[str, Any]:

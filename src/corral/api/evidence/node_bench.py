@@ -125,10 +125,10 @@ async def bench_gpu(
     having = [g for g in groups_at(spec, at) if g.gpu is not None]
     if not having:
         raise usage("no node of this partition declares a GPU", "name one with --partition")
-    if all(group.capabilities.containers for group in having):
+    if not any(group.computing_gpus for group in having):
         raise usage(
-            "the GPUs of embedded nodes are device files: there is nothing to measure",
-            "measure on the machines themselves",
+            "these GPUs are stand-ins: there is nothing to measure",
+            "measure on the machines themselves, or write source: host for this machine's GPUs",
         )
     count = min(group.gpu.count for group in having if group.gpu is not None)
     nodes = at.nodes or sum(len(expand(group.nodes)) for group in having)

@@ -149,9 +149,7 @@ def _judged(
 
 
 def _gpus(spec: ClusterSpec, at: Where) -> int:
-    """GPUs of each node; those of embedded nodes are rehearsed, and compute nothing."""
-    groups = groups_at(spec, at)
-    return min(0 if g.gpu is None or g.capabilities.containers else g.gpu.count for g in groups)
+    return min(group.computing_gpus for group in groups_at(spec, at))
 
 
 def _args(spec: ClusterSpec, what: Training, at: Where) -> Sequence[str]:

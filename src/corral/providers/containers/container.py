@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.providers.containers import layout
+from corral.providers.containers import host_gpus, layout
 
 HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 NVIDIA_MAJOR: Final = 195
@@ -25,7 +25,9 @@ class Container:
         address: its address in the cluster's network.
         image: image reference.
         memory_mib: its memory limit.
-        gpus: GPU device files to make.
+        stand_ins: GPU device files to make.
+        own: GPUs of this machine that it has; then there are no stand-ins.
+        driver: how it reaches them.
         mounts: shared folders.
         made_from: digest of what was declared.
         limits: ulimits by podman's names.
@@ -36,7 +38,9 @@ class Container:
     address: str
     image: str
     memory_mib: int
-    gpus: int
+    stand_ins: int
+    own: tuple[host_gpus.HostGpu, ...]
+    driver: host_gpus.HostGpus
     mounts: tuple[str, ...]
     made_from: str
     limits: Mapping[str, int]
@@ -62,6 +66,8 @@ class Container:
             layout.ADDRESS: self.address,
             layout.MEMORY: str(self.memory_mib),
         }
+        if self.own:
+            labels[layout.GPUS] = host_gpus.label(self.own)
         argv = ["run", "--detach", "--pull=never", "--name", self.name, "--hostname", self.node]
         argv += ["--network", layout.network(self.cluster), "--no-hosts"]
         argv += ["--ip", self.address, "--mac-address", layout.mac(self.address)]
@@ -73,26 +79,40 @@ class Container:
         argv += layout.labels(labels)
         for mount in self.mounts:
             argv += ["--volume", f"{layout.volume(self.cluster, mount)}:{mount}"]
-        argv += ["--entrypoint", json.dumps(["/bin/sh", "-c", entry(self.gpus)]), self.image]
+        if self.own:
+            argv += [part for volume in self.driver.volumes() for part in ("--volume", volume)]
+        start = entry(host_gpus.entry(self.own) if self.own else stand_ins(self.stand_ins))
+        argv += ["--entrypoint", json.dumps(["/bin/sh", "-c", start]), self.image]
         return argv
 
 
-def devices(gpus: int) -> tuple[str, ...]:
-    """GPU device files of a node."""
-    return tuple(f"/dev/nvidia{i}" for i in range(gpus))
+def devices(count: int) -> tuple[str, ...]:
+    """Device files of stand-ins."""
+    return tuple(f"/dev/nvidia{i}" for i in range(count))
 
 
-def entry(gpus: int) -> Script:
-    """What runs before init at every start: device files and, at the first one, the host key.
+def stand_ins(count: int) -> Script:
+    """Device files in place of GPUs.
 
     A privileged container shows the host's own GPU files; they go, so that a node has as many as
-    it declares and rehearses the same everywhere. The public key is moved last: who waits for it
-    finds a complete pair.
+    it declares and rehearses the same everywhere.
     """
     return sh(
         "rm -f /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*\n"
         "i=0\n"
-        "while [ $i -lt {gpus} ]; do mknod -m 666 /dev/nvidia$i c {major} $i; i=$((i+1)); done\n"
+        "while [ $i -lt {count} ]; do mknod -m 666 /dev/nvidia$i c {major} $i; i=$((i+1)); done\n",
+        count=count,
+        major=NVIDIA_MAJOR,
+    )
+
+
+def entry(gpus: Script) -> Script:
+    """What runs before init at every start: GPUs and, at the first one, the host key.
+
+    The public key is moved last: who waits for it finds a complete pair.
+    """
+    return sh(
+        "{gpus}"
         "if ! [ -s {key}.pub ]; then\n"
         "rm -f /etc/ssh/.fresh /etc/ssh/.fresh.pub\n"
         "ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/.fresh\n"
@@ -100,7 +120,6 @@ def entry(gpus: int) -> Script:
         "fi\n"
         "exec /sbin/init",
         gpus=gpus,
-        major=NVIDIA_MAJOR,
         key=HOST_KEY,
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
-from corral.providers.containers import layout, machine, namespaces, reboot
+from corral.providers.containers import host_gpus, layout, machine, namespaces, reboot
 from corral.providers.containers.podman import Fields, Podman, bridge, subnets
 from corral.spec.nodes import Node
 
@@ -65,6 +65,17 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
         await asyncio.to_thread(reboot.clear, reboot.Places.of(podman.base))
 
 
+async def held_by_others(podman: Podman, cluster: str) -> dict[str, str]:
+    """By uuid of a GPU of this machine: the container of another cluster that has it."""
+    found = await podman.records("ps", "--all", "--filter", f"label={layout.GPUS}")
+    return {
+        uuid: str(fields["Names"][0])
+        for fields in found
+        if fields["Labels"].get(layout.CLUSTER) != cluster
+        for uuid in host_gpus.labelled(fields["Labels"][layout.GPUS])
+    }
+
+
 def _alive(fields: Fields) -> bool:
     return machine.carries(int(fields["Pid"]), str(fields["Id"]))
 
@@ -102,6 +113,7 @@ def _machine(fields: Fields, pinned: Mapping[str, str], contested: Collection[st
         enrolled=pinned.get(node) == identity,
         made_from=labels[layout.SPEC],
         memory_mib=int(labels[layout.MEMORY]),
+        gpus=host_gpus.labelled(labels.get(layout.GPUS, "")),
         boots_until=float(fields.get("StartedAt") or 0) + BOOT_S,
         contested=labels[layout.ADDRESS] in contested,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -20,6 +20,7 @@ SPEC: Final = "corral.spec"
 ADDRESS: Final = "corral.address"
 MEMORY: Final = "corral.memory"
 MOUNT: Final = "corral.mount"
+GPUS: Final = "corral.gpus"
 
 POOL: Final = Network("10.160.0.0/11")
 FIRST_HOST: Final = 10
@@ -46,16 +47,21 @@ def shared(storage: Iterable[Storage]) -> tuple[str, ...]:
     return tuple(s.mount for s in storage if s.kind == "provider")
 
 
-def made_from(node: Node, mounts: tuple[str, ...]) -> str:
+def made_from(node: Node, mounts: tuple[str, ...], own: Sequence[str] = ()) -> str:
     """Digest of all that only a new container can change.
 
     An automatic image is not a part of it: a newer Corral must not throw running nodes away.
+
+    Args:
+        node: the node.
+        mounts: folders that the provider shares.
+        own: version of this machine's driver and uuids of its GPUs that the node has.
     """
     group = node.group
     properties = {
         "name": node.name,
         "image": group.image,
-        "gpus": group.gpu.count if group.gpu else 0,
+        "gpus": list(own) or (group.gpu.count if group.gpu else 0),
         "memory": group.memory_mib,
         "mounts": sorted(mounts),
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -21,7 +22,15 @@ from corral.providers.base import (
     Traits,
     raise_failed,
 )
-from corral.providers.containers import cni, container, inventory, layout, machine, removal
+from corral.providers.containers import (
+    cni,
+    container,
+    host_gpus,
+    inventory,
+    layout,
+    machine,
+    removal,
+)
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
@@ -50,6 +59,14 @@ _SUMMARY: Final = MappingProxyType(
 )
 
 
+_MAKES: Final = (Action.CREATE, Action.RECREATE)
+
+
+def _own(node: Node) -> bool:
+    """Whether the node gets GPUs of this machine."""
+    return node.group.gpu is not None and node.group.gpu.source == "host"
+
+
 class EmbeddedProvider:
     """The nodes of groups with ``provider: embedded``.
 
@@ -68,6 +85,9 @@ class EmbeddedProvider:
         self._podman = podman or Podman(machine.host_runtime())
         self._images = Images(self._podman)
         self._memory = Memory()
+        self._on_host = tuple(n for n in self.nodes if _own(n))
+        self._driver: host_gpus.HostGpus | None = None
+        self._gpus: Mapping[str, tuple[host_gpus.HostGpu, ...]] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -82,7 +102,22 @@ class EmbeddedProvider:
             nodes=self.nodes,
             pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
         )
+        await self._divide_gpus()
         return self._memory.observed
+
+    async def _divide_gpus(self) -> None:
+        """Which node has which GPU of this machine; it is looked at only when a node has none."""
+        seen = self._memory.observed.machines
+        held = {n.name: seen[n.name].gpus for n in self._on_host if seen[n.name].exists}
+        self._gpus = {name: host_gpus.remembered(gpus) for name, gpus in held.items()}
+        if all(len(held.get(n.name, ())) == n.group.computing_gpus for n in self._on_host):
+            return
+        try:
+            self._driver = await host_gpus.host_gpus()
+            others = await inventory.held_by_others(self._podman, self.cluster)
+            self._gpus = host_gpus.divide(self._on_host, self._driver, held, others)
+        except CorralError as error:
+            self._memory.observed = replace(self._memory.observed, refusal=error)
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """Pure: what each machine needs so that all declared ones run and can be reached."""
@@ -93,7 +128,7 @@ class EmbeddedProvider:
     def _needs(self, node: Node, seen: Machine) -> Action | None:
         if not seen.exists:
             return Action.CREATE
-        if seen.made_from != layout.made_from(node, self._mounts):
+        if seen.made_from != self._made_from(node):
             return Action.RECREATE
         if not seen.running:
             return Action.START
@@ -103,7 +138,17 @@ class EmbeddedProvider:
 
     def _action(self, node: str, action: Action) -> MachineAction:
         name = layout.container(self.cluster, node)
-        return MachineAction(node, action, _SUMMARY[action].format(c=name, n=node))
+        summary = _SUMMARY[action].format(c=name, n=node)
+        gpus = self._gpus.get(node, ())
+        if gpus and action in _MAKES:
+            models = ", ".join(f"{gpu.device} {gpu.name}".strip() for gpu in gpus)
+            summary += f"; it gets this machine's {models}"
+        return MachineAction(node, action, summary)
+
+    def _made_from(self, node: Node) -> str:
+        uuids = [gpu.uuid for gpu in self._gpus.get(node.name, ())]
+        driver = [host_gpus.driver_version()] if uuids else []
+        return layout.made_from(node, self._mounts, [*driver, *uuids])
 
     async def prepare(self, emit: Emit) -> None:
         """Build or derive the images of all groups that are not there yet."""
@@ -118,13 +163,17 @@ class EmbeddedProvider:
         """
         if not actions:
             return
+        refusal = self._memory.observed.refusal
+        if refusal is not None and any(a.action in _MAKES for a in actions):
+            raise refusal
         access = Access(cluster_dir(self.cluster))
         key = await access.public_key()
-        makes = (Action.CREATE, Action.RECREATE)
         gone = [a for a in actions if a.action in (Action.RECREATE, Action.REMOVE)]
         await asyncio.gather(*(self._remove(a.node, access) for a in gone))
-        if any(a.action in makes for a in actions):
+        if any(a.action in _MAKES for a in actions):
             await self.prepare(emit)
+            if self._on_host and self._driver is None:
+                self._driver = await host_gpus.host_gpus()
         await self._common()
         await removal.forgotten(self._podman, self.cluster, emit)
         if note := machine.let_watch(len(self.nodes)):
@@ -188,16 +237,20 @@ class EmbeddedProvider:
                 raise
 
     async def _container(self, node: str) -> container.Container:
-        group = self._node(node).group
+        declared = self._node(node)
+        group = declared.group
+        own = self._gpus.get(node, ())
         return container.Container(
             cluster=self.cluster,
             node=node,
             address=self.address(node),
             image=await self._images.reference(group.image),
             memory_mib=self.traits(node).memory_mib,
-            gpus=group.gpu.count if group.gpu else 0,
+            stand_ins=group.gpu.count if group.gpu and not own else 0,
+            own=own,
+            driver=self._driver or host_gpus.HostGpus(),
             mounts=self._mounts,
-            made_from=layout.made_from(self._node(node), self._mounts),
+            made_from=self._made_from(declared),
             limits=machine.host_limits(),
         )
 
@@ -279,7 +332,8 @@ class EmbeddedProvider:
         seen = self._memory.machine(node).memory_mib
         return Traits(
             memory_mib=seen or group.memory_mib or share,
-            gpu_devices=container.devices(group.gpu.count if group.gpu else 0),
+            gpu_devices=tuple(gpu.device for gpu in self._gpus.get(node, ()))
+            or container.devices(group.gpu.count if group.gpu else 0),
             shared=self._mounts,
             own_clock=False,
         )

@@ -12,6 +12,7 @@ from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
+from corral.spec.providers import CONTAINERS
 from corral.spec.rules.view import GroupView, Problem, Rule, View, repeated, some
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
@@ -241,6 +242,16 @@ def memory_small(view: View) -> Iterator[Problem]:
             yield Problem(group.at("memory_mib"), message, f"write {need} or more, or leave it out")
 
 
+def gpu_source(view: View) -> Iterator[Problem]:
+    """``source: host`` of machines that are not this one."""
+    for group in view.groups:
+        gpu = group.group.gpu
+        if gpu is not None and gpu.source == "host" and not group.group.capabilities.containers:
+            message = f"source: host is for nodes in containers on this machine ({CONTAINERS})"
+            hint = f"leave source out: nodes of provider {group.group.provider} use their own GPUs"
+            yield Problem(group.at("gpu", "source"), message, hint)
+
+
 def gpu_type_number(view: View) -> Iterator[Problem]:
     """``--gres=gpu:5090`` asks Slurm for 5090 GPUs."""
     for group in view.groups:
@@ -300,6 +311,8 @@ RULES: Final = (
          "database runs.",
          ("groups.memory_mib", "groups.provider"), memory_small,
          ("groups.nodes", "controller", "slurm.accounting")),
+    Rule("gpu-source", _E, "The source of GPUs is declared for machines that have their own.",
+         ("groups.gpu.source",), gpu_source, ("groups.provider",)),
     Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",
          ("groups.gpu.type",), gpu_type_number),
     Rule("controller-unknown", _E, "The controller is not one of the nodes.",

@@ -1,0 +1,314 @@
+"""This machine's own NVIDIA GPUs: which there are, which node gets which, how it reaches them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.local import Local
+from corral.hosts.quote import Script, sh
+from corral.inspect import nvidia
+from corral.inspect.gpu import bus_address, device_files
+from corral.inspect.gpu_types import type_of_name
+from corral.inspect.question import Answers, inquiry
+from corral.spec.nodes import Node
+
+HERE: Final = "this machine"
+TIMEOUT: Final = 100.0
+FOLDER: Final = "/usr/local/nvidia"
+"""Where a node finds the driver's libraries and programs."""
+
+CONTROLS: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+"""Files without which no process reaches any GPU."""
+# The capabilities "compute" and "utility" of NVIDIA's container toolkit (libnvidia-container,
+# src/nvc_info.c); graphics and video are left out.
+_NEEDED: Final = re.compile(
+    r"lib(?:cuda|cudadebugger|nvidia-(?:ml|cfg|nscq|opencl|gpucomp|ptxjitcompiler|allocator|nvvm"
+    r"|nvvm70|pkcs11|pkcs11-openssl3|compiler|fatbinaryloader))\.so\.[0-9.]+"
+)
+_LIBRARY: Final = re.compile(r"\s*(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HostGpu:
+    """One GPU.
+
+    Attributes:
+        device: its file, such as ``/dev/nvidia3``: the driver's number, not nvidia-smi's.
+        bus: PCI address as the kernel writes it, ``0000:1b:00.0``.
+        uuid: the driver's name for it, ``GPU-...``.
+        name: its model, such as ``NVIDIA H200``.
+        memory_mib: its memory.
+        mig: whether it is in MIG mode.
+        processes: processes that compute on it, ``PID (NAME)``.
+    """
+
+    device: str
+    bus: str
+    uuid: str
+    name: str
+    memory_mib: int
+    mig: bool = False
+    processes: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """N of ``/dev/nvidiaN``."""
+        return int(self.device.removeprefix("/dev/nvidia"))
+
+
+@dataclass(frozen=True, slots=True)
+class HostGpus:
+    """The GPUs of a machine and its driver.
+
+    Attributes:
+        gpus: those that the driver's tools list, by number.
+        libraries: the driver's libraries, path by soname.
+        programs: paths of its programs.
+    """
+
+    gpus: tuple[HostGpu, ...] = ()
+    libraries: Mapping[str, str] | None = None
+    programs: tuple[str, ...] = ()
+
+    def volumes(self) -> list[str]:
+        """``podman run``'s values of ``--volume``: the driver as a node finds it, read-only."""
+        files = {f"lib64/{name}": path for name, path in (self.libraries or {}).items()}
+        files |= {f"bin/{path.rpartition('/')[2]}": path for path in self.programs}
+        return [f"{path}:{FOLDER}/{name}:ro" for name, path in sorted(files.items())]
+
+
+async def host_gpus() -> HostGpus:
+    """Look at this machine.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, its GPUs cannot be used; TIMED_OUT, the driver hangs.
+    """
+    asked = inquiry(nvidia.QUESTIONS)
+    result = await Local(HERE).run(asked.script, timeout=TIMEOUT)
+    return read(asked.answers(result.stdout, HERE, "look at the GPUs"))
+
+
+def read(answers: Answers) -> HostGpus:
+    """The answers to ``nvidia.QUESTIONS`` as GPUs.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, in one sentence why they cannot be used.
+    """
+    listed = {bus_address(one) for one in nvidia.LISTED.parse(answers["listed"])}
+    devices = nvidia.DEVICES.parse(answers["devices"])
+    if not listed:
+        other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
+        raise _unusable(f"it has {other}")
+    gpus = _gpus(answers)
+    if broken := sorted(listed - {gpu.bus for gpu in gpus}):
+        raise _unusable(
+            f"nvidia-smi does not list the GPU at {', '.join(broken)}",
+            tail=answers["cards"][-500:],
+            hint="run nvidia-smi; a GPU that fell off the bus (Xid 79) needs a reboot",
+        )
+    if absent := [file for file in CONTROLS if file not in devices]:
+        hint = "nvidia-modprobe -u -c 0, or run any CUDA program once"
+        raise _unusable(f"{', '.join(absent)} does not exist", hint=hint)
+    libraries = _libraries(answers["libraries"])
+    if "libcuda.so.1" not in libraries:
+        hint = "install the driver's libraries, then run ldconfig"
+        raise _unusable("ldconfig lists no libcuda.so.1", hint=hint)
+    programs = tuple(nvidia.PROGRAMS.parse(answers["programs"]))
+    return HostGpus(gpus, libraries, programs)
+
+
+def _gpus(answers: Answers) -> tuple[HostGpu, ...]:
+    devices = device_files(answers["minors"])
+    users: dict[str, list[str]] = {}
+    for row in _rows(answers["users"], 3):
+        users.setdefault(row[0], []).append(f"{row[1]} ({row[2]})")
+    gpus = [
+        HostGpu(
+            device=devices[bus_address(bus)],
+            bus=bus_address(bus),
+            uuid=uuid,
+            name=name,
+            memory_mib=int(memory) if memory.isdecimal() else 0,
+            mig=mig == "Enabled",
+            processes=tuple(users.get(uuid, ())),
+        )
+        for bus, uuid, name, memory, mig in _rows(answers["cards"], 5)
+        if bus_address(bus) in devices
+    ]
+    return tuple(sorted(gpus, key=lambda gpu: gpu.number))
+
+
+def _rows(answer: str, fields: int) -> Iterable[list[str]]:
+    rows = csv.reader(answer.splitlines(), skipinitialspace=True)
+    return [[field.strip() for field in row] for row in rows if len(row) == fields]
+
+
+def _libraries(answer: str) -> dict[str, str]:
+    """Path by soname; the first of two is the one that the loader takes."""
+    libraries: dict[str, str] = {}
+    for line in answer.splitlines():
+        match = _LIBRARY.match(line)
+        if match and _NEEDED.fullmatch(match[1]):
+            libraries.setdefault(match[1], match[2])
+    return libraries
+
+
+def divide(
+    nodes: Sequence[Node],
+    here: HostGpus,
+    held: Mapping[str, Collection[str]],
+    others: Mapping[str, str],
+) -> dict[str, tuple[HostGpu, ...]]:
+    """Each node's GPUs: those it has, else the lowest free ones of its group's type.
+
+    Pure. A group's type chooses among several models: ``h200`` takes those whose model's name holds
+    that word; where all are of one model, the type may be any.
+
+    Args:
+        nodes: those that get the machine's own GPUs.
+        here: what the machine has.
+        held: by node, uuids that its container was made with.
+        others: by uuid, the container of another cluster that holds it.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, too few are free, or one of them cannot be used.
+    """
+    by_uuid = {gpu.uuid: gpu for gpu in here.gpus}
+    kept = {
+        node.name: tuple(by_uuid[uuid] for uuid in held[node.name])
+        for node in nodes
+        if node.name in held
+        and len(held[node.name]) == (node.group.gpu.count if node.group.gpu else 0)
+        and all(uuid in by_uuid for uuid in held[node.name])
+    }
+    taken = {gpu.uuid for gpus in kept.values() for gpu in gpus} | set(others)
+    divided: dict[str, tuple[HostGpu, ...]] = {}
+    for node in nodes:
+        if node.name not in kept:
+            free = [gpu for gpu in here.gpus if gpu.uuid not in taken]
+            kept[node.name] = _chosen(node, here, free, others)
+            taken |= {gpu.uuid for gpu in kept[node.name]}
+        divided[node.name] = kept[node.name]
+    return divided
+
+
+def _chosen(
+    node: Node, here: HostGpus, free: Sequence[HostGpu], others: Mapping[str, str]
+) -> tuple[HostGpu, ...]:
+    declared = node.group.gpu
+    if declared is None:
+        return ()
+    models = sorted({gpu.name for gpu in here.gpus})
+    if len(models) > 1:
+        word = _plain(declared.type)
+        free = [gpu for gpu in free if word in _plain(gpu.name)]
+    if len(free) < declared.count:
+        held = "; ".join(f"{uuid} is held by {holder}" for uuid, holder in sorted(others.items()))
+        raise _unusable(
+            f"{node.name} declares {declared.count} GPUs of type {declared.type}, {len(free)} are "
+            f"free of {len(here.gpus)} ({', '.join(models)})",
+            tail=held,
+            hint="declare fewer nodes or GPUs, name the type after the model, or remove the other "
+            "cluster: corral down",
+        )
+    chosen = tuple(free[: declared.count])
+    for gpu in chosen:
+        if gpu.mig:
+            hint = f"nvidia-smi -i {gpu.uuid} -mig 0 (as root, with no process on it)"
+            raise _unusable(f"{gpu.device} ({gpu.name}) is in MIG mode", hint=hint)
+        if gpu.processes:
+            raise _unusable(
+                f"{gpu.device} ({gpu.name}) is in use by process {', '.join(gpu.processes)}",
+                hint="end it, or declare fewer GPUs",
+            )
+    return chosen
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _unusable(why: str, *, tail: str = "", hint: str = "") -> CorralError:
+    return CorralError(
+        Code.PROVIDER_FAILED,
+        f"nodes cannot have GPUs of this machine: {why}",
+        tail=tail,
+        hint=hint
+        or "remove source: host from gpu: nodes then have stand-ins, which compute nothing",
+    )
+
+
+def for_template() -> dict[str, str | int]:
+    """Values of the template ``laptop``: a node for each GPU here; none where there is no GPU.
+
+    Of several models the most frequent one is taken.
+    """
+    files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    text = "".join(file.read_text() for file in files)
+    models: list[str] = re.findall(r"^Model:\s*(.+?)\s*$", text, re.M)
+    kinds = Counter(type_of_name(model) for model in models)
+    if not kinds:
+        return {}
+    kind, count = kinds.most_common(1)[0]
+    nodes = f"node[0-{count - 1}]" if count > 1 else "node0"
+    return {"nodes": nodes, "gpu_type": kind, "gpu_count": 1, "gpu_source": "host"}
+
+
+def label(gpus: Sequence[HostGpu]) -> str:
+    """A container's label about the GPUs it has."""
+    return ",".join(f"{gpu.uuid}={gpu.device}" for gpu in gpus)
+
+
+def labelled(label: str) -> dict[str, str]:
+    """Device file by uuid, from ``label``."""
+    return dict(one.split("=", 1) for one in label.split(",") if one)
+
+
+def remembered(label: Mapping[str, str]) -> tuple[HostGpu, ...]:
+    """The GPUs of a container that exists, as far as its label has them: no model, no memory."""
+    return tuple(HostGpu(device, "", uuid, "", 0) for uuid, device in label.items())
+
+
+def driver_version() -> str:
+    """The version of this machine's NVIDIA kernel module, "" where none is loaded."""
+    try:
+        return Path("/sys/module/nvidia/version").read_text().strip()
+    except OSError:
+        return ""
+
+
+def entry(gpus: Sequence[HostGpu]) -> Script:
+    """What shows a node its own GPUs and no others, at every start before init.
+
+    A privileged container has the host's device files and /proc. Where a GPU has no file, NVML and
+    CUDA make one, as root may, unless ModifyDeviceFiles is 0; they skip GPUs that are not below
+    /proc/driver/nvidia/gpus. libnvidia-container hides them in this way (src/nvc_mount.c).
+    """
+    return sh(
+        "for f in /dev/nvidia[0-9]*; do\n"
+        'g=; for d in {devices}; do [ $d != $f ] || g=$d; done; [ -n "$g" ] || rm -f $f\n'
+        "done\n"
+        "rm -rf /dev/nvidia-caps /dev/nvidia-modeset\n"
+        "p=/proc/driver/nvidia q=/run/corral-nvidia\n"
+        "mkdir -p $q && mount -t tmpfs -o mode=755 tmpfs $q\n"
+        "sed 's/^ModifyDeviceFiles: .*/ModifyDeviceFiles: 0/' $p/params > $q/params\n"
+        "for f in version registry; do [ ! -r $p/$f ] || cat $p/$f > $q/$f; done\n"
+        "for b in {buses}; do\n"
+        "mkdir -p $q/gpus/$b && mount --bind $p/gpus/$b $q/gpus/$b\n"
+        "done\n"
+        "mount --rbind $q $p\n"
+        "ln -sf libcuda.so.1 {folder}/lib64/libcuda.so\n"
+        "for f in {folder}/bin/*; do ln -sf $f /usr/local/bin/; done\n"
+        "echo {folder}/lib64 > /etc/ld.so.conf.d/corral-nvidia.conf\n"
+        "ldconfig\n",
+        devices=[gpu.device for gpu in gpus],
+        buses=[gpu.bus for gpu in gpus],
+        folder=FOLDER,
+    )
