@@ -126,6 +126,7 @@ FIRES: list[Case] = [
     ("embedded-many", LAPTOP, {"groups.0.nodes": "node[0-64]"}, "groups[0].nodes"),
     ("memory-small", LAPTOP, {"groups.0.memory_mib": 512}, "groups[0].memory_mib"),
     ("memory-small", LAPTOP, {"groups.0.memory_mib": 1200}, "groups[0].memory_mib"),
+    ("gpu-source", LAB, {"groups.0.gpu.source": "host"}, "groups[0].gpu.source"),
     ("gpu-type-number", LAB, {"groups.0.gpu.type": "5090"}, "groups[0].gpu.type"),
     ("controller-unknown", LAB, {"controller": "node3"}, "controller"),
     ("group-duplicate", LAB, {"groups.1.name": "rtx"}, "groups[1].name"),
