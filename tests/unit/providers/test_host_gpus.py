@@ -115,8 +115,8 @@ def divided(
     held: Mapping[str, Mapping[str, str]] | None = None,
     others: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
-    found = host_gpus.divide(nodes_of(cluster), here, held or {}, others or {})
-    return {node: [gpu.device for gpu in gpus] for node, gpus in found.items()}
+    gpus_of = host_gpus.divide(nodes_of(cluster), here, held or {}, others or {})
+    return {node: [gpu.device for gpu in gpus] for node, gpus in gpus_of.items()}
 
 
 def test_gpus_are_divided_in_the_order_of_the_file() -> None:
@@ -176,15 +176,15 @@ def test_a_gpu_that_a_node_cannot_have(here: HostGpus, words: str, hint: str) ->
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> list[HostGpus]:
     """What this machine has; tests change the list's only item. It counts how often it is asked."""
-    found = [machine("NVIDIA H200", "NVIDIA H200")]
+    looks = [machine("NVIDIA H200", "NVIDIA H200")]
 
     async def look() -> HostGpus:
-        found.append(found[0])
-        return found[0]
+        looks.append(looks[0])
+        return looks[0]
 
     monkeypatch.setattr(host_gpus, "host_gpus", look)
     monkeypatch.setattr(host_gpus, "driver_version", lambda: "580.159.04")
-    return found
+    return looks
 
 
 def test_nodes_are_made_with_their_gpus_and_stay(podman: FakePodman, here: list[HostGpus]) -> None:
@@ -252,7 +252,7 @@ def test_nodes_that_run_stay_usable_when_more_gpus_are_declared_than_there_are(
     async def look() -> tuple[CorralError | None, dict[str, Action]]:
         provider = embedded.made(podman, more)
         seen = await provider.observe()
-        return seen.refusal, {one.node: one.action for one in provider.plan(seen)}
+        return seen.refusal, {action.node: action.action for action in provider.plan(seen)}
 
     refusal, actions = asyncio.run(look())
     assert refusal is not None
@@ -281,7 +281,7 @@ def test_machines_that_have_their_own_gpus_take_no_source(provider: str) -> None
         f"corral: v1\nname: lab\ngroups:\n  - name: a\n    provider: {provider}\n    nodes: n0\n"
         "    gpu: {type: h100, count: 1, source: host}\n"
     )
-    assert "gpu-source" in {one.rule for one in load_text(text, "lab.yaml").findings}
+    assert "gpu-source" in {finding.rule for finding in load_text(text, "lab.yaml").findings}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -333,5 +333,5 @@ def test_a_gpu_that_is_gone_is_replaced(podman: FakePodman, here: list[HostGpus]
     first = here[0]
     other = replace(first.gpus[0], uuid="GPU-9")
     held = {"node0": {"GPU-0": "/dev/nvidia0"}}
-    found = host_gpus.divide(nodes_of(spec("node0")), replace(first, gpus=(other,)), held, {})
-    assert [gpu.uuid for gpu in found["node0"]] == ["GPU-9"]
+    gpus_of = host_gpus.divide(nodes_of(spec("node0")), replace(first, gpus=(other,)), held, {})
+    assert [gpu.uuid for gpu in gpus_of["node0"]] == ["GPU-9"]

@@ -101,7 +101,7 @@ def read(answers: Answers) -> HostGpus:
     Raises:
         CorralError: PROVIDER_FAILED, in one sentence why they cannot be used.
     """
-    listed = {bus_address(one) for one in nvidia.LISTED.parse(answers["listed"])}
+    listed = {bus_address(bus) for bus in nvidia.LISTED.parse(answers["listed"])}
     devices = nvidia.DEVICES.parse(answers["devices"])
     if not listed:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
@@ -268,7 +268,7 @@ def label(gpus: Sequence[HostGpu]) -> str:
 
 def labelled(label: str) -> dict[str, str]:
     """Device file by uuid, from ``label``."""
-    return dict(one.split("=", 1) for one in label.split(",") if one)
+    return dict(pair.split("=", 1) for pair in label.split(",") if pair)
 
 
 def remembered(label: Mapping[str, str]) -> tuple[HostGpu, ...]:

@@ -67,10 +67,10 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
 
 async def held_by_others(podman: Podman, cluster: str) -> dict[str, str]:
     """By uuid of a GPU of this machine: the container of another cluster that has it."""
-    found = await podman.records("ps", "--all", "--filter", f"label={layout.GPUS}")
+    containers = await podman.records("ps", "--all", "--filter", f"label={layout.GPUS}")
     return {
         uuid: str(fields["Names"][0])
-        for fields in found
+        for fields in containers
         if fields["Labels"].get(layout.CLUSTER) != cluster
         for uuid in host_gpus.labelled(fields["Labels"][layout.GPUS])
     }
