@@ -154,7 +154,7 @@ def test_mending_starts_what_stopped_and_resumes_what_slurm_took_out(cluster: Li
         assert cluster.run("node1", sh("systemctl stop slurmd")).ok
         assert cluster.run(ctl, sh(drain, n="node0", r=rebooted)).ok
         assert cluster.run(ctl, sh(drain, n="node2", r=mine)).ok
-        done = asyncio.run(api.mend(cluster.spec))
+        done = asyncio.run(api.repair(cluster.spec))
         why = asyncio.run(api.explain_drained(cluster.spec, "node2"))
     finally:
         cluster.run(ctl, sh("scontrol update nodename=node[0,2] state=resume; true"))

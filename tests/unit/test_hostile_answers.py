@@ -22,7 +22,7 @@ from corral.jobs.recordings import parse_stats
 from corral.jobs.timeline import timeline
 from corral.jobs.trace import read_trace
 from corral.prove.fabric.program import progress_of
-from corral.prove.measure.remark import MARK, told
+from corral.prove.measure.remark import MARK, results_of
 from corral.slurm.rest.commands import body_of
 from corral.slurm.text import node_fields, readable_nodes
 
@@ -50,7 +50,7 @@ def trace(event: str) -> bytes:
         lambda: timeline({0: trace(f'{{"ph":"B","ts":{HUGE}}}')}, "x"),
         lambda: timeline({0: b'{"baseTimeNanoseconds":1e999,"traceEvents":[]}'}, "x"),
         lambda: body_of(DEEP),
-        lambda: told([f"{MARK}x {DEEP}"], "x"),
+        lambda: results_of([f"{MARK}x {DEEP}"], "x"),
     ],
 )
 def test_json_of_another_shape_is_an_error_with_words(read: Callable[[], object]) -> None:

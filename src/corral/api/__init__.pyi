@@ -95,7 +95,7 @@ from corral.api.operations.repair import Repaired as Repaired
 from corral.api.operations.repair import explain_drained as explain_drained
 from corral.api.operations.repair import explain_pending as explain_pending
 from corral.api.operations.repair import fixed_by_plan as fixed_by_plan
-from corral.api.operations.repair import mend as mend
+from corral.api.operations.repair import repair as repair
 from corral.api.page.page_server import Page as Page
 from corral.api.page.page_server import serve_page as serve_page
 from corral.api.page.page_service import reach_page as reach_page

@@ -89,7 +89,6 @@ class Cluster:
     down = _with_events(converge.down)
     prove = _with_events(proof.prove)
     doctor = _method(diagnosis.doctor)
-    mend = _with_events(repair.mend)
     status = _method(overview.status)
     exec = _method(machines.execute)
     drain = _method(machines.drain)
@@ -97,6 +96,7 @@ class Cluster:
     why_drained = _method(repair.explain_drained)
     why_pending = _method(repair.explain_pending)
     jobs = _method(batch.jobs)
+    repair = _with_events(repair.repair)
 
     def apply(self, plan: Plan) -> None:
         """Do exactly what a plan contains; refuses a plan that is no longer true."""

@@ -208,7 +208,7 @@ class Diagnosis:
             "fix": self.failure.fix,
             "source": self.failure.source,
             "severity": self.severity.value,
-            "mend": self.failure.fix_by.value,
+            "fix_by": self.failure.fix_by.value,
         }
 
 

@@ -362,7 +362,7 @@ class Diagnosis(TypedDict):
     fix: str
     source: str
     severity: str
-    mend: str
+    fix_by: str
 
 
 class Doctor(TypedDict):

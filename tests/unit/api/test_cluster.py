@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         assert_type(cluster.prove(["gpu"]), Proof)
         assert_type(cluster.prove(only=["gpu"]), Proof)
         assert_type(cluster.doctor("node[0-1]"), Report)
-        assert_type(cluster.mend(), api.Mended)
+        assert_type(cluster.repair(), api.Repaired)
         assert_type(cluster.status(), api.Status)
         assert_type(cluster.exec(["true"], "node0", timeout=5.0), tuple[api.Outcome, ...])
         assert_type(cluster.drain("node0", reason="new memory"), dict[str, str])

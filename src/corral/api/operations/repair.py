@@ -58,7 +58,7 @@ class Repaired:
         }
 
 
-async def mend(
+async def repair(
     spec: ClusterSpec,
     emit: Emit = ignore,
     approve: Approve | None = None,

@@ -201,7 +201,7 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
         ui.note(f"resume {', '.join(nodes)}: Slurm took them out for a cause that is gone")
         return ui.confirm("Do it?", yes=yes, state=STATE)
 
-    done = ui.run(lambda emit: api.mend(spec, emit, approval, may_resume), state=STATE)
+    done = ui.run(lambda emit: api.repair(spec, emit, approval, may_resume), state=STATE)
     ui.json({**done.as_dict(), "plans": approval.plans})
     if done.before.healthy:
         ui.show(Text("nothing known is wrong with this cluster", "green"))

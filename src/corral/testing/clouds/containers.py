@@ -17,7 +17,7 @@ from typing import Any, Final
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import join, sh
-from corral.providers.containers import cni, layout, machine
+from corral.providers.containers import cni, host_gpus, layout, machine
 from corral.providers.containers.container import Container
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman
@@ -99,7 +99,9 @@ class Containers:
                 address=rented.address,
                 image=image,
                 memory_mib=self.memory,
-                gpus=0 if rented.more.get("lame") else rented.gpus,
+                stand_ins=0 if rented.more.get("lame") else rented.gpus,
+                own=(),
+                driver=host_gpus.HostGpus(),
                 mounts=self.mounts,
                 made_from="",
                 limits=machine.host_limits(),

@@ -9,13 +9,13 @@ from corral.api.workload.job_reports import VARIABLE, JobReports
 from corral.jobs.follow_lines import RankLine
 from corral.jobs.model import JobSpec
 from corral.prove.fabric.benchmark_log import _OWN
-from corral.prove.measure.remark import MARK, told
+from corral.prove.measure.remark import MARK, results_of
 
 JOB = JobSpec(script="x.py", env={"NCCL_DEBUG": "INFO"})
 
 
 def read(reports: JobReports, text: str) -> list[dict[str, object]]:
-    return told([reports.line(RankLine(0, text)).text], "speed")
+    return results_of([reports.line(RankLine(0, text)).text], "speed")
 
 
 def test_a_program_reports_by_the_word_of_its_job() -> None:

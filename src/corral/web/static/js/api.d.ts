@@ -67,7 +67,7 @@ export interface Diagnosis {
   fix: string;
   source: string;
   severity: string;
-  mend: string;
+  fix_by: string;
 }
 
 /** What the doctor reports. */
