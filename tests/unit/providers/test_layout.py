@@ -87,8 +87,8 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     "script",
     [
-        container.entry(0),
-        container.entry(8),
+        container.entry(container.stand_ins(0)),
+        container.entry(container.stand_ins(8)),
         container.enrol("n0", ["/shared", "/a b/$(touch x)"]),
         recipe.EARLY,
         recipe.late(recipe.RECIPES["debian"]),
