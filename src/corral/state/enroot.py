@@ -173,7 +173,7 @@ class PyxisPlugin:
         before = "" if seen.text == "absent" else seen.text
         return Change(
             self.id,
-            "compile Pyxis against this machine's Slurm" + (" anew" if before else ""),
+            ("recompile" if before else "compile") + " Pyxis against this machine's Slurm",
             before,
             self.sha256[:16],
             sh(

@@ -11,19 +11,19 @@ ALL = Packages("client", ("slurm-client",))
 FOLDER, OTHER = Directory("/etc/slurm"), Directory("/srv")
 
 
-def along(wanted: tuple[Wanted, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
+def along(entries: tuple[Wanted, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
     """What comes along with which packages, by node."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for one in wanted:
-        for node in one.nodes:
-            for r in one.resources:
+    packages: dict[str, dict[str, tuple[str, ...]]] = {}
+    for entry in entries:
+        for node in entry.nodes:
+            for r in entry.resources:
                 if isinstance(r, Packages):
-                    found.setdefault(node, {})[r.id] = r.along
-    return found
+                    packages.setdefault(node, {})[r.id] = r.along
+    return packages
 
 
-def order(wanted: tuple[Wanted, ...], node: str) -> list[str]:
-    return [r.id for one in wanted if node in one.nodes for r in one.resources]
+def order(entries: tuple[Wanted, ...], node: str) -> list[str]:
+    return [r.id for entry in entries if node in entry.nodes for r in entry.resources]
 
 
 def test_the_first_brings_the_later_ones_of_its_machine() -> None:
@@ -52,14 +52,14 @@ def test_others_are_not_multiplied() -> None:
 
 
 def test_nothing_to_bring_leaves_all_as_it_was() -> None:
-    wanted = (Wanted(("a", "b"), (FOLDER, ALL)), Wanted(("a",), (OTHER,)))
-    assert in_one_run(wanted) == wanted
+    before = (Wanted(("a", "b"), (FOLDER, ALL)), Wanted(("a",), (OTHER,)))
+    assert in_one_run(before) == before
 
 
 def test_packages_with_an_impact_come_at_their_own_time() -> None:
     driver: Resource = Packages("nvidia", ("driver",), Impact.DRAIN)
-    wanted = (Wanted(("a",), (driver, ALL)), Wanted(("a",), (driver,)))
-    assert all(not names for names in along(in_one_run(wanted))["a"].values())
+    before = (Wanted(("a",), (driver, ALL)), Wanted(("a",), (driver,)))
+    assert all(not names for names in along(in_one_run(before))["a"].values())
 
 
 def test_what_comes_along_is_no_reason_to_change() -> None:

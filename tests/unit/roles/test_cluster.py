@@ -1,4 +1,4 @@
-"""Roles of whole clusters: golden lists of what each machine holds, and invariants."""
+"""Roles of complete clusters: golden lists of the resources of each machine, and invariants."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ FACTS = Facts(
 def site(spec: ClusterSpec, *, own_clock: bool = False, **facts: object) -> Site:
     names = [n.name for n in nodes_of(spec)]
     addresses = {name: f"10.0.0.{i + 10}" for i, name in enumerate(names)}
-    one = replace(FACTS, **facts)  # type: ignore[arg-type]
+    common = replace(FACTS, **facts)  # type: ignore[arg-type]
     return Site(
         spec,
-        {n: replace(one, node=n, address=addresses[n]) for n in names},
+        {n: replace(common, node=n, address=addresses[n]) for n in names},
         dict.fromkeys(names, Traits(memory_mib=8000, own_clock=own_clock)),
         addresses,
     )
@@ -61,7 +61,7 @@ def laptop(**changes: object) -> ClusterSpec:
 
 
 def apart() -> ClusterSpec:
-    """A controller that is no compute node, and two groups."""
+    """A controller that is not a compute node, and two groups."""
     return ClusterSpec(
         corral="v1",
         name="apart",
@@ -133,8 +133,8 @@ def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"roles/{name}.txt", listing(wanted(CLUSTERS[name]())))
 
 
-def each_node(one: Site) -> Iterator[tuple[str, tuple[Resource, ...]]]:
-    yield from resources_of(wanted(one)).items()
+def each_node(cluster: Site) -> Iterator[tuple[str, tuple[Resource, ...]]]:
+    yield from resources_of(wanted(cluster)).items()
 
 
 def test_ids_are_unique_on_a_node(any_site: Site) -> None:
@@ -197,10 +197,10 @@ def test_auth_follows_the_oldest_slurm() -> None:
     assert mixed.auth == "munge"
 
 
-def defaults(one: Site) -> str:
+def defaults(cluster: Site) -> str:
     return next(
         r.content
-        for _, resources in each_node(one)
+        for _, resources in each_node(cluster)
         for r in resources
         if isinstance(r, File) and r.path == "/etc/default/slurmd"
     )
@@ -225,9 +225,9 @@ def test_what_cannot_be_done_is_refused_with_a_hint() -> None:
         Code.NOT_FOUND: site(laptop(), slurm=""),
         Code.NOT_GOOD: site(laptop(), cgroup="none"),
     }
-    for code, one in cases.items():
+    for code, cluster in cases.items():
         with pytest.raises(CorralError) as caught:
-            wanted(one)
+            wanted(cluster)
         assert caught.value.code is code
         assert caught.value.hint
 

@@ -1,4 +1,4 @@
-"""Enroot and Pyxis: what machines get, and when the plugin is compiled anew."""
+"""Enroot and Pyxis: what machines get, and when the plugin is recompiled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PYXIS = Pyxis(
 )
 
 
-def test_without_containers_it_is_said_how_jobs_get_their_software() -> None:
+def test_without_containers_the_notice_names_how_jobs_get_their_software() -> None:
     lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
     assert "needs neither Pyxis nor root" in containers.notice(lab)
     alone = lab.model_copy(update={"storage": ()})
@@ -49,8 +49,8 @@ def clustered(*, own_clock: bool = True, **facts: object) -> Site:
     return site(laptop(software=software), own_clock=own_clock, cgroup="v2", **facts)
 
 
-def of_stage(one: Site) -> tuple[StageWanted, ...]:
-    return tuple(s for s in wanted(one) if s.name == "containers")
+def of_stage(cluster: Site) -> tuple[StageWanted, ...]:
+    return tuple(s for s in wanted(cluster) if s.name == "containers")
 
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
@@ -64,8 +64,8 @@ def test_nothing_without_being_asked() -> None:
 
 
 def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
-    one = clustered()
-    for held in resources_of(wanted(one)).values():
+    cluster = clustered()
+    for held in resources_of(wanted(cluster)).values():
         texts = {r.path: r.content for r in held if isinstance(r, File)}
         assert "/raid/enroot/data/user-$(id -u)" in texts[containers.ENROOT_CONF]
         parts = {n: t for r in held if isinstance(r, Parts) for n, t in r.files}
@@ -74,14 +74,14 @@ def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
         slurmd = next(r for r in held if isinstance(r, Service) and r.unit == "slurmd")
         assert PLUGIN in slurmd.inputs
     # Optional would run a job outside of its container when that cannot be made.
-    assert f"required {PLUGIN}" in written(configured(one).slurm_files)["plugstack.conf"]
+    assert f"required {PLUGIN}" in written(configured(cluster).slurm_files)["plugstack.conf"]
 
 
 def test_the_cgroup_hook_goes_in_containers_only() -> None:
-    def hooked(one: Site) -> bool:
+    def hooked(cluster: Site) -> bool:
         return any(
             r.id == f"file:{containers.CGROUP_HOOK}"
-            for s in of_stage(one)
+            for s in of_stage(cluster)
             for w in s.wanted
             for r in w.resources
         )
@@ -95,22 +95,22 @@ PLUG = PyxisPlugin("/s.tar.gz", SUM, "libslurm-dev", ("file:/s.tar.gz", "package
 
 
 @pytest.mark.parametrize(
-    ("seen", "changed", "said"),
+    ("seen", "changed", "summary"),
     [
         ("current", "", None),
         ("absent", "", "compile Pyxis against this machine's Slurm"),
-        ("made from abc slurm 24.05.1", "", "compile Pyxis against this machine's Slurm anew"),
-        ("current", "packages:slurm", "compile Pyxis against this machine's Slurm anew"),
+        ("made from abc slurm 24.05.1", "", "recompile Pyxis against this machine's Slurm"),
+        ("current", "packages:slurm", "recompile Pyxis against this machine's Slurm"),
     ],
 )
 def test_the_plugin_is_made_when_slurm_or_source_moved(
-    seen: str, changed: str, said: str | None
+    seen: str, changed: str, summary: str | None
 ) -> None:
     context = Context("here")
     if changed:
         context.changed[changed] = Change(changed, "", "", "", Script(":"))
-    found = PLUG.diff(Seen(0, seen), context)
-    assert (found.summary if found else None) == said
+    change = PLUG.diff(Seen(0, seen), context)
+    assert (change.summary if change else None) == summary
 
 
 def test_user_namespaces_are_opened_where_the_kernel_closes_them() -> None:
@@ -124,10 +124,10 @@ def test_user_namespaces_are_opened_where_the_kernel_closes_them() -> None:
 
 
 def test_enroot_is_installed_when_another_one_is_there() -> None:
-    one = EnrootPackages(("/f/enroot.deb",), ("file:/f/enroot.deb",))
+    packages = EnrootPackages(("/f/enroot.deb",), ("file:/f/enroot.deb",))
     same = "wanted enroot 4.1.2-1\ninstalled enroot 4.1.2-1"
-    assert one.diff(Seen(0, same), Context("here")) is None
-    change = one.diff(
+    assert packages.diff(Seen(0, same), Context("here")) is None
+    change = packages.diff(
         Seen(0, same.replace("installed enroot 4.1.2", "installed enroot 3.4.0")), Context("here")
     )
     assert change is not None
@@ -139,13 +139,13 @@ def test_a_file_comes_by_stdin_and_another_one_is_refused(
 ) -> None:
     monkeypatch.setattr("corral.state.artifacts.FOLDER", str(hostile_tmp_path / "files"))
     data = b"package\0bytes\n"
-    one = Artifact(f"{hostile_tmp_path}/x.deb", hashlib.sha256(data).hexdigest(), "x.deb")
-    change = diff(one)
+    artifact = Artifact(f"{hostile_tmp_path}/x.deb", hashlib.sha256(data).hexdigest(), "x.deb")
+    change = diff(artifact)
     assert change is not None
-    assert [(s.node, s.path) for s in change.secrets] == [(HERE, one.place)]
+    assert [(s.node, s.path) for s in change.secrets] == [(HERE, artifact.place)]
     with pytest.raises(AssertionError, match="another file"):
         run(change, b"3\nbad")
-    assert not Path(f"{one.path}.new").exists()
+    assert not Path(f"{artifact.path}.new").exists()
     run(change, b"%d\n%s" % (len(data), data))
-    assert Path(one.path).read_bytes() == data
-    assert diff(one) is None
+    assert Path(artifact.path).read_bytes() == data
+    assert diff(artifact) is None

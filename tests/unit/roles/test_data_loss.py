@@ -1,4 +1,4 @@
-"""A plan says what is gone for good with a machine."""
+"""A plan names what is lost with a machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def spec(**changes: object) -> ClusterSpec:
 
 
 def test_the_controller_holds_queue_history_and_keys() -> None:
-    one = people()
-    text = lost_with([one], "ctl")
+    spec = people()
+    text = lost_with([spec], "ctl")
     assert "job queue" in text
     assert "job ids begin at 1 again" in text
     assert "keys and tokens" in text
-    assert ("accounting history" in text) == one.slurm.accounting
-    assert lost_with([one], "a0") == ""
+    assert ("accounting history" in text) == spec.slurm.accounting
+    assert lost_with([spec], "a0") == ""
 
 
 @pytest.mark.parametrize("accounting", [False, True])
@@ -45,25 +45,25 @@ def test_a_file_server_holds_its_files() -> None:
 
 def renamed() -> ClusterSpec:
     """As before, with another name for the machine that is the controller."""
-    one = people()
+    spec = people()
     groups = tuple(
-        g.model_copy(update={"nodes": g.nodes.replace("ctl", "head")}) for g in one.groups
+        g.model_copy(update={"nodes": g.nodes.replace("ctl", "head")}) for g in spec.groups
     )
-    return one.model_copy(update={"groups": groups, "controller": "head"})
+    return spec.model_copy(update={"groups": groups, "controller": "head"})
 
 
 def test_a_controller_that_is_renamed_is_removed_with_all_it_holds(tmp_path: Path) -> None:
     """Under its old name the file knows it no longer: what it was is in the journal."""
-    one, now = people(), renamed()
+    old, new = people(), renamed()
     journal = tmp_path / "journal.jsonl"
-    Journal(journal, "r").write("spec", {"spec": one.model_dump(mode="json")})
+    Journal(journal, "r").write("spec", {"spec": old.model_dump(mode="json")})
     # The first round of `up` records the new file; the second still removes the old machine.
-    Journal(journal, "r").write("spec", {"spec": now.model_dump(mode="json")})
+    Journal(journal, "r").write("spec", {"spec": new.model_dump(mode="json")})
     Journal(journal, "r").write("spec", {"spec": {"corral": "v0"}})
-    text = lost_with([now, *declared_before(journal)], "ctl")
-    assert text == lost_with([one], "ctl")
+    text = lost_with([new, *declared_before(journal)], "ctl")
+    assert text == lost_with([old], "ctl")
     assert "job queue" in text
-    assert lost_with([now], "ctl").startswith("unknown")
+    assert lost_with([new], "ctl").startswith("unknown")
 
 
 def test_a_server_that_serves_no_longer_still_holds_its_files() -> None:

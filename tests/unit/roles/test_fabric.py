@@ -27,27 +27,27 @@ SWITCHES = (
 def files(plugin: str, version: str = "24.11.5") -> dict[str, str]:
     switches = SWITCHES if plugin == "tree" else SWITCHES[:2]
     topology = Topology(plugin=plugin, switches=switches)  # type: ignore[arg-type]
-    one = site(laptop(network=Network(topology=topology)), slurm=version)
-    return written(configured(one).slurm_files)
+    cluster = site(laptop(network=Network(topology=topology)), slurm=version)
+    return written(configured(cluster).slurm_files)
 
 
 def test_a_tree() -> None:
-    found = files("tree")
-    assert found["topology.conf"].splitlines()[-3:] == [
+    confs = files("tree")
+    assert confs["topology.conf"].splitlines()[-3:] == [
         "SwitchName=leaf1 Nodes=node[0-1]",
         "SwitchName=leaf2 Nodes=node2",
         "SwitchName=top Switches=leaf1,leaf2",
     ]
-    assert "TopologyPlugin=topology/tree" in found["slurm.conf"]
+    assert "TopologyPlugin=topology/tree" in confs["slurm.conf"]
 
 
 def test_blocks() -> None:
-    found = files("block")
-    assert found["topology.conf"].splitlines()[-2:] == [
+    confs = files("block")
+    assert confs["topology.conf"].splitlines()[-2:] == [
         "BlockName=leaf2 Nodes=node2",
         "BlockSizes=1",
     ]
-    assert "TopologyPlugin=topology/block" in found["slurm.conf"]
+    assert "TopologyPlugin=topology/block" in confs["slurm.conf"]
 
 
 def test_blocks_need_a_slurm_that_has_them() -> None:
@@ -56,17 +56,17 @@ def test_blocks_need_a_slurm_that_has_them() -> None:
 
 
 def test_no_switches_no_file() -> None:
-    found = written(configured(site(laptop())).slurm_files)
-    assert "topology.conf" not in found
-    assert "TopologyPlugin" not in found["slurm.conf"]
+    confs = written(configured(site(laptop())).slurm_files)
+    assert "topology.conf" not in confs
+    assert "TopologyPlugin" not in confs["slurm.conf"]
 
 
 @pytest.mark.parametrize(("fabric", "there"), [("infiniband", True), ("roce", True),
                                                ("ethernet", False)])  # fmt: skip
 def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
     data = DataNetwork(fabric=fabric)  # type: ignore[arg-type]
-    one = site(apart().model_copy(update={"network": Network(data=data)}), own_clock=True)
-    held = resources_of(wanted(one))
+    cluster = site(apart().model_copy(update={"network": Network(data=data)}), own_clock=True)
+    held = resources_of(wanted(cluster))
     assert any(isinstance(r, Module) for r in held["a0"]) is there
     assert not any(isinstance(r, Module) for r in held["b0"]), "no GPUs"
 
@@ -84,8 +84,8 @@ def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
 def test_nodes_of_an_rdma_network_get_the_inbox_stack(
     data: DataNetwork | None, there: bool
 ) -> None:
-    one = site(laptop(network=Network(data=data)))
-    for node, held in resources_of(wanted(one)).items():
+    cluster = site(laptop(network=Network(data=data)))
+    for node, held in resources_of(wanted(cluster)).items():
         assert any(r.id == "packages:rdma" for r in held) is there, node
 
 
@@ -100,8 +100,8 @@ def test_a_module_is_loaded_where_the_kernel_has_it(seen: str, summary: str | No
 
 def test_the_dgx_example(golden: Callable[[str, str], None]) -> None:
     spec = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
-    one = site(
+    cluster = site(
         spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2", slurm="24.11.5"
     )
-    golden("roles/dgx-infiniband.txt", listing(wanted(one)))
-    golden("roles/dgx-infiniband.conf", configured(one).slurm_files.slurm.text)
+    golden("roles/dgx-infiniband.txt", listing(wanted(cluster)))
+    golden("roles/dgx-infiniband.conf", configured(cluster).slurm_files.slurm.text)

@@ -1,4 +1,4 @@
-"""What a real machine with four busy GPUs said: figures for Prometheus, words for a follower."""
+"""Output of a real machine with four busy GPUs: figures for Prometheus, words for a follower."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_four_gpus_of_one_job(tmp_path: Path) -> None:
     assert 'corral_gpu_watts{gpu="2",uuid="GPU-c"} 682.3' in lines
 
 
-def test_who_follows_the_job_is_told_in_words() -> None:
+def test_who_follows_the_job_reads_words() -> None:
     rows = [line.split(", ") for line in (BUSY / "gpus.csv").read_text().splitlines()]
-    said = "".join(f"{busy}, {used}, {total};" for _, _, busy, used, total, *_ in rows)
-    assert in_words({"gpu0": said}) == "GPUs 95 % busy, GPU memory at most 9.2 of 140 GiB"
+    sample = "".join(f"{busy}, {used}, {total};" for _, _, busy, used, total, *_ in rows)
+    assert in_words({"gpu0": sample}) == "GPUs 95 % busy, GPU memory at most 9.2 of 140 GiB"

@@ -79,9 +79,9 @@ class Node:
 
     def run(self, *args: str) -> dict[str, tuple[str, str]]:
         """Verdict and words by check, without the tag."""
-        told = {"node": "n1", "gpus": "4", "spool": str(self.root / "spool")}
-        told |= {"proc": str(self.root / "proc"), "sys": str(self.root)} | self.settings
-        (self.root / "conf").write_text("".join(f"{k.strip()} {v}\n" for k, v in told.items()))
+        settings = {"node": "n1", "gpus": "4", "spool": str(self.root / "spool")}
+        settings |= {"proc": str(self.root / "proc"), "sys": str(self.root)} | self.settings
+        (self.root / "conf").write_text("".join(f"{k.strip()} {v}\n" for k, v in settings.items()))
         env = {
             "CORRAL_HEALTH_PATH": str(self.root / "bin"),
             "CORRAL_HEALTH_CONF": str(self.root / "conf"),
@@ -103,11 +103,11 @@ class Node:
 
     @property
     def updates(self) -> list[str]:
-        """What Slurm was told since the last look."""
+        """Calls of `scontrol update` since the property was last read."""
         path = self.root / "slurm" / "updates"
-        found = path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
-        return found
+        return lines
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_table_program_and_schema_hold_the_same_checks() -> None:
-    ids = [one.id for one in health_checks().values()]
+    ids = [check.id for check in health_checks().values()]
     named = next(line for line in role.program().splitlines() if line.startswith("checks="))
     assert tuple(ids) == get_args(HealthCheck)
     assert named == f"checks='{' '.join(i.removeprefix(TAG) for i in ids)}'"
@@ -128,7 +128,7 @@ def test_table_program_and_schema_hold_the_same_checks() -> None:
     assert len(numbers) == len(set(numbers))
 
 
-def test_a_good_node_passes_and_nothing_is_told(node: Node) -> None:
+def test_a_good_node_passes_and_nothing_is_reported(node: Node) -> None:
     node.gpus(
         remap="00000000:07:00.0, 0, 0, No, No\n",
         nvlink="GPU 0: X (a)\n\t Link 0: 26.5 GB/s\nGPU 1: X (b)\n\t Link 0: 26.5 GB/s\n",
@@ -210,15 +210,15 @@ SCENES = {
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_what_the_driver_says(node: Node, scene: str) -> None:
-    files, wanted = SCENES[scene]
+def test_output_of_the_driver(node: Node, scene: str) -> None:
+    files, expected = SCENES[scene]
     node.gpus(**files)
     seen = node.run("--look")
-    assert {k: v for k, (v, _) in seen.items() if k in wanted} == {
-        k: v for k, (v, _) in wanted.items()
+    assert {k: v for k, (v, _) in seen.items() if k in expected} == {
+        k: v for k, (v, _) in expected.items()
     }
-    assert {k: words in seen[k][1] for k, (_, words) in wanted.items()} == dict.fromkeys(
-        wanted, True
+    assert {k: words in seen[k][1] for k, (_, words) in expected.items()} == dict.fromkeys(
+        expected, True
     )
 
 
@@ -227,19 +227,19 @@ def test_munge_is_a_service_only_where_it_is_slurms_key(
     node: Node, auth: str, verdict: str
 ) -> None:
     """Enabled and never started: so Debian's package leaves it on a machine with auth/slurm."""
-    says = 'case "$1 $2" in "is-enabled munge") echo enabled ;; *) echo inactive; exit 3 ;; esac'
-    node.tool("systemctl", f"#!/bin/sh\n{says}\n")
+    cases = 'case "$1 $2" in "is-enabled munge") echo enabled ;; *) echo inactive; exit 3 ;; esac'
+    node.tool("systemctl", f"#!/bin/sh\n{cases}\n")
     node.settings = {"auth": auth}
     assert node.run("--look")["services"][0] == verdict
 
 
-def test_a_real_machine_is_well(node: Node) -> None:
+def test_a_real_machine_is_healthy(node: Node) -> None:
     """Two H200 with driver 580.159, recorded on 2026-11-22; a third one that is missing is seen."""
     node.settings = {"gpus": "2"}
     node.gpus(**{p.name: p.read_text() for p in (RECORDED / "h200").iterdir()})
     seen = node.run("--look")
-    wanted = ("gpus", "ecc", "remap", "pcie", "xid", "nvlink")
-    assert {seen[check][0] for check in wanted} == {"ok"}
+    checks = ("gpus", "ecc", "remap", "pcie", "xid", "nvlink")
+    assert {seen[check][0] for check in checks} == {"ok"}
     assert seen["nvlink"][1].startswith("18 NVLinks up")
     node.settings = {"gpus": "3"}
     assert node.run("--look")["gpus"] == ("fail", "2 of 3 GPUs answer")
@@ -319,13 +319,14 @@ def test_it_drains_and_takes_back_its_own_only(node: Node) -> None:
 def test_it_keeps_within_its_share(node: Node) -> None:
     node.gpus(gpus=GPUS.replace("5, 0, 0", "5, 3, 0", 1))
     out = "NodeName={n} State=IDLE+DRAIN Reason=health.disk: full [root@2026-11-21T10:00:0{s}]\n"
-    well = "NodeName=n{i} State=IDLE Foo=1\n"
+    healthy = "NodeName=n{i} State=IDLE Foo=1\n"
     # One of four is out already: no more.
-    node.slurm(all=out.format(n="n9", s=1) + "".join(well.format(i=i) for i in range(1, 4)))
+    node.slurm(all=out.format(n="n9", s=1) + "".join(healthy.format(i=i) for i in range(1, 4)))
     node.run()
     assert node.updates == []
     # Another one drained itself a second before, unseen: this one gives way.
-    node.slurm(all="".join(well.format(i=i) for i in range(1, 5)), all_more=out.format(n="n0", s=4))
+    four = "".join(healthy.format(i=i) for i in range(1, 5))
+    node.slurm(all=four, all_more=out.format(n="n0", s=4))
     node.run()
     assert [update.split("|")[1] for update in node.updates] == ["state=drain", "state=undrain"]
 
@@ -360,7 +361,7 @@ def test_hostile_words_stay_words(node: Node) -> None:
     assert not list(node.root.rglob("pwned"))
 
 
-def test_meanings_are_whole() -> None:
+def test_meanings_are_complete() -> None:
     for kind in health_checks().values():
         assert all((kind.title, kind.reads, kind.fails, kind.fix, kind.source, kind.failure))
 
@@ -395,8 +396,8 @@ def test_processes_of_a_job_have_a_minute_to_go(node: Node, queue: str, verdict:
         f'[ "$SLURM_TIME_FORMAT" = %s ] && now=$(date +%s); echo "{queue}"\n',
     )
     left(node, 71, job=12)
-    found, words = node.run("--look")["leftover"]
-    assert found == verdict
+    result, words = node.run("--look")["leftover"]
+    assert result == verdict
     assert ("71 (job 12)" in words) is (verdict == "fail")
 
 

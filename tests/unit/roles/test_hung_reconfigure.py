@@ -32,12 +32,12 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def daemons() -> Iterator[list[subprocess.Popen[str]]]:
-    found: list[subprocess.Popen[str]] = []
-    yield found
-    for one in found:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
         with suppress(ProcessLookupError):
-            os.killpg(one.pid, signal.SIGKILL)  # the job too
-        one.communicate(timeout=20)
+            os.killpg(process.pid, signal.SIGKILL)  # the job too
+        process.communicate(timeout=20)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from corral import roles
 
 def test_no_two_services_have_one_number() -> None:
     """The user and its group have the same number (``UserAccount``)."""
-    found: dict[int, str] = {}
+    owners: dict[int, str] = {}
     for info in pkgutil.iter_modules(roles.__path__):
         module = importlib.import_module(f"{roles.__name__}.{info.name}")
         for name, value in vars(module).items():
@@ -18,8 +18,8 @@ def test_no_two_services_have_one_number() -> None:
                 continue
             assert isinstance(value, int)
             where = f"{info.name}.{name}"
-            assert value not in found, f"{where} and {found.get(value)} are both {value}"
-            found[value] = where
-    assert len(found) >= 7, found
+            assert value not in owners, f"{where} and {owners.get(value)} are both {value}"
+            owners[value] = where
+    assert len(owners) >= 7, owners
     # Debian gives 60000 to 64999 to packages alone, each number by hand (Policy Manual 9.2.2).
-    assert all(60000 <= number < 65000 for number in found), found
+    assert all(60000 <= number < 65000 for number in owners), owners

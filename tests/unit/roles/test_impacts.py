@@ -52,8 +52,8 @@ def test_no_field_does_more_to_slurm_than_it_declares() -> None:
     ],
 )
 def test_the_edits_are_real_ones(path: str, word: str, key: str) -> None:
-    found, keys = impact_of(files().slurm, files(EDITS[path]).slurm)
-    assert (found, key in keys) == (word, True)
+    impact, keys = impact_of(files().slurm, files(EDITS[path]).slurm)
+    assert (impact, key in keys) == (word, True)
 
 
 def test_each_key_of_a_field_names_one_that_does_as_much() -> None:

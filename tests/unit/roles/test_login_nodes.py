@@ -38,6 +38,6 @@ def test_nodes_with_jobs_need_none() -> None:
     assert role.on_login_nodes(site(laptop(access=Access(login="node0,node1")))) == ()
 
 
-def test_an_old_slurm_says_so() -> None:
+def test_an_old_slurm_is_refused() -> None:
     with pytest.raises(CorralError, match="sackd"):
         role.on_login_nodes(fronted(slurm="22.05.8"))

@@ -116,14 +116,14 @@ def test_silence_is_no_answer(tmp_path: Path) -> None:
     assert ran(tmp_path, "", slurmd="false") == (1, [])
 
 
-def _nodes(one: Site) -> set[str]:
-    found = [
+def _nodes(cluster: Site) -> set[str]:
+    entries = [
         w
-        for s in on_nodes(one)
+        for s in on_nodes(cluster)
         for w in s.wanted
         if any(r.id == f"timer:{NAME}" for r in w.resources)
     ]
-    return {node for w in found for node in w.nodes}
+    return {node for w in entries for node in w.nodes}
 
 
 def test_it_is_on_compute_nodes_with_systemd() -> None:

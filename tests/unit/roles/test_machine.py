@@ -23,9 +23,10 @@ from .test_cluster import apart, laptop, site
 SYSTEMS = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04", "26.04")}
 
 
-def held(one: Site) -> dict[str, dict[str, Resource]]:
+def held(cluster: Site) -> dict[str, dict[str, Resource]]:
     """Resources of each node, by id."""
-    return {n: {r.id: r for r in found} for n, found in resources_of(wanted(one)).items()}
+    resources = resources_of(wanted(cluster))
+    return {node: {r.id: r for r in on_node} for node, on_node in resources.items()}
 
 
 def with_desktop(kind: str, os_id: str, version: str) -> Site:
@@ -33,7 +34,7 @@ def with_desktop(kind: str, os_id: str, version: str) -> Site:
     return site(spec, own_clock=True, os_id=os_id, os_version=version)
 
 
-def test_a_desktop_stands_on_the_controller_alone(golden: Callable[[str, str], None]) -> None:
+def test_a_desktop_is_installed_on_the_controller_alone(golden: Callable[[str, str], None]) -> None:
     lines: list[str] = []
     for os_id, kind in sorted(DESKTOPS):
         for version in SYSTEMS[os_id]:
@@ -54,9 +55,9 @@ def test_a_desktop_that_nobody_knows_is_refused() -> None:
     assert (caught.value.code, caught.value.node) == (Code.NOT_GOOD, "ctl")
 
 
-def firewalled(one: Site, node: str, kind: str) -> Site:
-    facts = {**one.facts, node: replace(one.facts[node], firewall=kind)}  # type: ignore[arg-type]
-    return replace(one, facts=facts)
+def firewalled(cluster: Site, node: str, kind: str) -> Site:
+    facts = {**cluster.facts, node: replace(cluster.facts[node], firewall=kind)}  # type: ignore[arg-type]
+    return replace(cluster, facts=facts)
 
 
 def test_a_container_with_a_firewall_of_its_own_is_opened() -> None:
@@ -70,9 +71,9 @@ def test_a_container_with_a_firewall_of_its_own_is_opened() -> None:
 
 
 def test_cloud_init_is_kept_off_the_names() -> None:
-    one = site(apart(), own_clock=True)
-    facts = {**one.facts, "a1": replace(one.facts["a1"], cloud_init=True)}
-    machines = held(replace(one, facts=facts))
+    cluster = site(apart(), own_clock=True)
+    facts = {**cluster.facts, "a1": replace(cluster.facts["a1"], cloud_init=True)}
+    machines = held(replace(cluster, facts=facts))
     program = machines["a1"][f"file:{PROGRAM}"]
     assert isinstance(program, File)
     for node, name in (("10.0.0.10", "ctl"), ("10.0.0.13", "b0")):

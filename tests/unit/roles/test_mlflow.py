@@ -25,28 +25,28 @@ ON = Services(mlflow=True)
 def held(storage: tuple[Storage, ...] = (), **facts: object) -> dict[str, list[Resource]]:
     spec = laptop(services=ON, **({"storage": storage} if storage else {}))
     (stage,) = mlflow.on_controller(site(spec, **facts))
-    found: dict[str, list[Resource]] = {}
-    for wanted in stage.wanted:
-        for node in wanted.nodes:
-            found.setdefault(node, []).extend(wanted.resources)
-    return found
+    resources: dict[str, list[Resource]] = {}
+    for entry in stage.wanted:
+        for node in entry.nodes:
+            resources.setdefault(node, []).extend(entry.resources)
+    return resources
 
 
-def one(resources: list[Resource], kind: type[Resource], part: str = "") -> Resource:
-    (found,) = [r for r in resources if isinstance(r, kind) and part in r.id]
-    return found
+def resource_of(resources: list[Resource], kind: type[Resource], part: str = "") -> Resource:
+    (resource,) = [r for r in resources if isinstance(r, kind) and part in r.id]
+    return resource
 
 
 def test_unit_and_folders() -> None:
-    found = held()
-    assert set(found) == {"node0"}
-    unit = one(found["node0"], File)
+    resources = held()
+    assert set(resources) == {"node0"}
+    unit = resource_of(resources["node0"], File)
     assert isinstance(unit, File)
     assert "--host 10.0.0.10 --port 5000" in unit.content
     assert "--artifacts-destination /shared/corral/mlflow" in unit.content
     assert "User=corral-mlflow" in unit.content
     assert "%" not in unit.content, "a place that was not filled in"
-    folders = {r.path: (r.owner, r.mode) for r in found["node0"] if isinstance(r, Directory)}
+    folders = {r.path: (r.owner, r.mode) for r in resources["node0"] if isinstance(r, Directory)}
     assert set(folders.values()) == {("corral-mlflow:corral-mlflow", "700")}
     assert set(folders) == {"/var/lib/corral-mlflow", "/shared/corral/mlflow"}
 
@@ -54,28 +54,28 @@ def test_unit_and_folders() -> None:
 def test_the_folder_of_artifacts_is_made_where_root_is_root() -> None:
     """Root of an NFS client is nobody on the server (root_squash)."""
     nfs = Storage(mount="/data", kind="nfs", server="node2", path="/srv/x")
-    found = held((nfs,))
-    assert set(found) == {"node0", "node2"}
-    assert one(found["node2"], Directory).id == "directory:/data/corral/mlflow"
-    assert {r.id for r in found["node2"]} >= {"user:corral-mlflow"}
-    assert "directory:/data/corral/mlflow" not in {r.id for r in found["node0"]}
+    resources = held((nfs,))
+    assert set(resources) == {"node0", "node2"}
+    assert resource_of(resources["node2"], Directory).id == "directory:/data/corral/mlflow"
+    assert {r.id for r in resources["node2"]} >= {"user:corral-mlflow"}
+    assert "directory:/data/corral/mlflow" not in {r.id for r in resources["node0"]}
 
 
 def test_postgresql_is_a_package_a_service_and_a_database_without_a_password() -> None:
     spec = laptop(services=Services(mlflow=True, mlflow_store="postgresql"))
     (stage,) = mlflow.on_controller(site(spec))
-    resources = [r for wanted in stage.wanted for r in wanted.resources]
+    resources = [r for entry in stage.wanted for r in entry.resources]
     ids = [r.id for r in resources]
     assert ids.index("packages:postgresql") < ids.index("service:postgresql")
     assert ids.index("service:postgresql") < ids.index("postgres:corral-mlflow")
     assert ids.index("user:corral-mlflow") < ids.index("postgres:corral-mlflow")
-    unit = one(resources, File)
+    unit = resource_of(resources, File)
     assert isinstance(unit, File)
     store = "postgresql+psycopg2:///corral-mlflow?host=/var/run/postgresql"
     assert f"--backend-store-uri {store} " in unit.content
     assert "After=network-online.target postgresql.service" in unit.content
     assert "%" not in unit.content
-    environment = one(resources, PythonEnv)
+    environment = resource_of(resources, PythonEnv)
     assert isinstance(environment, PythonEnv)
     drivers = [w for w in environment.wheels if w.file.startswith("psycopg2")]
     assert len(drivers) == 1
@@ -109,7 +109,7 @@ def test_what_jobs_get() -> None:
 
 
 @pytest.mark.parametrize("system", list(PYTHONS))
-def test_each_system_has_a_whole_lock_of_its_python(system: tuple[str, str]) -> None:
+def test_each_system_has_a_complete_lock_of_its_python(system: tuple[str, str]) -> None:
     python = PYTHONS[system].replace(".", "")
     wheels = locked("mlflow")[PYTHONS[system]]
     names = [w.requirement.partition("==")[0] for w in wheels]

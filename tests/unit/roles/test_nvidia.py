@@ -44,7 +44,7 @@ VENDOR = Nvidia(
     vendor_repo="https://repository.example/cuda-keyring_1.1-1_all.deb",
     vendor_sha256="0" * 64,
 )
-# Whose scripts stand in the golden files too; those of packages, files and services have tests.
+# Their scripts are in the golden files too; those of packages, files and services have tests.
 SCRIPTS = {
     "file:/etc/apt/sources.list.d/corral-components.list",
     "packages:cuda-keyring",
@@ -101,8 +101,8 @@ def bare(resource: Resource) -> Seen:
     return BARE.get(resource.id.partition(":")[0], ABSENT)
 
 
-def plan_of(one: Site, answer: Callable[[Resource], Seen] = bare) -> Plan:
-    stages = wanted(one)
+def plan_of(cluster: Site, answer: Callable[[Resource], Seen] = bare) -> Plan:
+    stages = wanted(cluster)
     seen = {n: {r.id: answer(r) for r in rs} for n, rs in resources_of(stages).items()}
     plan = make_plan(cluster="lab", spec_digest="", stages=stages, observed=seen)
     return replace(plan, stages=tuple(s for s in plan.stages if s.name in ("drivers", "gpus")))
@@ -173,7 +173,7 @@ def test_every_plan_reboots_last_and_checks_each_node(name: str) -> None:
 
 def test_a_machine_that_has_it_all_gets_nothing() -> None:
     """What the probes answer once it is done: then the rolling stage is gone, gates and all."""
-    one = site("ubuntu-24.04", HGX_H200, Nvidia(), 8)
+    cluster = site("ubuntu-24.04", HGX_H200, Nvidia(), 8)
     names = ("nvidia-headless-580-server-open", "nvidia-utils-580-server")
     done = {
         "file:/etc/apt/sources.list.d/corral-components.list": "offered",
@@ -191,15 +191,15 @@ def test_a_machine_that_has_it_all_gets_nothing() -> None:
             return Seen(0, "static running current")
         return Seen(0, done.get(resource.id, "absent"))
 
-    assert plan_of(one, answer).stages == ()
+    assert plan_of(cluster, answer).stages == ()
     done["packages:fabric-manager"] = "driver 580.178.04\nmanager 580.95.05"
-    assert [c.change.resource for c in plan_of(one, answer).stages[0].changes] == [
+    assert [c.change.resource for c in plan_of(cluster, answer).stages[0].changes] == [
         "packages:fabric-manager",
         "holds:nvidia",
     ]
     done["packages:fabric-manager"] = "driver 580.178.04\nmanager 580.178.04"
     done["reboot"] = "driver:580.95.05:580.178.04"
-    (only,) = plan_of(one, answer).stages[0].changes
+    (only,) = plan_of(cluster, answer).stages[0].changes
     assert only.change.summary == (
         "reboot (NVIDIA driver 580.178.04 is installed, 580.95.05 is loaded)"
     )
@@ -255,14 +255,14 @@ def test_what_cannot_run_is_refused_before_anything_is_installed(name: str) -> N
 
 def test_nothing_is_driven_that_nobody_declared() -> None:
     for what in (Nvidia(driver="none"), None):
-        one = site("ubuntu-24.04", RTX5090, what)  # type: ignore[arg-type]
-        assert (*nvidia.drivers(one), *nvidia.reboots(one)) == ()
-        assert nvidia.running(one) == ()
+        cluster = site("ubuntu-24.04", RTX5090, what)  # type: ignore[arg-type]
+        assert (*nvidia.drivers(cluster), *nvidia.reboots(cluster)) == ()
+        assert nvidia.running(cluster) == ()
 
 
-def test_reboots_for_packages_only_where_the_file_says_so() -> None:
-    one = site("debian-13", (), Nvidia(driver="none"), reboot="required")
-    (stage,) = nvidia.reboots(one)
+def test_reboots_for_packages_only_where_the_file_asks_for_them() -> None:
+    cluster = site("debian-13", (), Nvidia(driver="none"), reboot="required")
+    (stage,) = nvidia.reboots(cluster)
     assert [w.nodes for w in stage.wanted] == [("head", "gpu0", "gpu1")]
     assert stage.wanted[0].resources == (Reboot(required=True),)
     assert stage.gates == ()

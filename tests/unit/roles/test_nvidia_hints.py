@@ -1,4 +1,4 @@
-"""Hints about drivers are followed: what they say leads to a file and a machine that are taken."""
+"""Hints about drivers are followed: they lead to a file and a machine that are accepted."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ OF_DRIVERS = ("driver-flavour", "cuda-source", "cuda-driver", "vendor-repo")
 
 def followed(hint: str, what: dict[str, str], field: str = "") -> dict[str, str]:
     """The section as somebody writes it who reads the hint up to its first alternative."""
-    said = re.split(r"; or |, or ", hint)[0]
+    advice = re.split(r"; or |, or ", hint)[0]
     changed = dict(what)
-    if found := re.search(r"driver: ([a-z0-9-]+)", said) or (
-        re.fullmatch(r"write ([0-9a-z-]+)", said) if field.endswith("driver") else None
+    if match := re.search(r"driver: ([a-z0-9-]+)", advice) or (
+        re.fullmatch(r"write ([0-9a-z-]+)", advice) if field.endswith("driver") else None
     ):
-        changed["driver"] = found[1]
-    if found := re.search(r'cuda: "?([a-z0-9.]+)"?', said):
-        changed["cuda"] = found[1]
-    if "source: vendor" in said:
-        assert "vendor_repo" in said
-        assert "vendor_sha256" in said
+        changed["driver"] = match[1]
+    if match := re.search(r'cuda: "?([a-z0-9.]+)"?', advice):
+        changed["cuda"] = match[1]
+    if "source: vendor" in advice:
+        assert "vendor_repo" in advice
+        assert "vendor_sha256" in advice
         changed |= REPO
     return changed
 
@@ -73,7 +73,7 @@ def test_no_hint_of_lint_leads_to_another_error(gpu: tuple[str, ...], source: st
     assert seen > 0
 
 
-def test_gpus_that_no_one_driver_runs_are_said_to_be_so() -> None:
+def test_gpus_without_a_common_driver_are_reported() -> None:
     [(rule, hint, _), *_] = judged(("rtx5090", "gtx1080"), {"driver": "580-open"})
     assert rule == "driver-flavour"
     assert hint.startswith("write none and install drivers by hand")
@@ -81,10 +81,10 @@ def test_gpus_that_no_one_driver_runs_are_said_to_be_so() -> None:
 
 
 def outcome(system: str, pci: tuple[str, ...], what: Nvidia, secure_boot: bool) -> str:
-    one = site(system, pci, what, 1, secure_boot=secure_boot)
-    node = next(n for n in one.nodes if n.name == "gpu0")
+    cluster = site(system, pci, what, 1, secure_boot=secure_boot)
+    node = next(n for n in cluster.nodes if n.name == "gpu0")
     try:
-        role.choose(one, node)
+        role.choose(cluster, node)
     except CorralError as error:
         return error.hint
     return ""

@@ -1,4 +1,4 @@
-"""The order of the stages: one table, and each role in it as it says itself."""
+"""The order of the stages: one table, and each role in the stages that it declares."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def known() -> dict[str, Role]:
     return {name: module.ROLE for name, module in modules.items() if hasattr(module, "ROLE")}
 
 
-def test_each_role_is_in_the_stages_that_it_says_and_in_no_other() -> None:
-    told = {(role.name, stage) for role in known().values() for stage in role.stages}
-    assert told == {(role.name, row.name) for row in ORDER for role in row.roles}
+def test_each_role_is_in_the_stages_that_it_declares_and_in_no_other() -> None:
+    declared = {(role.name, stage) for role in known().values() for stage in role.stages}
+    assert declared == {(role.name, row.name) for row in ORDER for role in row.roles}
     assert max(Counter(row.name for row in ORDER).values()) == 1
 
 
@@ -98,8 +98,8 @@ def test_a_field_of_a_group_or_partition_is_on_its_line() -> None:
     assert pairs_of_fields("PartitionName", partition, default) == (("Hidden", "YES"),)
     assert pairs_of_fields("", spec, (*count, *default)) == ()
     more = (("MaxTime", "1 SlurmUser=root"),)
-    one = replace(configured(site(spec)).conf, settings=(), files=())
-    broken = replace(one, partitions=(replace(one.partitions[0], more=more),))
+    conf = replace(configured(site(spec)).conf, settings=(), files=())
+    broken = replace(conf, partitions=(replace(conf.partitions[0], more=more),))
     with pytest.raises(CorralError, match="is not one word"):
         slurm_files(broken)
 
@@ -122,9 +122,9 @@ def test_a_line_keeps_its_order_when_a_value_changes() -> None:
 
 def test_a_pods_slurm_conf_is_the_clusters_but_for_what_it_cannot_have() -> None:
     """Every other key, node and partition is the same."""
-    one = configured(site_of())
-    cluster = one.slurm_files.slurm
-    pod = slurm_conf_on(one, "pod0")
+    configuration = configured(site_of())
+    cluster = configuration.slurm_files.slurm
+    pod = slurm_conf_on(configuration, "pod0")
     changed = {line.key for line in set(cluster.lines) ^ set(pod.lines)}
     assert changed == {
         "SlurmctldHost",

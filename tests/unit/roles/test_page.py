@@ -39,32 +39,32 @@ FILES = agents.FOLDER / "figures.sh"
 
 
 def files(stages: tuple[Share, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for stage in stages:
-        for wanted in stage.wanted:
-            found |= {r.path: r.content for r in wanted.resources if isinstance(r, File)}
-    return found
+        for entry in stage.wanted:
+            contents |= {r.path: r.content for r in entry.resources if isinstance(r, File)}
+    return contents
 
 
 def resources(stages: tuple[Share, ...]) -> list[Resource]:
-    return [r for stage in stages for wanted in stage.wanted for r in wanted.resources]
+    return [r for stage in stages for entry in stage.wanted for r in entry.resources]
 
 
 def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
-    found = files(page.on_controller(site(laptop(services=UI))))
-    told = json.loads(found[page.SETTINGS])
-    assert told["rest"] == "http://127.0.0.1:6820"
-    assert told["service"] is True
-    assert "outside" not in told
-    assert "handover" not in told
-    unit = found["/etc/systemd/system/corral-web.service"]
+    contents = files(page.on_controller(site(laptop(services=UI))))
+    settings = json.loads(contents[page.SETTINGS])
+    assert settings["rest"] == "http://127.0.0.1:6820"
+    assert settings["service"] is True
+    assert "outside" not in settings
+    assert "handover" not in settings
+    unit = contents["/etc/systemd/system/corral-web.service"]
     assert "User=corral-web" in unit
     assert "NoNewPrivileges=yes" in unit
     assert "ExecStartPre" not in unit
     assert "ExecReload" not in unit
-    assert "corral-web-tls" not in "".join(found)
-    assert not [text for text in found.values() if "%PYTHON%" in text or "%SHARED%" in text]
-    socket = found["/etc/systemd/system/corral-web-user.socket"]
+    assert "corral-web-tls" not in "".join(contents)
+    assert not [text for text in contents.values() if "%PYTHON%" in text or "%SHARED%" in text]
+    socket = contents["/etc/systemd/system/corral-web-user.socket"]
     assert "SocketUser=corral-web" in socket
     assert "SocketMode=0600" in socket
 
@@ -73,43 +73,43 @@ def test_in_a_mesh_outside_without_tls() -> None:
     network = {"control": "tailscale", "mesh": {"url": "https://mesh.example.org"}}
     spec = laptop(services=Services(ui=True, page=Page(listen="control"))).model_dump(mode="json")
     spec["network"] |= network
-    found = files(page.on_controller(site(ClusterSpec.model_validate(spec))))
-    told = json.loads(found[page.SETTINGS])
-    assert told["outside"] == "10.0.0.10"
-    assert told["plain"] is True
-    assert "key" not in told
-    assert "-tls" not in "".join(found)
+    contents = files(page.on_controller(site(ClusterSpec.model_validate(spec))))
+    settings = json.loads(contents[page.SETTINGS])
+    assert settings["outside"] == "10.0.0.10"
+    assert settings["plain"] is True
+    assert "key" not in settings
+    assert "-tls" not in "".join(contents)
 
 
 def test_outside_by_tls() -> None:
     tls = Page(
         listen="control", names=("hpc.example.org",), certificate="/etc/c.pem", key="/etc/k.pem"
     )
-    found = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
-    told = json.loads(found[page.SETTINGS])
-    assert told["outside"] == "10.0.0.10"
-    assert told["plain"] is False
-    assert told["names"] == ["hpc.example.org", "node0", "10.0.0.10"]
-    assert "hsts" not in told
-    assert "node0" in told["names"]
-    assert told["key"] == "/run/corral-web-tls/key"
-    unit = found["/etc/systemd/system/corral-web.service"]
+    contents = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
+    settings = json.loads(contents[page.SETTINGS])
+    assert settings["outside"] == "10.0.0.10"
+    assert settings["plain"] is False
+    assert settings["names"] == ["hpc.example.org", "node0", "10.0.0.10"]
+    assert "hsts" not in settings
+    assert "node0" in settings["names"]
+    assert settings["key"] == "/run/corral-web-tls/key"
+    unit = contents["/etc/systemd/system/corral-web.service"]
     assert " -T /etc/k.pem /run/corral-web-tls/key" in unit
     assert "RuntimeDirectoryMode=0700" in unit
     for name, file in (("certificate", "/etc/c.pem"), ("key", "/etc/k.pem")):
         copy = f"install -m 0400 -o corral-web -g corral-web -T {file} {page.TLS}/{name}"
         for moment in ("ExecStartPre", "ExecReload"):
             assert f"{moment}=+/usr/bin/{copy}" in unit.splitlines()
-    told_last = [line for line in unit.splitlines() if line.startswith("ExecReload=")][-1]
-    assert told_last == "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'"
+    last_reload = [line for line in unit.splitlines() if line.startswith("ExecReload=")][-1]
+    assert last_reload == "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'"
     assert " corral-web-tls.timer" in unit
-    assert "PartOf=corral-web.service" in found["/etc/systemd/system/corral-web-tls.timer"]
+    assert "PartOf=corral-web.service" in contents["/etc/systemd/system/corral-web-tls.timer"]
 
 
-def test_a_renewed_certificate_is_told_once(tmp_path: Path) -> None:
+def test_a_renewed_certificate_is_reloaded_once(tmp_path: Path) -> None:
     tls = Page(listen="control", certificate="/etc/c.pem", key="/etc/k.pem")
-    found = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
-    unit = found["/etc/systemd/system/corral-web-tls.service"]
+    contents = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
+    unit = contents["/etc/systemd/system/corral-web-tls.service"]
     line = unit.replace("\\\n", "").partition("ExecStart=/bin/sh -c '")[2].partition("'")[0]
     (tmp_path / "systemctl").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "systemctl").chmod(0o755)
@@ -117,15 +117,15 @@ def test_a_renewed_certificate_is_told_once(tmp_path: Path) -> None:
         (tmp_path / name).write_text("old")
     line = line.replace("/etc/", f"{tmp_path}/").replace(page.TLS, str(tmp_path))
 
-    def told() -> str:
+    def calls() -> str:
         env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
         done = subprocess.run(["sh", "-c", line], env=env, capture_output=True, check=True)
         return done.stdout.decode().strip()
 
-    assert told() == ""
+    assert calls() == ""
     for name in ("c.pem", "k.pem"):
         (tmp_path / name).write_text("new")
-        assert told() == "reload corral-web"
+        assert calls() == "reload corral-web"
         (tmp_path / name).write_text("old")
 
 
@@ -154,37 +154,36 @@ def test_corral_itself_goes_along_as_a_wheel() -> None:
 def test_the_lock_has_all_that_the_page_imports_for_each_python(python: str, repo: Path) -> None:
     """Jinja2 became a dependency of Corral, and the controller's page had none for its reports."""
     project = tomllib.loads((repo / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["web"]]
-    names = {
-        re.split("[<>=]", one)[0].lower().replace("-", "_").replace(".", "_") for one in wanted
-    }
+    dependencies = [*project["dependencies"], *project["optional-dependencies"]["web"]]
+    names = {re.split("[<>=]", text)[0].lower() for text in dependencies}
+    names = {re.sub("[-.]", "_", name) for name in names}
     assert len(names) > 10
     locks = {wheel.file.split("-")[0].lower().replace(".", "_") for wheel in locked("web")[python]}
     assert names - locks == set()
 
 
 def test_neither_is_there_when_nothing_declares_it() -> None:
-    one = site(laptop())
-    assert own_code.on_controller(one) == ()
-    assert not files(page.on_controller(one))
-    assert {r.id for r in resources(page.on_controller(one))} == {
+    plain = site(laptop())
+    assert own_code.on_controller(plain) == ()
+    assert not files(page.on_controller(plain))
+    assert {r.id for r in resources(page.on_controller(plain))} == {
         "stopped:corral-web",
         "stopped:corral-web-user-listen",
     }
 
 
-def told_to_prometheus(version: str = "") -> list[dict[str, Any]]:
-    one = site(laptop(services=Services(metrics=True)))
+def scrape_configs(version: str = "") -> list[dict[str, Any]]:
+    monitored = site(laptop(services=Services(metrics=True)))
     if version:
-        facts = {n: replace(f, slurm=version) for n, f in one.facts.items()}
-        one = replace(one, facts=facts)
-    return json.loads(metrics.scraping(one))["scrape_configs"]
+        facts = {n: replace(f, slurm=version) for n, f in monitored.facts.items()}
+        monitored = replace(monitored, facts=facts)
+    return json.loads(metrics.scraping(monitored))["scrape_configs"]
 
 
 def scraped(version: str = "") -> dict[str, list[str]]:
     return {
         job["job_name"]: [t for c in job["static_configs"] for t in c["targets"]]
-        for job in told_to_prometheus(version)
+        for job in scrape_configs(version)
     }
 
 
@@ -199,37 +198,37 @@ def test_what_prometheus_asks() -> None:
 
 def test_slurms_own_figures_keep_their_labels() -> None:
     """A label of the target renames the metric's of that name: exported_node (Prometheus' docs)."""
-    for job in told_to_prometheus("25.11.2"):
+    for job in scrape_configs("25.11.2"):
         if job["job_name"].startswith("slurm"):
-            labels = {label for one in job["static_configs"] for label in one["labels"]}
+            labels = {label for target in job["static_configs"] for label in target["labels"]}
             assert labels == {"cluster"}
 
 
 def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> None:
-    one = cluster("5m")
-    spec = one.spec.model_copy(update={"services": Services(metrics=True)})
-    facts = {n: replace(f, slurm="25.11.2") for n, f in one.facts.items()}
-    one = replace(one, spec=spec, facts=facts)
-    assert not metrics.by_slurm(one)
-    assert "slurm-" not in metrics.scraping(one)
-    assert configured(one).slurm_files.slurm.get("MetricsType") is None
+    elastic = cluster("5m")
+    spec = elastic.spec.model_copy(update={"services": Services(metrics=True)})
+    facts = {n: replace(f, slurm="25.11.2") for n, f in elastic.facts.items()}
+    elastic = replace(elastic, spec=spec, facts=facts)
+    assert not metrics.by_slurm(elastic)
+    assert "slurm-" not in metrics.scraping(elastic)
+    assert configured(elastic).slurm_files.slurm.get("MetricsType") is None
 
 
 def test_the_dashboard_asks_only_for_what_there_is() -> None:
-    found = json.loads(metrics.dashboard())
-    asked = json.dumps([t["expr"] for p in found["panels"] for t in p["targets"]])
+    dashboard = json.loads(metrics.dashboard())
+    asked = json.dumps([t["expr"] for p in dashboard["panels"] for t in p["targets"]])
     text = FILES.read_text() + (FILES.parents[1] / "web" / "exposition.py").read_text()
     text += (FILES.parents[1] / "web" / "metrics.py").read_text()
     for word in {w for w in asked.replace("(", " ").replace("{", " ").split() if "corral_" in w}:
         name = "corral_" + word.partition("corral_")[2].split("[")[0].split(")")[0].rstrip('",\\')
         known = name.removeprefix("corral_gpu_").removeprefix("corral_node_")
         assert name in text or known in text, name
-    assert found["uid"] == "corral"
-    told = RECORDED.joinpath("dcgm/default-counters.txt").read_text().splitlines()
+    assert dashboard["uid"] == "corral"
+    counters = RECORDED.joinpath("dcgm/default-counters.txt").read_text().splitlines()
     dcgm = set(re.findall(r"DCGM_\w+", asked))
     assert dcgm
-    assert dcgm <= set(told)
-    ids = [panel["id"] for panel in found["panels"]]
+    assert dcgm <= set(counters)
+    ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
 
 

@@ -1,4 +1,4 @@
-"""Which scripts run before and after jobs, and what slurm.conf says of them."""
+"""Which scripts run before and after jobs, and what slurm.conf holds of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ALL = sorted(str(p.relative_to(HERE)) for p in HERE.glob("*.d/*"))
 
 
 def parts(declared: Prolog | None) -> dict[str, tuple[str, ...]]:
-    one = site(laptop(slurm=Slurm(prolog=declared)))
-    held = resources_of(wanted(one))["node1"]
+    cluster = site(laptop(slurm=Slurm(prolog=declared)))
+    held = resources_of(wanted(cluster))["node1"]
     return {r.folder: tuple(n for n, _ in r.files) for r in held if isinstance(r, Parts)}
 
 
@@ -77,8 +77,8 @@ def test_slurm_conf_names_the_runner_and_bounds_its_time() -> None:
         "SchedulerParameters=nohold_on_prolog_fail",
     ):
         assert line in text.splitlines()
-    one = site(laptop(slurm=Slurm(prolog=Prolog())))
-    files = [r for r in resources_of(wanted(one))["node1"] if isinstance(r, File)]
+    cluster = site(laptop(slurm=Slurm(prolog=Prolog())))
+    files = [r for r in resources_of(wanted(cluster))["node1"] if isinstance(r, File)]
     assert {f.path: f.mode for f in files if f.path.endswith("log.sh")} == {
         prolog.PROLOG: "755",
         prolog.EPILOG: "755",
@@ -86,7 +86,7 @@ def test_slurm_conf_names_the_runner_and_bounds_its_time() -> None:
 
 
 @pytest.mark.parametrize("name", [*ALL, "run.sh"])
-def test_scripts_are_posix_and_say_what_they_are_for(name: str) -> None:
+def test_scripts_are_posix_and_name_their_purpose(name: str) -> None:
     text = (HERE / name).read_text()
     assert text.startswith("#!/bin/sh\n# Written by Corral. ")
     assert re.fullmatch(r"run\.sh|(pro|epi)log\.d/\d\d-[a-z0-9-]+", name)

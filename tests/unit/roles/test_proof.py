@@ -25,22 +25,21 @@ def test_nothing_without_a_schedule() -> None:
     assert proof.partition(base) == ()
     assert proof.users(base) == ()
     (share,) = proof.on_controller(base)
-    (wanted,) = share.wanted
-    assert wanted.nodes == (base.controller,)
-    assert [r.id for r in wanted.resources if not r.id.startswith("file:")] == [
-        "timer:corral-proof"
-    ]
+    (entry,) = share.wanted
+    assert entry.nodes == (base.controller,)
+    assert [r.id for r in entry.resources if not r.id.startswith("file:")] == ["timer:corral-proof"]
 
 
 def test_a_partition_below_all_others(scheduled: Site) -> None:
-    (one,) = [p for p in configured(scheduled).conf.partitions if p.gives_way]
-    assert (one.name, one.max_time, one.default) == ("corral-proof", "00:07:00", False)
-    assert one.nodes == tuple(n.name for n in scheduled.compute)
+    (partition,) = [p for p in configured(scheduled).conf.partitions if p.gives_way]
+    assert (partition.name, partition.max_time) == ("corral-proof", "00:07:00")
+    assert not partition.default
+    assert partition.nodes == tuple(n.name for n in scheduled.compute)
     ids = [r.id for stage in wanted_of(scheduled) for w in stage.wanted for r in w.resources]
     assert "user:corral-proof" in ids
 
 
-def test_the_round_is_told_of_nodes_and_folders(scheduled: Site) -> None:
+def test_the_round_reads_nodes_and_folders(scheduled: Site) -> None:
     lines = proof.settings(scheduled).splitlines()
     assert "minutes 7" in lines
     assert next(line for line in lines if line.startswith("node ")).split()[1] == "node0"

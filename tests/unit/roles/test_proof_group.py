@@ -45,7 +45,7 @@ LOOK = "look at its card, cable and port"
 
 
 def narrowed(folder: Path, nodes: str, why: str = SLOWER, **env: str) -> str:
-    """What a round says of nodes that are slow or wrong together."""
+    """What a round reports of nodes that are slow or wrong together."""
     text = f"{NARROW}{TOGETHER}together {nodes}; rm -f $work/measured; narrow {nodes} '{why}'"
     return run(text, folder, **env)
 
@@ -95,103 +95,107 @@ def test_only_the_benchmark_itself_reports_figures(tmp_path: Path, status: int) 
 
 @pytest.mark.parametrize("slow", ["a3", "b2"])
 def test_one_slow_node_of_eight(tmp_path: Path, slow: str) -> None:
-    said = narrowed(tmp_path, "a1,a2,a3,a4,b1,b2,b3,b4", SLOW=slow)
-    assert said == f"{slow} is slow with every other node (1 of 10 GB/s): {LOOK}"
+    report = narrowed(tmp_path, "a1,a2,a3,a4,b1,b2,b3,b4", SLOW=slow)
+    assert report == f"{slow} is slow with every other node (1 of 10 GB/s): {LOOK}"
 
 
 def test_one_of_three(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2,a3", SLOW="a2")
-    assert said == f"a2 is slow with every other node (1 of 10 GB/s): {LOOK}"
+    report = narrowed(tmp_path, "a1,a2,a3", SLOW="a2")
+    assert report == f"a2 is slow with every other node (1 of 10 GB/s): {LOOK}"
     assert (tmp_path / "measured").read_text().split() == ["a1,a2", "a1,a3", "a2,a3"]
 
 
 def test_two_slow_ones_in_two_halves(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2,b1,b2", SLOW="a2 b2")
-    assert said == "; ".join(
+    report = narrowed(tmp_path, "a1,a2,b1,b2", SLOW="a2 b2")
+    assert report == "; ".join(
         f"{n} is slow with every other node (1 of 10 GB/s): {LOOK}" for n in ("a2", "b2")
     )
-    said = narrowed(tmp_path, "a1,a2,a3,b1,b2,b3", SLOW="a2 b2")
-    assert said.startswith("a1,a2,a3 and b1,b2,b3 are so each alone: more than one node, or")
+    report = narrowed(tmp_path, "a1,a2,a3,b1,b2,b3", SLOW="a2 b2")
+    assert report.startswith("a1,a2,a3 and b1,b2,b3 are so each alone: more than one node, or")
 
 
 @pytest.mark.parametrize("nodes", ["a1,a2,a3", "a1,a2,a3,a4,b1,b2,b3"])
 def test_a_slow_link_between_two_good_nodes(tmp_path: Path, nodes: str) -> None:
-    said = narrowed(tmp_path, nodes, LINK="a1,a2")
-    assert said == "a1 and a2 reach 1 GB/s, other pairs 10 GB/s: look at the path between them"
+    report = narrowed(tmp_path, nodes, LINK="a1,a2")
+    assert report == "a1 and a2 reach 1 GB/s, other pairs 10 GB/s: look at the path between them"
 
 
 @pytest.mark.parametrize("nodes", ["a1,a2,a3", "a1,a2,a3,a4,b1"])
 def test_who_gives_wrong_results(tmp_path: Path, nodes: str) -> None:
     why = "7 wrong results of all_reduce_wrong"
-    said = narrowed(tmp_path, nodes, why, WRONG="a2")
-    assert said == ("a2 gives wrong results with every other node: look at its memory and its GPUs")
+    report = narrowed(tmp_path, nodes, why, WRONG="a2")
+    assert report == (
+        "a2 gives wrong results with every other node: look at its memory and its GPUs"
+    )
 
 
 def test_what_all_share(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2,a3", SLOW="a1 a2 a3")
-    assert said.startswith("no node and no two of them stand out: look at what all share")
+    report = narrowed(tmp_path, "a1,a2,a3", SLOW="a1 a2 a3")
+    assert report.startswith("no node and no two of them stand out: look at what all share")
 
 
 @pytest.mark.parametrize("away", ["a1,a2", "a1,a3"])
 def test_a_users_job_meanwhile_makes_nobody_slow(tmp_path: Path, away: str) -> None:
     """It did: a pair that gave way to a job counted as one that reached nothing."""
-    said = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", BUSY=away)
-    assert said == "who it is was not found: a job of somebody came first"
+    report = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", BUSY=away)
+    assert report == "who it is was not found: a job of somebody came first"
     (tmp_path / "more").mkdir()
-    said = narrowed(tmp_path / "more", "a1,a2,a3,a4", SLOW="a4", BROKEN="a1,a2")
-    assert said == "who it is was not found: a1,a2 was not measured: no route to host"
+    report = narrowed(tmp_path / "more", "a1,a2,a3,a4", SLOW="a4", BROKEN="a1,a2")
+    assert report == "who it is was not found: a1,a2 was not measured: no route to host"
 
 
 def test_what_is_ending_there_still_is_waited_for(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", ENDING="a1,a3")
-    assert said == f"a3 is slow with every other node (1 of 10 GB/s): {LOOK}"
+    report = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", ENDING="a1,a3")
+    assert report == f"a3 is slow with every other node (1 of 10 GB/s): {LOOK}"
     assert (tmp_path / "naps").read_text().split() == ["1"]
     (tmp_path / "more").mkdir()
-    said = narrowed(tmp_path / "more", "a1,a2,a3", SLOW="a3", BUSY="a1,a3")
-    assert said.endswith("a job of somebody came first")
+    report = narrowed(tmp_path / "more", "a1,a2,a3", SLOW="a3", BUSY="a1,a3")
+    assert report.endswith("a job of somebody came first")
     assert not (tmp_path / "more" / "naps").exists(), "a user's job is not waited for"
 
 
 def test_many_nodes_with_long_names(tmp_path: Path) -> None:
-    """A list of them is no name of a file: 255 bytes are the most that a name has."""
+    """A list of them cannot name a file: 255 bytes are the most that a name has."""
     names = [f"a-node-with-a-long-name-{i:03}" for i in range(16)]
-    said = narrowed(tmp_path, ",".join(names), SLOW=names[9])
-    assert said == f"{names[9]} is slow with every other node (1 of 10 GB/s): {LOOK}"
+    report = narrowed(tmp_path, ",".join(names), SLOW=names[9])
+    assert report == f"{names[9]} is slow with every other node (1 of 10 GB/s): {LOOK}"
 
 
 def test_what_joins_two_good_halves(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2,b1,b2", TRUNK="1")
-    assert said == (
+    report = narrowed(tmp_path, "a1,a2,b1,b2", TRUNK="1")
+    assert report == (
         "a1,a2 (10 GB/s) and b1,b2 (10 GB/s) are slow only together: look at what joins them, "
         "a switch or the trunk between two"
     )
 
 
-def test_of_two_nobody_can_say(tmp_path: Path) -> None:
-    said = narrowed(tmp_path, "a1,a2", SLOW="a1")
-    assert said == "a1,a2: with two nodes it is unknown which"
+def test_of_two_the_cause_is_unknown(tmp_path: Path) -> None:
+    report = narrowed(tmp_path, "a1,a2", SLOW="a1")
+    assert report == "a1,a2: with two nodes it is unknown which"
 
 
 @pytest.mark.parametrize(
-    ("figures", "due"),
+    ("figures", "reason"),
     [
         ("figure all_reduce_gb_s 8\nfigure all_reduce_wrong 0", ""),
         ("figure all_reduce_gb_s 6\nfigure all_reduce_wrong 0", "all_reduce_gb_s is 6, it had 10"),
         ("figure all_reduce_gb_s 10\nfigure all_reduce_wrong 2", "2 wrong results of all_reduce"),
     ],
 )
-def test_the_past_of_as_many_nodes_is_the_measure(tmp_path: Path, figures: str, due: str) -> None:
+def test_figures_are_compared_with_the_past_of_as_many_nodes(
+    tmp_path: Path, figures: str, reason: str
+) -> None:
     (tmp_path / "nodes").write_text("node0 cpu 0\n")
     past = "".join(f"{at} all:3 all_reduce_gb_s 10\n" for at in range(3))
     others = "1 all:2 all_reduce_gb_s 90\n1 all:4 all_reduce_gb_s 90\n1 all:5 all_reduce_gb_s 90\n"
     (tmp_path / "figures").write_text(past + others)
     (tmp_path / "all:3").write_text(figures + "\n")
-    said = run(f"folder={tmp_path}\n{JUDGE}judge all:3", tmp_path)
-    assert said.startswith(due)
-    assert bool(said) is bool(due)
+    verdict = run(f"folder={tmp_path}\n{JUDGE}judge all:3", tmp_path)
+    assert verdict.startswith(reason)
+    assert bool(verdict) is bool(reason)
 
 
-def test_the_program_is_whole_and_the_interface_is_told() -> None:
+def test_the_program_is_complete_and_the_interface_is_set() -> None:
     before, _, rest = proof.group_program().partition("<<'CORRAL_COLLECTIVES'\n")
     program, end, _ = rest.partition("\nCORRAL_COLLECTIVES\n")
     assert before.startswith("#!/bin/sh")
@@ -199,8 +203,8 @@ def test_the_program_is_whole_and_the_interface_is_told() -> None:
     compile(program, "collectives.py", "exec")
     spec = laptop(proof=ScheduledProof(every="1d"))
     data = spec.network.model_validate({"data": {"interface": "eth1"}})
-    told = proof.settings(site(spec.model_copy(update={"network": data})))
-    assert "interface eth1" in told.splitlines()
+    settings = proof.settings(site(spec.model_copy(update={"network": data})))
+    assert "interface eth1" in settings.splitlines()
     plain: Site = site(spec)
     assert "interface" not in proof.settings(plain)
 
@@ -231,7 +235,7 @@ def test_ranks_meet_without_libuv(tmp_path: Path) -> None:
          "srun: error: node0: task 1: Exited with exit code 1"),
     ],
 )  # fmt: skip
-def test_a_broken_measurement_says_its_own_last_words(
+def test_a_broken_measurement_reports_its_own_last_words(
     tmp_path: Path, error: str, words: str
 ) -> None:
     (tmp_path / "err").write_text(error)

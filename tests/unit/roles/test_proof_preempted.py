@@ -13,7 +13,7 @@ import pytest
 
 from corral.roles import proof
 
-# PyTorch is there; what measures a GPU says that it runs, and goes on for minutes.
+# PyTorch is there; the measurement of a GPU reports its start and runs for minutes.
 PYTHON = """#!/bin/sh
 case $1 in
   -) echo >"$TMPDIR/runs"; exec sleep 300 ;;
@@ -30,23 +30,23 @@ def test_sigterm_to_the_shell_alone_ends_it(tmp_path: Path, program: str) -> Non
     python.chmod(0o755)
     runs = tmp_path / "runs"
     os.mkfifo(runs)
-    told = os.open(runs, os.O_RDWR)
+    running = os.open(runs, os.O_RDWR)
     text = tmp_path / "text"
     text.write_text(program)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
     shell = shutil.which("dash") or "/bin/sh"
     with text.open() as given:
-        one = subprocess.Popen(
+        measurement = subprocess.Popen(
             [shell, "-s", "--", "1"], stdin=given, stdout=subprocess.DEVNULL, env=env,
             start_new_session=True,
         )  # fmt: skip
     try:
-        assert select.select([told], [], [], 120)[0], "its program never ran"
-        one.terminate()
-        assert one.wait(timeout=120) == -signal.SIGTERM
+        assert select.select([running], [], [], 120)[0], "its program never ran"
+        measurement.terminate()
+        assert measurement.wait(timeout=120) == -signal.SIGTERM
     finally:
-        os.killpg(one.pid, signal.SIGKILL)
-        os.close(told)
+        os.killpg(measurement.pid, signal.SIGKILL)
+        os.close(running)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["python3", "runs", "text"]
 
 
@@ -54,7 +54,7 @@ def test_collectives_that_fail_are_no_result(tmp_path: Path) -> None:
     python = tmp_path / "python3"
     python.write_text('#!/bin/sh\ncase $1 in -) exit 3 ;; esac\nexec "$REAL" -S "$@"\n')
     python.chmod(0o755)
-    # "import torch" goes well by a module of that name.
+    # "import torch" succeeds by a module of that name.
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/__init__.py").write_text("class cuda:\n    is_available = bool\n")
     (tmp_path / "torch/distributed.py").write_text("def is_available():\n    return True\n")

@@ -54,13 +54,13 @@ def cluster(every: str) -> Site:
     return replace(site(spec), watched=WATCHED)
 
 
-def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
+def test_the_guard_gets_names_and_money_and_no_secret() -> None:
     (share,) = rental_guard.on_controller(cluster("5m"))
-    (wanted,) = share.wanted
-    assert wanted.nodes == ("desk",)
-    files = {r.path: r for r in wanted.resources if isinstance(r, File)}
-    told = json.loads(files["/etc/corral/guard.json"].content)
-    assert told == {
+    (entry,) = share.wanted
+    assert entry.nodes == ("desk",)
+    files = {r.path: r for r in entry.resources if isinstance(r, File)}
+    settings = json.loads(files["/etc/corral/guard.json"].content)
+    assert settings == {
         "cluster": "lab",
         "nodes": ["gpu0", "gpu1", "pod0", "pod1"],
         "groups": {"pods": ["pod0", "pod1"]},
@@ -76,8 +76,8 @@ def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
 
 def test_without_a_guard_all_of_it_goes() -> None:
     (share,) = rental_guard.on_controller(cluster("off"))
-    (wanted,) = share.wanted
-    ids = [r.id for r in wanted.resources]
+    (entry,) = share.wanted
+    ids = [r.id for r in entry.resources]
     assert ids[0] == "timer:corral-guard"
     assert "file:/etc/corral/guard/lambda.key" in ids
 
@@ -95,8 +95,8 @@ def test_a_key_is_known_by_its_digest() -> None:
 def test_the_list_of_machines_has_the_address_of_the_login() -> None:
     base = cluster("off")
     inside = replace(base, addresses={**base.addresses, "desk": "100.64.0.1"})
-    found = [r for s in membership.leaving(inside) for w in s.wanted for r in w.resources]
-    (roster,) = [r for r in found if isinstance(r, Roster)]
+    resources = [r for s in membership.leaving(inside) for w in s.wanted for r in w.resources]
+    (roster,) = [r for r in resources if isinstance(r, Roster)]
     assert [(m.node, m.address) for m in roster.members] == [("desk", "10.0.0.10")]
 
 
@@ -118,7 +118,7 @@ def test_a_memory_that_a_power_cut_spoilt_does_not_stop_the_guard(
 
 
 LABEL = Label("lab", "gpu0", "abcdef").name
-WHOLE = Label("lab", "pods", "abcdef").name
+PODS = Label("lab", "pods", "abcdef").name
 PLACE = {"region": {"name": "r"}, "instance_type": {"name": "t", "price_cents_per_hour": 75}}
 POD = {"status": "RUNNING", "dataCenterId": "d", "cost": 2, "createdAt": "2026-11-23T08:00:00.5Z"}
 RESPONSES = {
@@ -133,7 +133,7 @@ RESPONSES = {
             {"id": "p1", "name": "x-1", "cluster": {"id": "k", "rank": 1}, **POD},
             {"id": "p2", "name": LABEL, **POD},
         ]},
-        "GET /v2/clusters": {"clusters": [{"id": "k", "name": WHOLE, "compute": {"podCount": 2}}]},
+        "GET /v2/clusters": {"clusters": [{"id": "k", "name": PODS, "compute": {"podCount": 2}}]},
     },
 }  # fmt: skip
 DONE = {
@@ -162,18 +162,19 @@ def test_the_guard_carries_out_the_calls_of_the_client(cloud: str, refusal: int)
     conf = {"cluster": "lab", "nodes": [], "elastic": [], "groups": {"pods": ["pod0", "pod1"]},
             "clouds": {cloud: ""}, "clients": {cloud: calls_of(cloud)}}  # fmt: skip
     turn = program.Round(conf, {}, call, lambda _: "", now=lambda: 1.8e9)
-    found = turn.look()
-    for one in found:
-        turn.finish(one, "a test")
+    rentals = turn.look()
+    for rental in rentals:
+        turn.finish(rental, "a test")
     nodes, calls = DONE[cloud]
-    assert [one.node for one in found] == nodes and not [w for w in turn.messages if "listed" in w]
+    assert [rental.node for rental in rentals] == nodes
+    assert not [message for message in turn.messages if "listed" in message]
     if refusal in (0, 404):
         assert done == calls and not turn.failed
     else:  # busy is tolerated of a member alone, whose cluster takes it along
         assert turn.failed
 
 
-def test_a_cloud_whose_calls_are_missing_is_said() -> None:
+def test_a_cloud_whose_calls_are_missing_is_reported() -> None:
     conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": {"x": ""},
             "clients": {"x": "corral.providers.none.calls"}}  # fmt: skip
     turn = program.Round(conf, {}, lambda *_: None, lambda _: "")

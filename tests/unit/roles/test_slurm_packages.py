@@ -33,20 +33,20 @@ def debs(version: str = "26.05.5-1", family: Family = Family.DISTRIBUTION) -> De
     return deb_set(files, "/debs", list(Part))
 
 
-def of(one: Site, version: str = "26.05.5-1", **installed: str) -> Site:
-    facts = {n: replace(f, slurm=installed.get(n, f.slurm)) for n, f in one.facts.items()}
-    return replace(one, debs=debs(version), facts=facts)
+def of(cluster: Site, version: str = "26.05.5-1", **installed: str) -> Site:
+    facts = {n: replace(f, slurm=installed.get(n, f.slurm)) for n, f in cluster.facts.items()}
+    return replace(cluster, debs=debs(version), facts=facts)
 
 
-def plan(one: Site) -> Plan:
+def plan(cluster: Site) -> Plan:
     """The plan of machines of which nothing but the facts is known, except their packages."""
-    stages = wanted(one)
-    seen: dict[str, dict[str, Seen]] = {n: {} for n in one.names}
+    stages = wanted(cluster)
+    seen: dict[str, dict[str, Seen]] = {n: {} for n in cluster.names}
     for stage in stages:
         for entry in stage.wanted:
             for resource in entry.resources:
                 for node in entry.nodes:
-                    has = one.facts[node].slurm
+                    has = cluster.facts[node].slurm
                     text = "absent"
                     if isinstance(resource, SlurmPackages) and has:
                         text = "\n".join(f"installed {n} {has}-1" for n in resource.names)
@@ -56,33 +56,33 @@ def plan(one: Site) -> Plan:
     return make_plan(cluster="x", spec_digest="", stages=stages, observed=seen)
 
 
-def changes(one: Site, resource: str) -> list[tuple[str, tuple[str, ...], str]]:
+def changes(cluster: Site, resource: str) -> list[tuple[str, tuple[str, ...], str]]:
     return [
         (s.name, c.nodes, c.change.summary)
-        for s in plan(one).stages
+        for s in plan(cluster).stages
         for c in s.changes
         if c.change.resource == resource
     ]
 
 
 def test_bare_machines_get_the_set_at_once() -> None:
-    one = of(site(laptop(), slurm=""))
-    found = changes(one, "packages:slurm")
-    assert [(stage, nodes) for stage, nodes, _ in found] == [
+    cluster = of(site(laptop(), slurm=""))
+    installs = changes(cluster, "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in installs] == [
         ("base", ("node0",)),
         ("base", ("node1", "node2")),
     ]
-    assert found[0][2].startswith("install Slurm 26.05.5-1: slurm-client, slurmctld")
-    assert not [s.name for s in wanted(one) if s.name.startswith("upgrade")]
+    assert installs[0][2].startswith("install Slurm 26.05.5-1: slurm-client, slurmctld")
+    assert not [s.name for s in wanted(cluster) if s.name.startswith("upgrade")]
 
 
 @pytest.mark.parametrize("family", list(Family))
 def test_logins_by_job_take_the_module_of_the_set(family: Family) -> None:
-    one = site(people(), slurm="")
+    cluster = site(people(), slurm="")
     module = NAMES[family][Part.ADOPT][0]
-    bare = replace(one, debs=debs(family=family))
-    found = {nodes: text for _, nodes, text in changes(bare, "packages:slurm")}
-    assert {nodes: module in text for nodes, text in found.items()} == {
+    bare = replace(cluster, debs=debs(family=family))
+    summaries = {nodes: text for _, nodes, text in changes(bare, "packages:slurm")}
+    assert {nodes: module in text for nodes, text in summaries.items()} == {
         ("ctl",): False,
         ("a0", "a1", "b0"): True,
     }
@@ -110,12 +110,12 @@ def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family)
     spec = laptop(software=Software(containers="pyxis", pyxis=PYXIS))
     (headers,) = NAMES[family][Part.HEADERS]
     files = {f"{n}_26.05.5-1_amd64.deb": "0" * 64 for part in Part for n in NAMES[family][part]}
-    found = deb_set(files, "/debs", slurm_packages.parts_of_spec(spec))
-    assert headers in {d.name for d in found.debs}
-    one = replace(of(site(spec, cgroup="v2")), debs=found)
+    packages = deb_set(files, "/debs", slurm_packages.parts_of_spec(spec))
+    assert headers in {d.name for d in packages.debs}
+    cluster = replace(of(site(spec, cgroup="v2")), debs=packages)
     plugins = [
         (s.name, w.nodes, r)
-        for s in wanted(one)
+        for s in wanted(cluster)
         for w in s.wanted
         for r in w.resources
         if isinstance(r, PyxisPlugin)
@@ -133,16 +133,18 @@ def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family)
 
 
 def test_an_upgrade_goes_from_slurmdbd_to_the_nodes() -> None:
-    one = of(site(laptop()))
-    names = [s.name for s in wanted(one)]
+    cluster = of(site(laptop()))
+    names = [s.name for s in wanted(cluster)]
     order = ["upgrade-controller", "accounting", "controller", "upgrade-1", "upgrade-2", "compute"]
     assert [n for n in names if n in order] == order
-    found = changes(one, "packages:slurm")
-    assert [(stage, nodes) for stage, nodes, _ in found] == [
+    upgrades = changes(cluster, "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in upgrades] == [
         ("upgrade-controller", ("node0",)),
         ("upgrade-2", ("node1", "node2")),
     ]
-    assert found[0][2].startswith("upgrade Slurm 24.11.5-1 to 26.05.5-1: slurm-client, slurmctld")
+    assert upgrades[0][2].startswith(
+        "upgrade Slurm 24.11.5-1 to 26.05.5-1: slurm-client, slurmctld"
+    )
 
 
 def test_copies_are_made_before_anything_is_replaced() -> None:
@@ -156,16 +158,16 @@ def test_copies_are_made_before_anything_is_replaced() -> None:
 
 
 def test_each_slurmd_restarts_once_and_after_its_packages() -> None:
-    found = changes(of(site(laptop())), "service:slurmd")
-    assert [(stage, nodes) for stage, nodes, _ in found] == [
+    restarts = changes(of(site(laptop())), "service:slurmd")
+    assert [(stage, nodes) for stage, nodes, _ in restarts] == [
         ("upgrade-1", ("node0",)),
         ("upgrade-2", ("node1", "node2")),
     ]
 
 
 def test_batches_begin_with_one_node() -> None:
-    one = of(site(apart(), slurm="24.11.5"))
-    stages = [s for s in wanted(one) if s.name.startswith("upgrade-") and s.gates]
+    cluster = of(site(apart(), slurm="24.11.5"))
+    stages = [s for s in wanted(cluster) if s.name.startswith("upgrade-") and s.gates]
     assert [s.gates[0].name for s in stages] == [
         "slurmd 26.05.5 runs on a0",
         "slurmd 26.05.5 runs on a1,b0",
@@ -175,8 +177,8 @@ def test_batches_begin_with_one_node() -> None:
 def test_nodes_that_are_new_already_are_left_alone() -> None:
     """As after a crash in the middle."""
     done = dict.fromkeys(("node0", "node1"), "26.05.5")
-    found = changes(of(site(laptop()), **done), "packages:slurm")
-    assert [(stage, nodes) for stage, nodes, _ in found] == [("upgrade-1", ("node2",))]
+    upgrades = changes(of(site(laptop()), **done), "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in upgrades] == [("upgrade-1", ("node2",))]
 
 
 def test_what_would_lose_state_is_refused() -> None:
@@ -188,19 +190,19 @@ def test_what_would_lose_state_is_refused() -> None:
 
 
 def test_mixed_versions_that_cannot_talk_are_refused_without_a_source() -> None:
-    one = site(laptop())
-    new = replace(one.facts["node2"], slurm="26.05.5")
+    cluster = site(laptop())
+    new = replace(cluster.facts["node2"], slurm="26.05.5")
     with pytest.raises(CorralError, match="node2 is newer than the controller"):
-        wanted(replace(one, facts={**one.facts, "node2": new}))
+        wanted(replace(cluster, facts={**cluster.facts, "node2": new}))
 
 
 def test_the_files_travel_from_this_machine_by_stdin() -> None:
-    one = of(site(laptop()))
-    base = next(s for s in plan(one).stages if s.name == "base")
+    cluster = of(site(laptop()))
+    base = next(s for s in plan(cluster).stages if s.name == "base")
     change = next(c.change for c in base.changes if c.change.resource == "debs:slurm")
     assert {ref.node for ref in change.secrets} == {HERE}
     assert [ref.path for ref in change.secrets] == [
-        f"/debs/{d.file}" for d in (one.debs.debs if one.debs else ())
+        f"/debs/{d.file}" for d in (cluster.debs.debs if cluster.debs else ())
     ]
 
 
@@ -210,7 +212,7 @@ def test_the_distribution_is_left_to_itself() -> None:
     assert "programs=()" in text and "/usr/sbin/slurmctld'" not in text
 
 
-def test_another_family_is_replaced_and_said_so() -> None:
+def test_another_family_is_replaced_and_named() -> None:
     resource = SlurmPackages(debs(family=Family.SCHEDMD), (Part.CLIENT, Part.SLURMD), "why")
     assert "slurm-client" in resource.probe()
     change = resource.diff(Seen(0, "installed slurmd 24.11.5-4"), Context("n"))
@@ -235,11 +237,11 @@ def test_what_no_wanted_package_conflicts_with_is_removed_by_name() -> None:
     assert "--force-overwrite" not in change.script
 
 
-def test_mixed_versions_that_fit_are_said() -> None:
-    one = site(laptop())
-    new = replace(one.facts["node0"], slurm="26.05.5")
-    both = replace(one, facts={**one.facts, "node0": new})
-    assert slurm_packages.notice(one) == ""
+def test_mixed_versions_that_fit_are_reported() -> None:
+    cluster = site(laptop())
+    new = replace(cluster.facts["node0"], slurm="26.05.5")
+    both = replace(cluster, facts={**cluster.facts, "node0": new})
+    assert slurm_packages.notice(cluster) == ""
     assert slurm_packages.notice(both) == (
         "Slurm is mixed: 24.11.5 on node1, node2, 26.05.5 on node0"
     )

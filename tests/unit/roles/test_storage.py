@@ -15,15 +15,15 @@ from corral.state.fstab import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site
 
 
-def of_stages(one: Site) -> list[StageWanted]:
-    return [s for s in wanted(one) if s.name in ("unmount", "exports", "mounts")]
+def of_stages(cluster: Site) -> list[StageWanted]:
+    return [s for s in wanted(cluster) if s.name in ("unmount", "exports", "mounts")]
 
 
 def held(spec: ClusterSpec, **facts: object) -> dict[str, dict[str, Resource]]:
     """Resources of the storage stages by node and id."""
-    one = site(spec, **facts)
-    found = resources_of(of_stages(one))
-    return {node: {r.id: r for r in resources} for node, resources in found.items()}
+    cluster = site(spec, **facts)
+    resources = resources_of(of_stages(cluster))
+    return {node: {r.id: r for r in on_node} for node, on_node in resources.items()}
 
 
 def exported(spec: ClusterSpec) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_node_more_is_a_line_more_and_no_other_mount_changes() -> None:
     assert "mount:/shared" in after["c0"]
 
 
-def test_a_node_more_reloads_the_exports_and_says_so() -> None:
+def test_a_node_more_reloads_the_exports_and_reports_it() -> None:
     old, new = held(people())["ctl"]["exports"], held(wider())["ctl"]["exports"]
     assert isinstance(old, Exports)
     change = new.diff(Seen(0, answered(old)), Context("ctl"))
@@ -71,15 +71,15 @@ def test_a_node_more_reloads_the_exports_and_says_so() -> None:
 
 
 def answered(exports: Exports) -> str:
-    """What the probe says where all of it is served."""
+    """What the probe answers where all of it is served."""
     lines = [f"{e.path} {client} {e.squash}\n" for e in exports.exports for client in e.clients]
     texts = (exports.content, "".join(lines))
     return " ".join(base64.b64encode(text.encode()).decode() for text in texts)
 
 
 def test_clients_wait_for_their_server_and_the_server_binds() -> None:
-    found = held(people())
-    client, server = found["a0"]["mount:/shared"], found["ctl"]["mount:/shared"]
+    mounts = held(people())
+    client, server = mounts["a0"]["mount:/shared"], mounts["ctl"]["mount:/shared"]
     assert isinstance(client, Mount)
     assert isinstance(server, Mount)
     assert client.source == "10.0.0.10:/srv/shared"
@@ -94,14 +94,14 @@ def test_a_server_that_shows_its_folder_in_place_mounts_nothing() -> None:
     spec = people().model_copy(
         update={"storage": (Storage(mount="/shared", kind="nfs", server="ctl", path="/shared"),)}
     )
-    found = held(spec)
-    assert "mount:/shared" not in found["ctl"]
-    assert "mount:/shared" in found["a0"]
+    mounts = held(spec)
+    assert "mount:/shared" not in mounts["ctl"]
+    assert "mount:/shared" in mounts["a0"]
 
 
 def test_an_address_that_is_a_name_is_exported_as_the_number_that_was_found() -> None:
     spec = people()
-    one = site(spec)
-    named = replace(one, addresses={**one.addresses, "a0": "a0.example"})
+    cluster = site(spec)
+    named = replace(cluster, addresses={**cluster.addresses, "a0": "a0.example"})
     exports = next(r for r in resources_of(of_stages(named))["ctl"] if isinstance(r, Exports))
     assert exports.exports[0].clients[0] == "10.0.0.11"

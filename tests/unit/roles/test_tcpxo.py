@@ -51,12 +51,12 @@ def environment(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 
 
 def test_the_profile_is_sourced_and_four_names_go_over_it(folder: Path, aperture: Path) -> None:
-    found = environment(run(folder, aperture))
-    assert found["NCCL_CROSS_NIC"] == "0"
-    assert found["NCCL_TUNER_CONFIG_PATH"] == f"{folder}/a3plus_tuner_config.textproto"
+    names = environment(run(folder, aperture))
+    assert names["NCCL_CROSS_NIC"] == "0"
+    assert names["NCCL_TUNER_CONFIG_PATH"] == f"{folder}/a3plus_tuner_config.textproto"
     for name, value in (tcpxo.OVERRIDES | tcpxo.DEMANDED).items():
-        assert found[name] == value.replace("/dev/aperture_devices", str(aperture))
-    assert found["LD_LIBRARY_PATH"] == tcpxo.LIBRARIES
+        assert names[name] == value.replace("/dev/aperture_devices", str(aperture))
+    assert names["LD_LIBRARY_PATH"] == tcpxo.LIBRARIES
 
 
 def test_slurms_binding_stays(folder: Path, aperture: Path) -> None:
@@ -67,11 +67,11 @@ def test_slurms_binding_stays(folder: Path, aperture: Path) -> None:
 
 
 def test_the_users_libraries_stay_behind(folder: Path, aperture: Path) -> None:
-    found = environment(run(folder, aperture, LD_LIBRARY_PATH="/mine"))
-    assert found["LD_LIBRARY_PATH"] == f"{tcpxo.LIBRARIES}:/mine"
+    names = environment(run(folder, aperture, LD_LIBRARY_PATH="/mine"))
+    assert names["LD_LIBRARY_PATH"] == f"{tcpxo.LIBRARIES}:/mine"
 
 
-def test_without_prolog_the_job_ends_and_says_so(tmp_path: Path, aperture: Path) -> None:
+def test_without_prolog_the_job_ends_with_a_message(tmp_path: Path, aperture: Path) -> None:
     done = run(tmp_path, aperture)
     assert done.returncode == 1
     assert "the TCPXO prolog did not run" in done.stderr
@@ -91,7 +91,7 @@ def test_a_good_environment_has_no_mistakes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("NCCL_NVLSTREE_MAX_CHUNKSIZE", "65536", "demands 131072"),
         ("NCCL_FASTRAK_IFNAME", ",".join(sorted(tcpxo.RAILS)), "another order"),
@@ -101,10 +101,10 @@ def test_a_good_environment_has_no_mistakes() -> None:
         ("NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY", "", "/dev/aperture_devices"),
     ],
 )
-def test_each_mistake_is_named(name: str, value: str, said: str) -> None:
-    found = tcpxo.mistakes({**GOOD, name: value})
-    assert len(found) == 1
-    assert said in found[0]
+def test_each_mistake_is_named(name: str, value: str, message: str) -> None:
+    messages = tcpxo.mistakes({**GOOD, name: value})
+    assert len(messages) == 1
+    assert message in messages[0]
 
 
 def test_containers_get_the_mounts_and_the_names() -> None:
