@@ -55,9 +55,9 @@ class Served:
         """The code of the last plan, once a line behind the ``after`` first ones shows it."""
         until = time.monotonic() + 60
         while time.monotonic() < until:  # another thread reads what the terminal shows
-            told = [line for line in self.terminal[after:] if "to apply" in line]
-            if told:
-                return told[-1].rpartition(" ")[2].strip()
+            prompts = [line for line in self.terminal[after:] if "to apply" in line]
+            if prompts:
+                return prompts[-1].rpartition(" ")[2].strip()
             time.sleep(0.05)
         pytest.fail(f"no code in {self.terminal[after:]}")
 
@@ -82,8 +82,8 @@ class Terminal:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr.read() if process.stderr else ""
-        told = json.loads(line)
-        served = Served(told["url"], told["code"], process)
+        access = json.loads(line)
+        served = Served(access["url"], access["code"], process)
 
         def follow() -> None:
             assert process.stderr is not None
@@ -141,9 +141,9 @@ def terminal(
     file = tmp_path_factory.mktemp("ui") / "laptop.yaml"
     text = (EXAMPLES / "laptop.yaml").read_text()
     file.write_text(text.replace("name: laptop", f"name: {cluster.spec.name}", 1))
-    found = Terminal(file)
-    yield found
-    found.close()
+    shell = Terminal(file)
+    yield shell
+    shell.close()
 
 
 @pytest.fixture(scope="session")
@@ -216,9 +216,9 @@ def state(chromium: Any, served: Served) -> Any:
     page.goto(f"{served.url}#code={served.code}")
     page.wait_for_selector(".node")
     assert "code" not in page.url
-    found = context.storage_state()
+    storage = context.storage_state()
     context.close()
-    return found
+    return storage
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def owner(tab: Browser, state: Any, served: Served) -> Browser:
     """A tab of who runs ``corral ui``."""
     tab.page.context.add_cookies(state["cookies"])
     (origin,) = state["origins"]
-    secret = {one["name"]: one["value"] for one in origin["localStorage"]}["session"]
+    secret = {item["name"]: item["value"] for item in origin["localStorage"]}["session"]
     # A report is in a sandboxed frame, which has no storage.
     text = f"if (window === top) localStorage.setItem('session', {json.dumps(secret)})"
     tab.page.add_init_script(text)

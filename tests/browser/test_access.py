@@ -27,21 +27,21 @@ PAST = sh(
 
 
 def violations(page: Any) -> list[str]:
-    found = Axe().run(page, options=RULES).response["violations"]
+    failures = Axe().run(page, options=RULES).response["violations"]
     return [
-        f"{page.url}: {one['id']}: {one['help']}: {node['html'][:160]}: {node['failureSummary']}"
-        for one in found
-        for node in one["nodes"]
+        f"{page.url}: {rule['id']}: {rule['help']}: {node['html'][:160]}: {node['failureSummary']}"
+        for rule in failures
+        for node in rule["nodes"]
     ]
 
 
 def in_both_themes(page: Any) -> list[str]:
     """Violations of what is shown now, in light and in dark."""
-    found: list[str] = []
+    lines: list[str] = []
     for theme in ("light", "dark"):
         page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        found += [f"{theme}: {one}" for one in violations(page)]
-    return found
+        lines += [f"{theme}: {violation}" for violation in violations(page)]
+    return lines
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -141,18 +141,18 @@ def crowded(owner: Browser, served: Served) -> Any:
 
     def many(route: Any) -> None:
         reply = route.fetch()
-        told = reply.json()
-        at = told["columns"].index("name")
+        table = reply.json()
+        at = table["columns"].index("name")
         states = ("IDLE", "MIXED", "ALLOCATED", "IDLE+DRAIN", "DOWN")
         rows = []
         for number in range(MANY):
-            row = list(told["rows"][0])
+            row = list(table["rows"][0])
             row[at] = f"n{number:04}"
             state = states[number % len(states)]
-            row[told["columns"].index("state")] = state
-            row[told["columns"].index("kind")] = node_kind(NodeState.parse(state))
+            row[table["columns"].index("state")] = state
+            row[table["columns"].index("kind")] = node_kind(NodeState.parse(state))
             rows.append(row)
-        route.fulfill(response=reply, body=json.dumps({**told, "rows": rows}))
+        route.fulfill(response=reply, body=json.dumps({**table, "rows": rows}))
 
     page.route("**/api/nodes", many)
     page.reload()
@@ -181,7 +181,7 @@ def test_the_heat_map_by_keyboard(crowded: Any) -> None:
     page.wait_for_selector(f"h1 >> text=n{MANY - 2:04}")
 
 
-def test_states_are_told_apart_without_colour(crowded: Any) -> None:
+def test_states_are_distinct_without_colour(crowded: Any) -> None:
     """Drained is hollow, down is struck through: pixels of three squares, as grey."""
     page = crowded
     drawn = page.wait_for_function(  # its squares come with the browser's next frame
@@ -200,7 +200,7 @@ def test_states_are_told_apart_without_colour(crowded: Any) -> None:
     assert abs(down[0] - down[2]) > 60
 
 
-def test_doctors_mend_is_shown_applied_and_true(
+def test_doctors_fix_is_shown_applied_and_effective(
     owner: Browser, served: Served, cluster: Live
 ) -> None:
     """The button under the findings: its plan, the terminal's code, and the daemon runs again."""

@@ -33,12 +33,12 @@ def fuzz(url: str, token: str, seen: Counter[int]) -> None:
     with httpx.Client(base_url=url, timeout=120) as http:
         reply = http.post("/api/login", json={"token": token})
         reply.raise_for_status()
-        cookie = "; ".join(f"{one.name}={one.value}" for one in http.cookies.jar)
+        cookie = "; ".join(f"{item.name}={item.value}" for item in http.cookies.jar)
         headers = {"Cookie": cookie, "X-CSRF-Token": reply.json()["csrf"]}
         described = http.get("/api/openapi.json", headers=headers).json()
         schema = schemathesis.openapi.from_dict(described)
-    found: list[Any] = list(schema.exclude(path_regex=LEFT_OUT).get_all_operations())
-    operations = [one.ok() for one in found]
+    results: list[Any] = list(schema.exclude(path_regex=LEFT_OUT).get_all_operations())
+    operations = [result.ok() for result in results]
     assert len(operations) > 15
     for operation in operations:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):

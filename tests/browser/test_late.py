@@ -25,9 +25,9 @@ class Light:
     held: list[Any] = field(default_factory=list)
     holding: list[Callable[[str], bool]] = field(default_factory=list)
 
-    def hold(self, wanted: Callable[[str], bool]) -> None:
+    def hold(self, matches: Callable[[str], bool]) -> None:
         """Answers to these addresses wait until ``release``."""
-        self.holding[:] = [wanted]
+        self.holding[:] = [matches]
 
     def wait_held(self, count: int) -> None:
         for _ in range(200):
@@ -43,20 +43,20 @@ def light(chromium: Any) -> Iterator[Light]:
         context = chromium.new_context(viewport={"width": 1280, "height": 800})
         page = context.new_page()
         page.set_default_timeout(30_000)
-        found = Light(page, f"{served.url}/")
+        view = Light(page, f"{served.url}/")
 
         def handle(route: Any) -> None:
-            if any(wanted(route.request.url) for wanted in found.holding):
-                found.held.append(route)
+            if any(matches(route.request.url) for matches in view.holding):
+                view.held.append(route)
             else:
                 route.continue_()
 
         page.route("**/api/**", handle)
-        page.goto(found.url)
+        page.goto(view.url)
         page.fill("input[name=token]", fake.login())
         page.click("text=Log in with the token")
         page.wait_for_selector(".node")
-        yield found
+        yield view
         context.close()
 
 
@@ -166,9 +166,9 @@ def test_nodes_that_are_older_than_the_events_are_asked_for_again(light: Light) 
     light.wait_held(2)
 
 
-SELECT = """(css) => { const whole = document.createRange();
-  whole.selectNodeContents(document.querySelector(css));
-  getSelection().removeAllRanges(); getSelection().addRange(whole); }"""
+SELECT = """(css) => { const range = document.createRange();
+  range.selectNodeContents(document.querySelector(css));
+  getSelection().removeAllRanges(); getSelection().addRange(range); }"""
 SELECTED = "getSelection().toString().trim()"
 
 

@@ -57,14 +57,14 @@ def test_no_secret_of_the_environment_is_shown(owner: Browser, served: Served) -
     job = submit_script(owner, served, script, "secret")
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
-    told: dict[str, Any] = {}
+    extras: dict[str, Any] = {}
     for _ in range(120):  # Slurm reports that it runs before its first process has begun
-        told = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
-        if told["environment"]:
+        extras = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
+        if extras["environment"]:
             break
         page.wait_for_timeout(500)
-    assert "visible" not in json.dumps(told)
-    assert ["SLURM_JOB_ID", str(job)] in told["environment"]
+    assert "visible" not in json.dumps(extras)
+    assert ["SLURM_JOB_ID", str(job)] in extras["environment"]
     page.click("button:text-is('Cancel')")
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")

@@ -10,12 +10,12 @@ import httpx
 
 from tests.browser.conftest import Served, Terminal
 
-READING = """async (url) => { const found = [];
+READING = """async (url) => { const answers = [];
   for (const credentials of ["include", "omit"]) {
-    try { found.push((await fetch(`${url}api/me`, {credentials})).status); }
-    catch (error) { found.push(error.name); }
+    try { answers.push((await fetch(`${url}api/me`, {credentials})).status); }
+    catch (error) { answers.push(error.name); }
   }
-  return [found, Object.keys(localStorage)]; }"""
+  return [answers, Object.keys(localStorage)]; }"""
 
 
 def test_a_hostile_server_on_another_port_opens_nothing(

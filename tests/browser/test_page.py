@@ -171,17 +171,17 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
         page.fill("input[placeholder=code]", served.apply_code(shown))
         page.click("text=Apply exactly this plan")
         page.wait_for_selector(".state >> text=applied", timeout=180_000)
-        told = page.locator(".events li").all_inner_texts()
-        assert [line for line in told if line.startswith("stage done")], told
-        assert [line for line in told if " on node" in line], told
-        told = run_root(
+        events = page.locator(".events li").all_inner_texts()
+        assert [line for line in events if line.startswith("stage done")], events
+        assert [line for line in events if " on node" in line], events
+        partition = run_root(
             cluster, cluster.controller, sh("scontrol -o show partition main | tr ' ' '\\n'")
         )
-        wanted = "UNLIMITED" if limit == "infinite" else "2-00:00:00"
-        assert f"MaxTime={wanted}" in told
+        max_time = "UNLIMITED" if limit == "infinite" else "2-00:00:00"
+        assert f"MaxTime={max_time}" in partition
 
 
-def test_the_journal_tells_what_was_applied(owner: Browser, served: Served) -> None:
+def test_the_journal_shows_what_was_applied(owner: Browser, served: Served) -> None:
     page = go(owner, served, "history")
     done = page.locator("tbody tr", has_text="change done").first.locator("td")
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", done.nth(0).inner_text())
@@ -261,9 +261,9 @@ def test_no_secret_is_shown(owner: Browser, served: Served) -> None:
     page = go(owner, served, "cluster")
     me = page.evaluate(FETCHED, "me")
     assert me["status"] == 200
-    told = json.dumps([me, page.evaluate("[{...localStorage}, document.cookie]")])
-    assert "eyJ" not in told
-    assert "corral_session" not in told
+    visible = json.dumps([me, page.evaluate("[{...localStorage}, document.cookie]")])
+    assert "eyJ" not in visible
+    assert "corral_session" not in visible
     assert "eyJ" not in "".join(served.terminal)
 
 

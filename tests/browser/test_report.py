@@ -56,7 +56,7 @@ def test_plots_are_drawn_in_the_readers_colours(opened: Any, scheme: str, ink: s
     page = opened(render(full()), color_scheme=scheme)
     drawn = page.evaluate(INK)
     assert len(drawn) == 2
-    assert all(one[ink] > 500 for one in drawn), "axes and names"
+    assert all(plot[ink] > 500 for plot in drawn), "axes and names"
     assert page.locator(".u-legend >> text=limit 400 GB/s").count() == 1
     assert page.locator("details.numbers[open]").count() == 0
 
@@ -64,9 +64,9 @@ def test_plots_are_drawn_in_the_readers_colours(opened: Any, scheme: str, ink: s
 def test_paper_is_white(opened: Any) -> None:
     page = opened(render(full()), color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert all(one["dark"] > 500 for one in page.evaluate(INK))
+    assert all(plot["dark"] > 500 for plot in page.evaluate(INK))
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert all(one["light"] > 500 for one in page.evaluate(INK))
+    assert all(plot["light"] > 500 for plot in page.evaluate(INK))
     page.emulate_media(media="print", color_scheme="dark")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb(255, 255, 255)"
@@ -92,6 +92,11 @@ def test_nothing_is_wrong_for_readers_by_ear(opened: Any) -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415
 
     page = opened(render(full()))
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    found = Axe().run(page).response["violations"]
-    assert [(one["id"], [n["html"][:120] for n in one["nodes"][:3]]) for one in found] == []
+    page.evaluate(
+        "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
+    )
+    violations = Axe().run(page).response["violations"]
+    assert [
+        (violation["id"], [n["html"][:120] for n in violation["nodes"][:3]])
+        for violation in violations
+    ] == []

@@ -21,7 +21,7 @@ WARM = {"m1": {"celsius": 61.2, "watts": 402.5, "gpu": 0.93}}
 HEADS = "[...document.querySelectorAll('section h3')].map((h) => h.firstChild.textContent)"
 
 
-def told(page: Any, path: str, body: object) -> None:
+def fulfill(page: Any, path: str, body: object) -> None:
     page.route(f"**/api/{path}", lambda route: route.fulfill(json=body))
 
 
@@ -42,8 +42,8 @@ def placed(owner: Browser) -> Any:
         route.fulfill(response=reply, body=json.dumps({**answer, "rows": rows}))
 
     page.route("**/api/nodes", more)
-    told(page, "figures", {"nodes": WARM})
-    told(page, "places", {"racks": {"m2": "switch-9"}})
+    fulfill(page, "figures", {"nodes": WARM})
+    fulfill(page, "places", {"racks": {"m2": "switch-9"}})
     page.reload()
     page.wait_for_selector(".node[data-key=m0]")
     return page
@@ -71,16 +71,16 @@ def test_nodes_stand_by_island_and_rack(placed: Any, by: str, heads: list[str]) 
 def test_the_verdict_and_the_cost_stand_on_the_first_page(owner: Browser) -> None:
     page = owner.page
     results = [{"verdict": "pass"}, {"verdict": "fail"}]
-    told(page, "corral/proof", {"proof": {"at": 1.0, "good": False, "results": results}})
+    fulfill(page, "corral/proof", {"proof": {"at": 1.0, "good": False, "results": results}})
     cost = {"rented": True, "rate": "at least 3.50", "spent": "at least 12.25", "unpriced": 1}
-    told(page, "corral/cost", cost)
+    fulfill(page, "corral/cost", cost)
     page.reload()
     page.wait_for_selector(".state.bad >> text=proof failed")
     page.wait_for_selector("text=/2 checks .*, 1 failed/")
     tile = page.locator(".tile", has_text="an hour")
     assert "at least 3.50 $ an hour" in tile.inner_text()
     assert "at least 12.25 $ so far, 1 machine without a known price" in tile.inner_text()
-    told(page, "corral/proof", {"proof": {"at": 1.0, "good": True, "results": results[:1]}})
+    fulfill(page, "corral/proof", {"proof": {"at": 1.0, "good": True, "results": results[:1]}})
     page.reload()
     page.wait_for_selector(".state.good >> text=proven")
 
@@ -192,7 +192,7 @@ i=0; until scontrol show assoc_mgr flags=users users={u} | grep -qi "AdminLevel=
 
 
 @pytest.mark.slow
-def test_a_session_ends_with_its_token_while_somebody_looks(
+def test_a_session_ends_with_its_token_while_its_page_is_open(
     tab: Browser, served: Served, people: Callable[..., str]
 ) -> None:
     page = log_in(tab, served, people(OTHER, 40))

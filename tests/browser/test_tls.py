@@ -151,12 +151,12 @@ def secured(cluster: Live, people: object, chromium: Any, authority: Path) -> It
         args=[*FLAGS, f"--host-resolver-rules=MAP {NAME} {address}"],
         env={"HOME": str(authority), "PATH": "/usr/bin:/bin"},
     )
-    found = Secured(cluster, address, launched)
-    yield found
+    site = Secured(cluster, address, launched)
+    yield site
     launched.close()
     in_thread(lambda: api.up(cluster.spec))
     run_root(cluster, cluster.controller, sh("rm -f {a} {b}", a=CERTIFICATE, b=KEY))
-    assert not found.errors
+    assert not site.errors
 
 
 def log_in(page: Any, token: str) -> None:
@@ -234,7 +234,7 @@ def test_who_does_not_know_the_ca_is_warned(secured: Secured, chromium: Any) -> 
     context.close()
 
 
-def test_nothing_is_said_without_tls(secured: Secured) -> None:
+def test_nothing_is_served_without_tls(secured: Secured) -> None:
     with httpx.Client(trust_env=False, timeout=30) as http, pytest.raises(httpx.HTTPError):
         http.get(f"http://{secured.address}:{PORT}/")
 
@@ -283,7 +283,7 @@ def test_behind_nginx(proxied: Secured, people: Callable[[str], str]) -> None:
         proxied.cluster.controller,
         sh('journalctl -o cat -u corral-web | grep \'"audit": "login"\' | tail -n 1'),
     )
-    told = json.loads(noted)
-    assert told["user"] == OTHER
-    assert told["subject"] != "127.0.0.1", "the proxy's word for who came"
+    record = json.loads(noted)
+    assert record["user"] == OTHER
+    assert record["subject"] != "127.0.0.1", "the proxy's word for who came"
     page.context.close()
