@@ -96,10 +96,10 @@ class World:
         """What ``corral up`` does with rented nodes: look, take over, launch what is missing."""
         api = self.client()
         offer = await self.offer(api)
-        found = await find({self.name: api}, "lab", self.ledger)
-        now = sort(found.instances, "lab", nodes)
+        assets = await find({self.name: api}, "lab", self.ledger)
+        now = sort(assets.instances, "lab", nodes)
         await end_some({self.name: api}, self.ledger, now.surplus)
-        launcher = Launcher({self.name: api}, self.ledger, "lab", wanted, ignore, may)
+        launcher = Launcher({self.name: api}, self.ledger, "lab", launch_request, ignore, may)
         for node in nodes:
             if node not in now.nodes:
                 await launcher.launch(node, [offer])
@@ -108,14 +108,14 @@ class World:
         """Launch what is missing, all at once, until the cloud reports that each runs."""
         api = self.client()
         apis = {self.name: api}
-        found = await find(apis, "lab", self.ledger)
-        missing = [n for n in nodes if n not in sort(found.instances, "lab", nodes).nodes]
+        assets = await find(apis, "lab", self.ledger)
+        missing = [n for n in nodes if n not in sort(assets.instances, "lab", nodes).nodes]
         await api.check()
         offer = await self.offer(api)
-        launcher = Launcher(apis, self.ledger, "lab", wanted, ignore, lambda _: None)
+        launcher = Launcher(apis, self.ledger, "lab", launch_request, ignore, lambda _: None)
         watch = Watch(api)
 
-        async def one(node: str) -> None:
+        async def launch(node: str) -> None:
             identity = await launcher.launch(node, [offer])
             while True:
                 seen = await watch.instance(identity)
@@ -123,7 +123,7 @@ class World:
                     return
                 await asyncio.sleep(5)
 
-        await asyncio.gather(*map(one, missing))
+        await asyncio.gather(*map(launch, missing))
 
     async def down(self) -> tuple[str, ...]:
         """What ``corral down`` does."""
@@ -134,6 +134,6 @@ class World:
         return spend(self.ledger.rentals().values(), self.loop.time()).total
 
 
-def wanted(label: Label, offer: Offer) -> LaunchRequest:
+def launch_request(label: Label, offer: Offer) -> LaunchRequest:
     """A launch as the provider makes it."""
     return LaunchRequest(label, offer, KEY, "#!/bin/sh\nexit 0\n", 24)

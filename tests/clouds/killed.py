@@ -12,7 +12,7 @@ from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.termination import end_all, end_some, find
-from tests.clouds.common import SECRET, TAKEN, WAYS, wanted
+from tests.clouds.common import SECRET, TAKEN, WAYS, launch_request
 
 NODES = ("gpu0", "gpu1")
 
@@ -36,10 +36,10 @@ async def up(name: str, url: str, folder: Path) -> None:
     offer = next(
         o for o in await api.offers() if (o.type, o.region) == (kind, region) and o.gpus <= 1
     )
-    found = await find({name: api}, "lab", ledger)
-    now = sort(found.instances, "lab", NODES)
+    assets = await find({name: api}, "lab", ledger)
+    now = sort(assets.instances, "lab", NODES)
     await end_some({name: api}, ledger, now.surplus)
-    launcher = Launcher({name: api}, ledger, "lab", wanted, ignore, lambda _: None)
+    launcher = Launcher({name: api}, ledger, "lab", launch_request, ignore, lambda _: None)
     for node in NODES:
         if node not in now.nodes:
             await launcher.launch(node, [offer])

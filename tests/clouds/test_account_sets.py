@@ -51,15 +51,15 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 def test_rules_and_keys_are_added_and_none_is_dropped(shop: Shop, tmp_path: Path) -> None:
     before = list(shop.sims["lambda"].rules)  # type: ignore[attr-defined]
-    status, _, said = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0")
-    assert status == 2 and "--yes was not given" in said
+    status, _, stderr = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0")
+    assert status == 2 and "--yes was not given" in stderr
     assert shop.sims["lambda"].rules == before  # type: ignore[attr-defined]
-    status, told, _ = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0", "--yes", "--json")
-    assert status == 0 and json.loads(told)["changed"]
+    status, stdout, _ = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0", "--yes", "--json")
+    assert status == 0 and json.loads(stdout)["changed"]
     rules = shop.sims["lambda"].rules  # type: ignore[attr-defined]
     assert rules[:-1] == before and rules[-1]["port_range"] == [41641, 41641]
-    status, told, _ = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0", "--yes", "--json")
-    assert status == 0 and not json.loads(told)["changed"]
+    status, stdout, _ = shop.corral("firewall", "--allow", "udp:41641:0.0.0.0/0", "--yes", "--json")
+    assert status == 0 and not json.loads(stdout)["changed"]
 
     file = tmp_path / "id.pub"
     file.write_text(f"{KEY}\n")
@@ -76,6 +76,6 @@ def test_a_file_system_is_made_once(shop: Shop) -> None:
         first, again = (json.loads(shop.corral(*words)[1]) for _ in range(2))
         assert (first["made"], again["made"]) == (True, False)
         assert first["volume"]["id"] == again["volume"]["id"]
-    status, _, said = shop.corral("volume", "data", "-p", "lambda", "-r", "nowhere-1")
-    assert status == 3 and "Lambda Cloud" in said
+    status, _, stderr = shop.corral("volume", "data", "-p", "lambda", "-r", "nowhere-1")
+    assert status == 3 and "Lambda Cloud" in stderr
     assert shop.corral("volume", "data", "-p", "paperspace", "-r", "ny2")[0] == 2

@@ -69,19 +69,19 @@ class Rented:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec, self.live = spec, Live(spec, {})
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
-    def order(self, cloud: str, **told: Any) -> None:
+    def order(self, cloud: str, **changes: Any) -> None:
         """Give an order to a cloud and wait until it is carried out."""
         file = cluster_dir(self.spec.name) / FILE
         fresh = file.with_suffix(".new")
-        fresh.write_text(json.dumps({cloud: told}))
+        fresh.write_text(json.dumps({cloud: changes}))
         fresh.replace(file)
         until(lambda: not file.exists(), 30, "the order is carried out")
 
     def drive(self) -> None:
         """The driver, until a check shows nothing to do."""
-        asyncio.run(api.drive(self.spec, lambda e: self.said.append(e.message), once=True))
+        asyncio.run(api.drive(self.spec, lambda e: self.messages.append(e.message), once=True))
 
     def desk(self, command: str, timeout: float = 60) -> str:
         return self.live.run("desk", sh("sh -c {c}", c=command), timeout=timeout).stdout.strip()
@@ -138,7 +138,7 @@ def test_another_cloud_when_capacity_is_out_and_a_lame_machine_is_replaced(rente
     job = rented.submit("--gres=gpu:1")
     rented.drive()
     assert rented.nodes() == {"gpu0": "paperspace"}
-    assert any("failed its check: 0 of 1 GPUs answer" in text for text in rented.said)
+    assert any("failed its check: 0 of 1 GPUs answer" in text for text in rented.messages)
     ended = [r for r in Ledger(rented.spec.name).rentals().values() if r.ended]
     assert [r.provider for r in ended] == ["paperspace"]  # the lame one
     rented.done(job)
@@ -164,7 +164,7 @@ def test_a_machine_that_the_cloud_takes_back_requeues_its_job(rented: Rented) ->
     node = rented.desk(f"squeue -h -j {job} -o %N")
     rented.order(rented.nodes()[node], vanish=[node])
     rented.done(job, 500)
-    assert any("taken its machine back" in text for text in rented.said)
+    assert any("taken its machine back" in text for text in rented.messages)
     assert rented.desk(f"sacct -nXPj {job} -D -o State").split()[-1] == "COMPLETED"
 
 
@@ -213,8 +213,8 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     state = "cat /var/lib/corral/guard/state.json"
     last = "the clouds list nothing any more"
     until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 300, last)
-    told = json.loads(rented.desk(state))
-    assert 0.06 <= told["spent"] < 0.3, told
+    report = json.loads(rented.desk(state))
+    assert 0.06 <= report["spent"] < 0.3, report
     assert rented.desk("journalctl -u corral-guard | grep -c sim-; true") == "0"
     asyncio.run(api.up(rented.spec))
     assert rented.desk("ls /etc/corral/guard/lambda.key /etc/corral/guard.json; true") == ""

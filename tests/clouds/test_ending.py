@@ -27,10 +27,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def two(folder: Path) -> dict[str, World]:
     """A machine at each of two clouds, one cluster."""
     first = World("lambda", folder)
-    found = {"lambda": first, "paperspace": World("paperspace", folder, first.loop)}
-    for node, world in zip(("gpu0", "gpu1"), found.values(), strict=True):
+    worlds = {"lambda": first, "paperspace": World("paperspace", folder, first.loop)}
+    for node, world in zip(("gpu0", "gpu1"), worlds.values(), strict=True):
         run(first.loop, world.up((node,)))
-    return found
+    return worlds
 
 
 def test_a_cloud_that_takes_no_key_keeps_nothing_at_the_others_running(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_reap_asks_the_clouds_that_answer(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(unused_machines, "open_account", account)
     seen = run(worlds["lambda"].loop, unused_machines.survey())
-    (found,) = (one.name for each in seen.clusters for one in each.found.instances)
-    assert found.startswith("corral-lab-gpu1")
+    (name,) = (instance.name for cluster in seen.clusters for instance in cluster.found.instances)
+    assert name.startswith("corral-lab-gpu1")
     assert set(seen.silent) == {"lambda", "runpod"} and seen.unsure == ("lambda",)
 
 

@@ -24,7 +24,7 @@ TRIES = 6
 
 def life(world: World) -> Counter[str]:
     """Up until it works, an hour of work, down until it works; gives what happened."""
-    told: Counter[str] = Counter()
+    events: Counter[str] = Counter()
 
     def until_done(name: str) -> None:
         for _ in range(TRIES):
@@ -32,9 +32,9 @@ def life(world: World) -> Counter[str]:
                 run(world.loop, getattr(world, name)())
                 return
             except CorralError:
-                told[f"{name} failed"] += 1
+                events[f"{name} failed"] += 1
             except Killed:
-                told["killed"] += 1
+                events["killed"] += 1
         raise AssertionError(f"{name} does not get done in {TRIES} runs")
 
     until_done("up")
@@ -42,14 +42,14 @@ def life(world: World) -> Counter[str]:
     run(world.loop, asyncio.sleep(120))
     until_done("up")
     names = Counter(m.name.rsplit("-", 1)[0] for m in world.sim.alive())
-    told["double"] += sum(n - 1 for n in names.values())
-    told["missing"] += 2 - len(names)
+    events["double"] += sum(n - 1 for n in names.values())
+    events["missing"] += 2 - len(names)
     run(world.loop, asyncio.sleep(3600))
     until_done("down")
-    told["orphans"] += len(world.sim.alive())
+    events["orphans"] += len(world.sim.alive())
     made = ("ssh_keys", "scripts", "clusters")
-    told["extras"] += sum(len(getattr(world.sim, name, ())) for name in made)
-    return told
+    events["extras"] += sum(len(getattr(world.sim, name, ())) for name in made)
+    return events
 
 
 def calls_of(name: str, folder: Path) -> int:
@@ -59,9 +59,9 @@ def calls_of(name: str, folder: Path) -> int:
     return len(world.sim.calls)
 
 
-def verdict(world: World, told: Counter[str]) -> list[str]:
+def verdict(world: World, events: Counter[str]) -> list[str]:
     """What is not as it must be."""
-    bad = [f"{k}: {told[k]}" for k in ("double", "missing", "orphans", "extras") if told[k]]
+    bad = [f"{k}: {events[k]}" for k in ("double", "missing", "orphans", "extras") if events[k]]
     bad += world.sim.violations[:2]
     bill, counted = world.sim.bill(), world.spent()
     # Counted from before the launch until the end was seen: never less than the bill, and more by
@@ -75,9 +75,9 @@ def verdict(world: World, told: Counter[str]) -> list[str]:
 @pytest.mark.parametrize("name", CLOUDS)
 def test_undisturbed(name: str, tmp_path: Path) -> None:
     world = World(name, tmp_path)
-    told = life(world)
-    assert verdict(world, told) == []
-    assert not told["up failed"] and not told["down failed"]
+    events = life(world)
+    assert verdict(world, events) == []
+    assert not events["up failed"] and not events["down failed"]
     assert not [c for c in world.sim.calls if c.status in (0, 429) or c.status >= 500]
 
 
@@ -98,9 +98,11 @@ def test_every_call(
         else:
             faults.kill_after = call
         world = World(name, tmp_path / str(call), options={"faults": faults})
-        told = life(world)
-        sums += told
-        bad += [f"call {call} {world.sim.calls[call].operation}: {v}" for v in verdict(world, told)]
+        events = life(world)
+        sums += events
+        bad += [
+            f"call {call} {world.sim.calls[call].operation}: {v}" for v in verdict(world, events)
+        ]
     with capsys.disabled():
         again = sums["up failed"] + sums["down failed"] + sums["killed"]
         print(

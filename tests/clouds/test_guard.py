@@ -74,10 +74,10 @@ class Slurm:
         return f"{job} R {start:.0f} {'NONE' if end is None else f'{end:.0f}'}\n"
 
     def _limited(self, words: str) -> None:
-        found = re.search(r"jobid=(\d+) (timelimit|endtime)=(\S+)", words)
-        if not found:
+        match = re.search(r"jobid=(\d+) (timelimit|endtime)=(\S+)", words)
+        if not match:
             return
-        job, what, value = found.groups()
+        job, what, value = match.groups()
         if what == "timelimit":
             self.limits[job] = int(value)
         else:
@@ -131,7 +131,7 @@ class Controller:
         return turn
 
     def alive(self) -> list[str]:
-        return sorted(found.node if (found := label_of(m.name, "lab")) else m.name
+        return sorted(label.node if (label := label_of(m.name, "lab")) else m.name
                       for m in self.sim.alive())  # fmt: skip
 
 

@@ -61,8 +61,8 @@ class Clouds:
 
     def up(self, spec: ClusterSpec) -> None:
         async def go() -> None:
-            one = self.provider(spec)
-            await one.apply(one.plan(await one.observe()), ignore)
+            cloud_provider = self.provider(spec)
+            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.observe()), ignore)
 
         run(self.loop, go())
 
@@ -85,7 +85,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_had_is_said_by_the_plan_and_nothing_is_made(
+def test_what_cannot_be_rented_is_refused_by_the_plan_and_nothing_is_made(
     case: str, tmp_path: Path
 ) -> None:
     cloud, budget, words = BAD[case]
@@ -124,21 +124,23 @@ def test_what_runs_is_used_and_ended_when_the_budget_allows_no_more(tmp_path: Pa
     clouds.worlds[0].sim.terminate(clouds.worlds[0].sim.alive()[1])
     run(clouds.loop, asyncio.sleep(120))
     spent = spec_of({"type": "gpu_1x_a10"}, total=0.001)
-    one = clouds.provider(spent)
-    observed = run(clouds.loop, one.observe())
+    cloud_provider = clouds.provider(spent)
+    observed = run(clouds.loop, cloud_provider.observe())
     assert observed.refusal is not None and "are spent" in observed.refusal.message
     assert observed.machines["gpu0"].running
-    assert [(a.node, a.action) for a in one.plan(observed)] == [("gpu1", Action.CREATE)]
-    run(clouds.loop, one.destroy(ignore))
+    assert [(a.node, a.action) for a in cloud_provider.plan(observed)] == [("gpu1", Action.CREATE)]
+    run(clouds.loop, cloud_provider.destroy(ignore))
     assert clouds.alive() == []
 
 
-def test_the_plan_says_the_price_of_each_and_of_all(tmp_path: Path) -> None:
+def test_the_plan_states_the_price_of_each_and_of_all(tmp_path: Path) -> None:
     clouds = Clouds(tmp_path, "lambda")
-    one = clouds.provider(spec_of({"type": "gpu_1x_a10"}))
-    (said,) = {a.summary for a in one.plan(run(clouds.loop, one.observe()))}
-    assert "lambda gpu_1x_a10 in us-west-1, 0.75 $/h, else 3 other offers" in said
-    assert said.endswith("cluster then 1.50 of 20.00 $/h")
+    cloud_provider = clouds.provider(spec_of({"type": "gpu_1x_a10"}))
+    (summary,) = {
+        a.summary for a in cloud_provider.plan(run(clouds.loop, cloud_provider.observe()))
+    }
+    assert "lambda gpu_1x_a10 in us-west-1, 0.75 $/h, else 3 other offers" in summary
+    assert summary.endswith("cluster then 1.50 of 20.00 $/h")
 
 
 def elastic(cloud: dict[str, Any], **budget: Any) -> ClusterSpec:
@@ -152,22 +154,22 @@ def elastic(cloud: dict[str, Any], **budget: Any) -> ClusterSpec:
 def test_nodes_that_come_for_jobs_are_priced_before(tmp_path: Path) -> None:
     clouds = Clouds(tmp_path, "lambda")
 
-    def told(spec: ClusterSpec) -> tuple[str, ...]:
+    def prices(spec: ClusterSpec) -> tuple[str, ...]:
         return run(clouds.loop, on_call(spec, {"lambda": clouds.worlds[0].client()}))
 
-    assert told(elastic({"type": "gpu_1x_a10"})) == (
+    assert prices(elastic({"type": "gpu_1x_a10"})) == (
         "gpu: 0 to 2 nodes for jobs: lambda gpu_1x_a10 in us-west-1, 0.75 $/h each, all of them "
         "1.50 of 20.00 $/h, else 3 other offers",
     )
-    assert told(spec_of({"type": "gpu_1x_a10"})) == ()
+    assert prices(spec_of({"type": "gpu_1x_a10"})) == ()
     small = ({"type": "gpu_1x_a10"}, {"per_hour": 0.7}, "a node of group gpu would cost 0.75")
     for cloud, budget, words in (BAD["unknown type"], BAD["unknown region"], small):
         with pytest.raises(CorralError, match=words):
-            told(elastic(cloud, **budget))
+            prices(elastic(cloud, **budget))
     assert list(clouds.made()) == []
 
 
-def test_a_plan_says_so_before_it_asks_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_shows_prices_before_it_asks_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     async def lines(_: ClusterSpec) -> tuple[str, ...]:
         return ("the price",)
 
@@ -176,14 +178,16 @@ def test_a_plan_says_so_before_it_asks_any_machine(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(converge, "on_call", lines)
     monkeypatch.setattr(converge.Session, "open", silent)
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(CorralError, match="no answer"):
-        asyncio.run(converge.plan(spec_of({"type": "x"}), lambda e: said.append(e.message)))
+        asyncio.run(converge.plan(spec_of({"type": "x"}), lambda e: messages.append(e.message)))
     with pytest.raises(CorralError, match="no answer"):
         asyncio.run(
-            converge.up(spec_of({"type": "x"}), lambda e: said.append(e.message), lambda _: True)
+            converge.up(
+                spec_of({"type": "x"}), lambda e: messages.append(e.message), lambda _: True
+            )
         )
-    assert said == ["the price", "the price"]
+    assert messages == ["the price", "the price"]
 
 
 @pytest.mark.parametrize(("most", "kept"), [(6.5, 1), (5.0, 0)])
@@ -194,19 +198,19 @@ def test_launches_side_by_side_stay_within_the_budget(
     clouds = Clouds(tmp_path, "lambda", "paperspace")
     dear = {"type": "gpu_1x_a10", "regions": ["us-west-1"],
             "fallback": [{"provider": "paperspace", "type": "H100"}]}  # fmt: skip
-    one = clouds.provider(spec_of(dear, per_hour=most))
-    planned = one.plan(run(clouds.loop, one.observe()))
+    cloud_provider = clouds.provider(spec_of(dear, per_hour=most))
+    planned = cloud_provider.plan(run(clouds.loop, cloud_provider.observe()))
     clouds.worlds[0].sim.capacity["gpu_1x_a10", "us-west-1"] = 0
     with pytest.raises(CorralError, match="the budget is"):
-        run(clouds.loop, one.apply(planned, ignore))
+        run(clouds.loop, cloud_provider.apply(planned, ignore))
     assert clouds.alive() == [("H100", 5.95)] * kept
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"), [("0h", 0), ("1s", 1), ("30m", 1), ("60m", 1), ("90m", 2), ("24h", 24)]
+    ("text", "expected"), [("0h", 0), ("1s", 1), ("30m", 1), ("60m", 1), ("90m", 2), ("24h", 24)]
 )
-def test_only_zero_is_never(text: str, whole: int) -> None:
-    assert hours(text) == whole
+def test_only_zero_is_never(text: str, expected: int) -> None:
+    assert hours(text) == expected
 
 
 @pytest.mark.parametrize(("dead_man", "minutes"), [("30m", "-60"), ("0h", "")])
@@ -219,18 +223,18 @@ def test_a_pod_carries_its_dead_man_timer(dead_man: str, minutes: str, tmp_path:
     assert all(minutes in text for text in bodies)
 
 
-def _turns(folder: Path, told: Any) -> None:
+def _turns(folder: Path, queue: Any) -> None:
     pacer = Pacer(folder, "account", {"calls": 2.0}, lambda: 1000.0)
-    told.put([pacer._take("calls", 2.0) for _ in range(20)])
+    queue.put([pacer._take("calls", 2.0) for _ in range(20)])
 
 
 def test_processes_share_one_rate(tmp_path: Path) -> None:
     fork = get_context("fork")
-    told = fork.Queue()
-    workers = [fork.Process(target=_turns, args=(tmp_path, told)) for _ in range(2)]
+    queue = fork.Queue()
+    workers = [fork.Process(target=_turns, args=(tmp_path, queue)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    every = sorted(turn for _ in workers for turn in told.get(timeout=60))
+    every = sorted(turn for _ in workers for turn in queue.get(timeout=60))
     for worker in workers:
         worker.join(60)
     assert every == [1000.0 + 2.0 * i for i in range(40)]
@@ -246,8 +250,8 @@ def test_a_machine_is_switched_off_where_the_cloud_can_and_still_counted(
     async def stop() -> list[State]:
         await asyncio.sleep(120)
         api = world.client()
-        (one,) = await api.instances()
-        await api.stop(one)
+        (instance,) = await api.instances()
+        await api.stop(instance)
         return [i.state for i in await api.instances()]
 
     if name == "lambda":
@@ -269,9 +273,9 @@ def test_file_systems_of_the_account_are_attached(
     clouds = Clouds(tmp_path, name)
     clouds.up(spec_of({"type": kind, "volumes": volumes}, name))
     sim = clouds.worlds[0].sim
-    told = [m.more.get("systems") or m.more["body"]["mounts"]["network"] for m in sim.alive()]
-    wanted = volumes if name == "lambda" else [{"volumeId": "vol1", "path": "/workspace"}]
-    assert told == [wanted] * 2 and sim.violations == []
+    attached = [m.more.get("systems") or m.more["body"]["mounts"]["network"] for m in sim.alive()]
+    expected = volumes if name == "lambda" else [{"volumeId": "vol1", "path": "/workspace"}]
+    assert attached == [expected] * 2 and sim.violations == []
 
 
 def test_a_key_comes_from_the_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_offers_of_those_that_answer_are_shown(
     accounts = Accounts(tmp_path, "lambda", "runpod", broken=("lambda",))
     monkeypatch.setattr(clouds, "open_account", accounts)
     sale = run(accounts.loop, clouds.offers(("lambda", "runpod")))
-    assert {one.provider for one in sale.offers} == {"runpod"}
+    assert {offer.provider for offer in sale.offers} == {"runpod"}
     assert "Lambda Cloud" in sale.silent["lambda"].message
 
 
@@ -130,7 +130,7 @@ def test_a_cloud_that_fails_the_second_call_is_one_that_failed(
         unused_machines, "open_account", lambda name: opened if name == "lambda" else accounts(name)
     )
     seen = run(accounts.loop, unused_machines.survey())
-    assert [i.provider for one in seen.clusters for i in one.found.instances] == ["runpod"]
+    assert [i.provider for cluster in seen.clusters for i in cluster.found.instances] == ["runpod"]
     assert seen.unsure == ("lambda",)
 
 
@@ -138,9 +138,9 @@ def test_reap_ends_with_status_1_where_a_cloud_was_not_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was 0 where something else was found, and ended."""
-    found = unused_machines.Assets((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
+    assets = unused_machines.Assets((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
     silent = {"runpod": CorralError(Code.TIMED_OUT, "RunPod: no answer")}
-    seen = unused_machines.Survey((unused_machines.Reapable("lab", False, found),), silent)
+    seen = unused_machines.Survey((unused_machines.Reapable("lab", False, assets),), silent)
     monkeypatch.setattr(reap_verb.api, "survey", lambda _: seen)
     monkeypatch.setattr(reap_verb.Ui, "quietly", lambda _, call: call())
     monkeypatch.setattr(reap_verb.Ui, "run", lambda *_, **__: ["lambda ssh key"])
@@ -170,7 +170,7 @@ SPEC = {
 
 
 @pytest.mark.parametrize("away", [("lambda",), ("lambda", "paperspace")])
-def test_a_fallback_is_used_when_the_first_cloud_does_not_tell_its_offers(
+def test_a_fallback_is_used_when_the_first_cloud_does_not_list_its_offers(
     away: tuple[str, ...], tmp_path: Path
 ) -> None:
     accounts = Accounts(tmp_path, "lambda", "paperspace")

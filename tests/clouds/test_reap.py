@@ -28,10 +28,10 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
         rent(sims["lambda"], name)
     rent(sims["lambda"], "my-own-box")
     # Its pods bear names of RunPod's own: only the cluster's name shows whose they are.
-    whole = {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 1, "podCount": 2}
+    compute = {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 1, "podCount": 2}
     for name in (Label("lost", "pods", "00000c").name, "somebody-elses"):
         sims["runpod"]._create_cluster(  # type: ignore[attr-defined]
-            {"name": name, "type": "TRAINING", "image": "x", "compute": whole}
+            {"name": name, "type": "TRAINING", "image": "x", "compute": compute}
         )
     server = CloudServer(sims)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -46,8 +46,8 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
 
     try:
         status, shown = corral("reap", "--dry-run", "--json")
-        (found,) = json.loads(shown)["found"]
-        assert status == 1 and len(found["instances"]) == 4 and len(found["extras"]) == 1
+        (cluster,) = json.loads(shown)["found"]
+        assert status == 1 and len(cluster["instances"]) == 4 and len(cluster["extras"]) == 1
         assert len(sims["lambda"].alive()) == 3
         status, shown = corral("reap", "--yes")
         assert status == 0 and "show nothing any more" in shown

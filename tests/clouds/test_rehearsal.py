@@ -36,8 +36,8 @@ def test_life_of_a_rented_cluster() -> None:
     spec = rehearsed()
     try:
         plan = asyncio.run(api.plan(spec))
-        said = {m.node: m.summary for m in plan.machines}
-        assert "2.49 $/h" in said["gpu0"] and "of 10.00 $/h" in said["small0"]
+        summaries = {m.node: m.summary for m in plan.machines}
+        assert "2.49 $/h" in summaries["gpu0"] and "of 10.00 $/h" in summaries["small0"]
         asyncio.run(api.up(spec))
         assert asyncio.run(api.plan(spec)).empty
         live = Live(spec, {})

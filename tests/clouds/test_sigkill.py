@@ -42,13 +42,13 @@ class Life:
         self.server = Quiet({name: self.sim})
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.pid = 0
-        self.told: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()
         faults.kill = self.kill
         self.faults = faults
 
     def kill(self) -> None:
         """SIGKILL to whoever calls; before the effect the call is lost as well."""
-        self.told["killed"] += 1
+        self.events["killed"] += 1
         os.kill(self.pid, signal.SIGKILL)
         if self.faults.kill_before >= 0:
             raise ConnectionError
@@ -56,13 +56,13 @@ class Life:
     def until_done(self, verb: str) -> None:
         for _ in range(TRIES):
             url = self.server.url(self.name)
-            one = PROCESSES.Process(target=work, args=(self.name, url, self.folder, verb))
-            one.start()
-            self.pid = one.pid or 0
-            one.join(60)
-            if one.exitcode == 0:
+            process = PROCESSES.Process(target=work, args=(self.name, url, self.folder, verb))
+            process.start()
+            self.pid = process.pid or 0
+            process.join(60)
+            if process.exitcode == 0:
                 return
-            self.told[f"{verb} failed"] += one.exitcode != -signal.SIGKILL
+            self.events[f"{verb} failed"] += process.exitcode != -signal.SIGKILL
         raise AssertionError(f"{verb} does not get done in {TRIES} runs")
 
     def run(self) -> Counter[str]:
@@ -70,15 +70,15 @@ class Life:
             self.until_done("up")
             self.until_done("up")  # the next check of `up` ends what is double
             names = Counter(m.name.rsplit("-", 1)[0] for m in self.sim.alive())
-            self.told["double"] += sum(n - 1 for n in names.values())
-            self.told["missing"] += 2 - len(names)
+            self.events["double"] += sum(n - 1 for n in names.values())
+            self.events["missing"] += 2 - len(names)
             self.until_done("down")
         finally:
             self.server.shutdown()
             self.server.server_close()
-        self.told["orphans"] += len(self.sim.alive())
-        self.told["open"] += sum(r.open for r in Ledger("lab", self.folder).rentals().values())
-        return self.told
+        self.events["orphans"] += len(self.sim.alive())
+        self.events["open"] += sum(r.open for r in Ledger("lab", self.folder).rentals().values())
+        return self.events
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -92,10 +92,10 @@ def test_killed_at_every_call(
     calls = len(first.sim.calls)
     for call in range(calls):
         faults = Faults(**{f"kill_{when}": call})  # type: ignore[arg-type]
-        told = Life(name, tmp_path / str(call), faults).run()
-        bad = {k: told[k] for k in ("double", "missing", "orphans", "open") if told[k]}
+        events = Life(name, tmp_path / str(call), faults).run()
+        bad = {k: events[k] for k in ("double", "missing", "orphans", "open") if events[k]}
         assert not bad, f"killed {when} call {call}: {bad}"
-        sums += told
+        sums += events
     with capsys.disabled():
         print(
             f"\n{name:<11}killed {when:<7}{calls:>4} calls, {sums['killed']:>3} processes killed",

@@ -71,14 +71,14 @@ class Cluster:
         return CloudProvider(spec or spec_of(), {"runpod": self.world.client()}, self.world.ledger)
 
     def actions(self, spec: ClusterSpec | None = None) -> list[tuple[str, Action]]:
-        one = self.provider(spec)
-        observed = run(self.world.loop, one.observe())
-        return [(a.node, a.action) for a in one.plan(observed)]
+        cloud_provider = self.provider(spec)
+        observed = run(self.world.loop, cloud_provider.observe())
+        return [(a.node, a.action) for a in cloud_provider.plan(observed)]
 
     def up(self, spec: ClusterSpec | None = None) -> None:
         async def go() -> None:
-            one = self.provider(spec)
-            await one.apply(one.plan(await one.observe()), ignore)
+            cloud_provider = self.provider(spec)
+            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.observe()), ignore)
 
         run(self.world.loop, go())
 
@@ -97,9 +97,9 @@ class Cluster:
 
     def nodes(self) -> dict[str, str]:
         """The machine's id of each node, and that it costs money."""
-        one = self.provider()
-        run(self.world.loop, one.observe())
-        return {n: i.id for n, i in one._sorted.nodes.items()}
+        cloud_provider = self.provider()
+        run(self.world.loop, cloud_provider.observe())
+        return {n: i.id for n, i in cloud_provider._sorted.nodes.items()}
 
 
 def test_all_come_as_one_and_go_as_one(tmp_path: Path) -> None:
@@ -196,15 +196,15 @@ def test_a_rehearsals_cloud_that_starts_again_knows_its_clusters(tmp_path: Path)
 
 
 def test_what_is_on_sale_for_clusters_is_asked_for_apart(tmp_path: Path) -> None:
-    one = {("NVIDIA H100 80GB HBM3", "US-KS-2"): 1}
-    cluster = Cluster(tmp_path, capacity=one)
+    capacity = {("NVIDIA H100 80GB HBM3", "US-KS-2"): 1}
+    cluster = Cluster(tmp_path, capacity=capacity)
 
     async def asked() -> list[set[str]]:
         api = cluster.world.client()
         every = (await api.offers(), await api.cluster_offers())
         return [
-            {o.region for o in found if "H100" in o.type and o.capacity is Capacity.HIGH}
-            for found in every
+            {o.region for o in offers if "H100" in o.type and o.capacity is Capacity.HIGH}
+            for offers in every
         ]
 
     assert run(cluster.world.loop, asked()) == [{"US-KS-2", "EU-RO-1"}, {"EU-RO-1"}]
@@ -226,7 +226,7 @@ def test_the_budget_counts_all_of_them(tmp_path: Path) -> None:
     assert cluster.sim.alive() == []
 
 
-def test_the_guard_knows_its_nodes_and_ends_it_as_a_whole(tmp_path: Path) -> None:
+def test_the_guard_knows_its_nodes_and_ends_the_complete_cluster(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     cluster.up()
     run(cluster.world.loop, asyncio.sleep(60))
@@ -248,11 +248,11 @@ def test_the_guard_knows_its_nodes_and_ends_it_as_a_whole(tmp_path: Path) -> Non
         return guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
 
     turn = round_of("lab")
-    found = turn.look()
-    assert sorted(f.node for f in found) == list(NODES)
+    machines = turn.look()
+    assert sorted(f.node for f in machines) == list(NODES)
     assert round_of("other").look() == []
-    for one in found:
-        turn.finish(one, "a test")
+    for machine in machines:
+        turn.finish(machine, "a test")
     assert not turn.failed
     assert cluster.sim.alive() == []
 

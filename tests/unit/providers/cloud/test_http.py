@@ -13,7 +13,7 @@ from corral.providers.cloud.model import Label
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import key_file, key_of, url_of
 from corral.testing.clouds import Fault, Faults
-from tests.clouds.common import SECRET, TAKEN, World, wanted
+from tests.clouds.common import SECRET, TAKEN, World, launch_request
 from tests.clouds.virtual import VirtualLoop, run
 
 
@@ -30,7 +30,7 @@ def test_lists_are_repeated_launches_are_not(tmp_path: Path) -> None:
     async def launch() -> None:
         api = here.client()
         offer = await here.offer(api)
-        await api.launch(wanted(Label("lab", "gpu0", "00000a"), offer))
+        await api.launch(launch_request(Label("lab", "gpu0", "00000a"), offer))
 
     here.sim.faults.at = {8: Fault.UNSEEN}
     with pytest.raises(CloudError) as caught:
@@ -147,7 +147,7 @@ def test_runpod_cluster_members_are_found_and_ended(tmp_path: Path) -> None:
         offer = await here.offer(api)
         label = Label("lab", "island", "00000a")
         here.ledger.intent(label, offer)
-        here.ledger.launched("00000a", await api.launch_cluster(wanted(label, offer), 3))
+        here.ledger.launched("00000a", await api.launch_cluster(launch_request(label, offer), 3))
 
     run(here.loop, make())
     assert len(here.sim.alive()) == 3
