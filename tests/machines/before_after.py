@@ -60,15 +60,15 @@ MAY_DIFFER: Final = {
 
 def sections(text: str) -> dict[str, set[str]]:
     """The snapshot's lines by section."""
-    found: dict[str, set[str]] = {}
+    lines_by_section: dict[str, set[str]] = {}
     name = ""
     for line in text.splitlines():
         if line.startswith("# "):
             name = line[2:]
-            found[name] = set()
+            lines_by_section[name] = set()
         elif name:
-            found[name].add(line)
-    return found
+            lines_by_section[name].add(line)
+    return lines_by_section
 
 
 def differences(before: str, after: str) -> list[str]:
@@ -76,12 +76,14 @@ def differences(before: str, after: str) -> list[str]:
     old, new = sections(before), sections(after)
     assert old.keys() == new.keys()
     assert all(old[name] for name in ("etc", "paths", "packages", "passwd", "units", "processes"))
-    found: list[str] = []
+    changes: list[str] = []
     for name in old:
         allowed = re.compile(MAY_DIFFER.get(name, r"\A\Z(?!)"))
         for sign, lines in (("-", old[name] - new[name]), ("+", new[name] - old[name])):
-            found += [f"{name} {sign} {line}" for line in sorted(lines) if not allowed.search(line)]
-    return found
+            changes += [
+                f"{name} {sign} {line}" for line in sorted(lines) if not allowed.search(line)
+            ]
+    return changes
 
 
 def snapshot(machine: Machine) -> str:

@@ -62,7 +62,7 @@ def spec_of(lab: Lab) -> ClusterSpec:
     return load_or_raise(file)
 
 
-def said(event: Event) -> None:
+def show_event(event: Event) -> None:
     """Print what an ``up`` does, with seconds and load: pytest shows it where a test fails."""
     if event.message or event.seconds:
         seconds = f"{event.seconds:.1f} s" if event.seconds else ""
@@ -73,7 +73,7 @@ def said(event: Event) -> None:
 def bring_up(spec: ClusterSpec) -> Live:
     """``up``; a failure shows all that it carries."""
     try:
-        asyncio.run(api.up(spec, said))
+        asyncio.run(api.up(spec, show_event))
     except CorralError as error:
         pytest.fail(f"up: {error.code}: {error}\n{error.command}\n{error.tail}\n{error.hint}")
     return Live(spec, asyncio.run(read_facts_of(spec)))
@@ -125,7 +125,7 @@ def one_failure_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     lab: Lab = request.getfixturevalue("machines")
     for machine in lab.machines:
-        machine.mend_network()
+        machine.reconnect_network()
         if not machine.pid:
             machine.on()
     lab.wait()

@@ -13,7 +13,7 @@ from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import Script, sh
 from tests.embedded.conftest import Live
-from tests.machines.conftest import said as told
+from tests.machines.conftest import show_event
 from tests.machines.lab import Lab
 from tests.machines.lab.labs import wait_for
 
@@ -21,7 +21,7 @@ FAR = 300.0
 """Longest wait for anything: all machines share two CPUs with whatever else runs there."""
 
 
-def said(lab: Live) -> str:
+def status_text(lab: Live) -> str:
     """All that ``status`` reports about nodes and troubles, as one text."""
     status = asyncio.run(api.status(lab.spec))
     nodes = [
@@ -37,7 +37,7 @@ def healthy(lab: Live) -> bool:
     return not status.troubles and all(n.usable for n in status.nodes)
 
 
-def found(lab: Live) -> list[tuple[str, tuple[str, ...]]]:
+def diagnosed(lab: Live) -> list[tuple[str, tuple[str, ...]]]:
     """What the doctor finds, the first cause first: ids and nodes."""
     report = asyncio.run(api.doctor(lab.spec))
     for finding in report.findings:
@@ -45,9 +45,9 @@ def found(lab: Live) -> list[tuple[str, tuple[str, ...]]]:
     return [(finding.failure.id, finding.nodes) for finding in report.findings]
 
 
-def mended(lab: Live) -> None:
+def repair(lab: Live) -> None:
     """``up`` repairs it: no trouble, all nodes usable, and a job runs on all of them."""
-    asyncio.run(api.up(lab.spec, told))
+    asyncio.run(api.up(lab.spec, show_event))
     wait_for(lambda: healthy(lab), FAR, "a healthy cluster after up", each=2.0)
     count = len(lab.facts)
     job = sh("timeout 150 srun -N{count} -t 3 hostname | sort", count=count)
@@ -88,13 +88,13 @@ def test_power_cut_of_a_node_with_a_job_on_it(lab: Live, machines: Lab) -> None:
     job = submit(lab, "node1", sh('[ -n "$SLURM_RESTART_COUNT" ] || sleep 900'))
     reaches(lab, job, "RUNNING")
     machines.machines[1].power_cut()
-    assert "node1: unreachable" in said(lab)
-    assert found(lab)[0] == ("F69", ("node1",))
+    assert "node1: unreachable" in status_text(lab)
+    assert diagnosed(lab)[0] == ("F69", ("node1",))
     other = lab.run("node0", sh("timeout 100 srun -w node0 -t 1 hostname"), timeout=120)
     assert other.stdout.strip() == "node0", other.tail
     machines.machines[1].on()
     machines.wait()
-    mended(lab)
+    repair(lab)
     reaches(lab, job, "COMPLETED")
     assert state_of(lab, job)[1] == "1"
 
@@ -114,7 +114,7 @@ def test_reboot_of_a_node_with_a_step_on_it(lab: Live, machines: Lab) -> None:
     machines.wait()
     reaches(lab, job, "COMPLETED")
     assert state_of(lab, job)[1] == "1"
-    mended(lab)
+    repair(lab)
 
 
 @pytest.mark.slow
@@ -124,12 +124,12 @@ def test_network_cut_and_back(lab: Live, machines: Lab) -> None:
     reaches(lab, job, "RUNNING")
     machines.machines[1].cut_network()
     try:
-        assert "node1: unreachable" in said(lab)
-        assert found(lab)[0] == ("F69", ("node1",))
+        assert "node1: unreachable" in status_text(lab)
+        assert diagnosed(lab)[0] == ("F69", ("node1",))
     finally:
-        machines.machines[1].mend_network()
+        machines.machines[1].reconnect_network()
     machines.wait()
-    mended(lab)
+    repair(lab)
     reaches(lab, job, "COMPLETED")
     assert state_of(lab, job)[1] == "0"
 
@@ -153,11 +153,11 @@ def test_killed_daemon(lab: Live, node: str, unit: str, failure: str) -> None:
     job = submit(lab, "node1", sh("touch /tmp/began; sleep 10"))
     wait_for(lambda: lab.run("node1", sh("rm /tmp/began")).ok, FAR, f"job {job} begins")
     lab.run(node, sh("systemctl kill -s KILL {u}; systemctl stop {u}", u=f"{unit}.service"))
-    assert unit in said(lab)
-    assert found(lab)[0][0] == failure
+    assert unit in status_text(lab)
+    assert diagnosed(lab)[0][0] == failure
     plan = asyncio.run(api.plan(lab.spec))
     assert f"service:{unit}" in {c.change.resource for s in plan.stages for c in s.changes}
-    mended(lab)
+    repair(lab)
     reaches(lab, job, "COMPLETED")
 
 
@@ -167,7 +167,7 @@ def test_killed_clock_daemon(lab: Live) -> None:
     lab.run("node1", sh("systemctl kill -s KILL chrony.service; systemctl stop chrony.service"))
     plan = asyncio.run(api.plan(lab.spec))
     assert "service:chrony" in {c.change.resource for s in plan.stages for c in s.changes}
-    mended(lab)
+    repair(lab)
 
 
 @pytest.mark.slow
@@ -175,10 +175,10 @@ def test_clock_skew(lab: Live, machines: Lab) -> None:
     """A clock ten minutes ahead: Slurm's credentials would expire; ``up`` sets it right."""
     machines.machines[1].root("systemctl stop chrony")
     machines.machines[1].skew(600)
-    assert found(lab)[0] == ("F02", ("node1",))
+    assert diagnosed(lab)[0] == ("F02", ("node1",))
     plan = asyncio.run(api.plan(lab.spec))
     assert not plan.empty
-    mended(lab)
+    repair(lab)
     clocks = [int(m.root("date +%s")) for m in machines.machines[:2]]
     assert abs(clocks[0] - clocks[1]) < 10
 
@@ -193,9 +193,9 @@ def test_full_disk(lab: Live, machines: Lab) -> None:
         timeout=FAR,
     )
     try:
-        assert found(lab)[0] == ("F67", ("node1",))
+        assert diagnosed(lab)[0] == ("F67", ("node1",))
         with pytest.raises(CorralError, match=r"(?i)no space|disk|write"):
             asyncio.run(api.up(lab.spec))
     finally:
         node.root("rm -f /fill")
-    mended(lab)
+    repair(lab)

@@ -45,9 +45,9 @@ def job(lab: Live) -> Iterator[str]:
 
 def test_not_while_a_job_runs(lab: Live, job: str) -> None:
     """It reports which job, and changes nothing."""
-    due = asyncio.run(api.due_back(lab.spec))
-    assert due.jobs == (f"{job} alice node1",)
-    assert {m.node: m.error for m in due.machines} == dict.fromkeys(lab.facts)
+    returning = asyncio.run(api.due_back(lab.spec))
+    assert returning.jobs == (f"{job} alice node1",)
+    assert {m.node: m.error for m in returning.machines} == dict.fromkeys(lab.facts)
     error = refused(lab.spec)
     assert error.code is Code.NOT_GOOD
     assert job in error.tail
@@ -70,7 +70,7 @@ def test_machines_are_given_back_as_they_were(lab: Live, machines: Lab) -> None:
     try:
         assert "node1" in refused(spec).tail
     finally:
-        second.mend_network()
+        second.reconnect_network()
     machines.wait()
     gone = asyncio.run(api.down(spec))
     kept = "/etc/default/slurmd.corral-kept: somebody changed /etc/default/slurmd since"

@@ -89,9 +89,9 @@ def test_a_second_apply_is_empty_and_changes_nothing(lab: Live) -> None:
 def test_own_names_are_never_on_loopback(lab: Live) -> None:
     """Debian's installer writes 127.0.1.1 for the own name: slurmctld would answer there."""
     for node in lab.facts:
-        found = lab.run(node, sh("hostname; getent ahostsv4 {node}", node=node)).stdout
-        assert found.split()[0] == node
-        assert " 127." not in f" {found}", found
+        resolved = lab.run(node, sh("hostname; getent ahostsv4 {node}", node=node)).stdout
+        assert resolved.split()[0] == node
+        assert " 127." not in f" {resolved}", resolved
 
 
 @pytest.mark.slow

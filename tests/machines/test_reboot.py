@@ -38,7 +38,7 @@ def boots(lab: Live) -> dict[str, str]:
     return {n: lab.run(n, script).stdout.strip() for n in REBOOTED}
 
 
-def due(lab: Live) -> None:
+def require_reboots(lab: Live) -> None:
     """Packages of two machines ask for a reboot."""
     for node in REBOOTED:
         assert lab.run(node, sh("touch /run/reboot-required")).ok
@@ -51,13 +51,13 @@ def drained(lab: Live) -> str:
 @pytest.fixture
 def watch() -> tuple[list[str], Callable[[Event], None]]:
     """What a rolling stage reports, in order, and the emit that hears it."""
-    said: list[str] = []
+    steps: list[str] = []
 
     def emit(event: Event) -> None:
         if event.kind is Kind.NOTE and event.subject == "reboots":
-            said.append(f"{event.node} {event.message.split(':')[0].split(' for ')[0]}")
+            steps.append(f"{event.node} {event.message.split(':')[0].split(' for ')[0]}")
 
-    return said, emit
+    return steps, emit
 
 
 def test_a_job_ends_first_and_nodes_go_in_turn(
@@ -66,14 +66,14 @@ def test_a_job_ends_first_and_nodes_go_in_turn(
     spec = rebooting(lab.spec)
     asyncio.run(api.up(spec))
     before = boots(lab)
-    due(lab)
+    require_reboots(lab)
     wrap = "'until [ -e /tmp/end ]; do sleep 1; done'"
     job = f"sbatch --parsable -o /dev/null -t 20 -w node1 --wrap {wrap}"
     ask = sh("cd /tmp && su alice -s /bin/sh -c {job}", job=job)
     answer = lab.run("node0", ask)
     assert answer.ok, answer.tail
     job = answer.stdout.strip()
-    said, emit = watch
+    steps, emit = watch
 
     def ending(event: Event) -> None:
         emit(event)
@@ -83,7 +83,7 @@ def test_a_job_ends_first_and_nodes_go_in_turn(
     asyncio.run(api.up(spec, ending))
     turn = ["drained", "reboots", "is back, with another boot id", "resumed"]
     first = ["node1 drained", "node1 waits", *(f"node1 {word}" for word in turn[1:])]
-    assert said == [*first, *(f"node2 {word}" for word in turn)]
+    assert steps == [*first, *(f"node2 {word}" for word in turn)]
     after = boots(lab)
     assert all(before[n] != after[n] for n in REBOOTED)
     assert drained(lab) == ""
@@ -96,7 +96,7 @@ def test_a_job_that_does_not_end_gives_the_node_back(lab: Live) -> None:
     spec = lab.spec.model_copy(update={"software": Software(reboot="required", drain_minutes=0)})
     asyncio.run(api.up(spec))
     before = boots(lab)
-    due(lab)
+    require_reboots(lab)
     job = lab.run("node0", sh("sbatch --parsable -o /dev/null -w node1 --wrap 'sleep 900'"))
     with pytest.raises(CorralError, match=f"job {job.stdout.strip()} "):
         asyncio.run(api.up(spec))
@@ -109,7 +109,7 @@ def test_a_job_that_does_not_end_gives_the_node_back(lab: Live) -> None:
 
 def test_a_killed_corral_is_gone_on_from(lab: Live, tmp_path: Path) -> None:
     spec = rebooting(lab.spec)
-    due(lab)
+    require_reboots(lab)
     file = tmp_path / "lab.yaml"
     with file.open("w") as text:
         YAML().dump(json.loads(spec.model_dump_json(exclude_defaults=True)), text)

@@ -153,29 +153,29 @@ class Farm:
             finally:
                 await fleet.close()
 
-        told = {one.node: one for one in asyncio.run(work())}
-        assert not any(one.error for one in told.values())
-        found = probes.mounts(probes.Scene(SERVER, (SERVER, CLIENT), told, {}))
-        return [f"{d.failure.id} {' '.join(d.nodes)}: {' '.join(d.evidence)}" for d in found]
+        by_node = {machine.node: machine for machine in asyncio.run(work())}
+        assert not any(machine.error for machine in by_node.values())
+        findings = probes.mounts(probes.Scene(SERVER, (SERVER, CLIENT), by_node, {}))
+        return [f"{d.failure.id} {' '.join(d.nodes)}: {' '.join(d.evidence)}" for d in findings]
 
     def on(self, node: str, command: str) -> str:
         return self.lab.machines[(SERVER, CLIENT).index(node)].root(command, timeout=120)
 
 
 def summaries(plan: Plan) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_node: dict[str, list[str]] = {}
     for stage in plan.stages:
         for entry in stage.changes:
             for node in entry.nodes:
-                found.setdefault(node, []).append(entry.change.summary)
-    return found
+                by_node.setdefault(node, []).append(entry.change.summary)
+    return by_node
 
 
 @pytest.fixture(scope="module")
 def farm() -> Iterator[Farm]:
-    standing = os.environ.get("CORRAL_TEST_LAB", "")
-    if standing:
-        yield Farm(Lab.open(standing))
+    existing = os.environ.get("CORRAL_TEST_LAB", "")
+    if existing:
+        yield Farm(Lab.open(existing))
         return
     reason = needs()
     if reason:
@@ -286,7 +286,7 @@ def test_a_folder_unmounted_by_hand_is_mounted_again(farm: Farm, mounted: Cluste
     good(farm.check(mounted, "mounts"))
 
 
-def test_a_line_of_fstab_that_was_edited_is_mended(farm: Farm, mounted: ClusterSpec) -> None:
+def test_a_line_of_fstab_that_was_edited_is_restored(farm: Farm, mounted: ClusterSpec) -> None:
     before = farm.on(CLIENT, "cat /etc/fstab")
     for edit in ("s/hard/soft/", "/x-corral/d"):
         farm.on(CLIENT, f"sed -i '{edit}' /etc/fstab")
@@ -307,16 +307,16 @@ def test_files_below_a_mount_are_not_hidden(farm: Farm, mounted: ClusterSpec) ->
     farm.apply(mounted)
 
 
-def test_a_stale_handle_is_seen_and_mended(farm: Farm, mounted: ClusterSpec) -> None:
+def test_a_stale_handle_is_seen_and_fixed(farm: Farm, mounted: ClusterSpec) -> None:
     farm.on(CLIENT, "ls /shared")
     # Another fsid is another file system to a client: its handles are of one that is gone.
     farm.on(SERVER, f"sed -i s/fsid=[^,\\)]*/fsid=77/ {FILE} && exportfs -ra")
     broken = farm.check(mounted, "mounts")
     assert broken.verdict is Verdict.FAIL
     assert f"{CLIENT}: /shared is a stale handle" in broken.summary
-    (found,) = farm.doctor()
-    assert found.startswith(f"F68 {CLIENT}: ")
-    assert "Stale file handle" in found
+    (finding,) = farm.doctor()
+    assert finding.startswith(f"F68 {CLIENT}: ")
+    assert "Stale file handle" in finding
     plan = farm.apply(mounted)
     assert set(summaries(plan)) == {SERVER, CLIENT}
     assert "mount /shared again: stale" in summaries(plan)[CLIENT]

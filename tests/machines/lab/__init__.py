@@ -9,6 +9,6 @@ each is recorded in its folder, so another process finds it again (``Lab.open``)
 from __future__ import annotations
 
 from tests.machines.lab.image import Suite, build, needs
-from tests.machines.lab.labs import Lab, Machine, standing
+from tests.machines.lab.labs import Lab, Machine, lab_names
 
-__all__ = ["Lab", "Machine", "Suite", "build", "needs", "standing"]
+__all__ = ["Lab", "Machine", "Suite", "build", "lab_names", "needs"]

@@ -7,26 +7,28 @@ import os
 import sys
 
 from tests.machines.lab import image
-from tests.machines.lab.labs import MEMORY, Lab, standing
+from tests.machines.lab.labs import MEMORY, Lab, lab_names
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.machines.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    up = verbs.add_parser("up", help="make and start a lab, or start a standing one")
+    up = verbs.add_parser("up", help="make and start a lab, or start an existing one")
     up.add_argument("name")
     up.add_argument("-n", type=int, default=3, help="machines (3)")
     up.add_argument("--suite", choices=sorted(image.SUITES), default="trixie")
     up.add_argument("--memory", default=MEMORY, help=f"of each machine ({MEMORY})")
     for verb, text in (("down", "remove it"), ("reset", "bare again"), ("show", "addresses")):
         verbs.add_parser(verb, help=text).add_argument("name")
-    for verb in ("ssh", "cut", "mend", "kill", "on", "console"):
-        one = verbs.add_parser(verb, help={"kill": "power cut", "cut": "pull the cable"}.get(verb))
-        one.add_argument("name")
-        one.add_argument("index", type=int)
+    for verb in ("ssh", "cut", "reconnect", "kill", "on", "console"):
+        subparser = verbs.add_parser(
+            verb, help={"kill": "power cut", "cut": "pull the cable"}.get(verb)
+        )
+        subparser.add_argument("name")
+        subparser.add_argument("index", type=int)
         if verb == "ssh":
-            one.add_argument("command", nargs=argparse.REMAINDER)
-    verbs.add_parser("list", help="standing labs")
+            subparser.add_argument("command", nargs=argparse.REMAINDER)
+    verbs.add_parser("list", help="existing labs")
     return _do(parser.parse_args())
 
 
@@ -35,16 +37,16 @@ def _do(args: argparse.Namespace) -> int:
         print(reason, file=sys.stderr)
         return 3
     if args.verb == "list":
-        print(*standing(), sep="\n")
+        print(*lab_names(), sep="\n")
         return 0
     if args.verb == "up":
         _show(Lab.make(args.name, args.n, args.suite, args.memory))
         return 0
     lab = Lab.open(args.name)
-    return _whole(lab, args.verb) if "index" not in args else _one(lab, args)
+    return _lab_verb(lab, args.verb) if "index" not in args else _machine_verb(lab, args)
 
 
-def _whole(lab: Lab, verb: str) -> int:
+def _lab_verb(lab: Lab, verb: str) -> int:
     if verb == "show":
         _show(lab)
     elif verb == "reset":
@@ -57,7 +59,7 @@ def _whole(lab: Lab, verb: str) -> int:
     return 0
 
 
-def _one(lab: Lab, args: argparse.Namespace) -> int:
+def _machine_verb(lab: Lab, args: argparse.Namespace) -> int:
     machine = lab.machines[args.index]
     if args.verb == "ssh":
         argv = [*machine.ssh_argv(), *args.command]
@@ -67,7 +69,7 @@ def _one(lab: Lab, args: argparse.Namespace) -> int:
         return 0
     action = {
         "cut": machine.cut_network,
-        "mend": machine.mend_network,
+        "reconnect": machine.reconnect_network,
         "kill": machine.power_cut,
         "on": machine.on,
     }

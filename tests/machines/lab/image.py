@@ -180,9 +180,9 @@ def _resolver() -> str:
     for path in RESOLVERS:
         if path.is_file():
             lines = path.read_text().splitlines()
-            found = [x for x in lines if x.startswith("nameserver") and " 127." not in x]
-            if found:
-                return "\n".join(found)
+            servers = [x for x in lines if x.startswith("nameserver") and " 127." not in x]
+            if servers:
+                return "\n".join(servers)
     return ""
 
 

@@ -28,9 +28,9 @@ def main(console: Path, pid: Path, argv: list[str]) -> int:
         pid.write_text(str(machine.pid))
         status = machine.wait()
         pid.unlink()
-        with console.open("rb") as said:
-            said.seek(start)
-            if REBOOT not in said.read():
+        with console.open("rb") as output:
+            output.seek(start)
+            if REBOOT not in output.read():
                 return status
 
 

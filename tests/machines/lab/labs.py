@@ -28,7 +28,7 @@ def labs() -> Path:
     return image.cache() / "labs"
 
 
-def standing() -> list[str]:
+def lab_names() -> list[str]:
     """Names of the labs that have a folder."""
     return sorted(p.parent.name for p in labs().glob("*/lab.json"))
 
@@ -151,9 +151,9 @@ class Machine:
         """Pull its cable; the machine itself runs on."""
         self.net.cut(self.index)
 
-    def mend_network(self) -> None:
+    def reconnect_network(self) -> None:
         """Put the cable back."""
-        self.net.mend(self.index)
+        self.net.reconnect(self.index)
 
     def ssh(
         self, command: str, *, user: str = image.USER, timeout: float = 60, check: bool = True
@@ -196,7 +196,7 @@ class Machine:
 class Lab:
     """Some bare machines on their own network.
 
-    ``Lab.make`` makes one or finds the standing one of that name; ``remove`` takes all of it away.
+    ``Lab.make`` makes one or finds the existing one of that name; ``remove`` takes all of it away.
     """
 
     def __init__(self, name: str, number: int, base: Path, count: int, memory: str) -> None:
@@ -212,12 +212,12 @@ class Lab:
         """Make and start the lab; one that stands is started where it is off, as it is."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r}: a lab's name is letters, digits and dashes")
-        if name not in standing():
+        if name not in lab_names():
             base = image.build(suite)
             labs().mkdir(parents=True, exist_ok=True)
             with (labs() / "lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                taken = network.used() | {cls.open(n).net.number for n in standing()}
+                taken = network.used() | {cls.open(n).net.number for n in lab_names()}
                 number = next(n for n in network.SUBNETS if n not in taken)
                 lab = cls(name, number, base, count, memory)
                 lab.folder.mkdir(mode=0o700, exist_ok=True)
@@ -231,7 +231,7 @@ class Lab:
 
     @classmethod
     def open(cls, name: str) -> Lab:
-        """The standing lab of that name.
+        """The existing lab of that name.
 
         Raises:
             FileNotFoundError: there is none.
@@ -272,7 +272,7 @@ class Lab:
             machine.disk.unlink(missing_ok=True)
         (self.folder / "known_hosts").unlink(missing_ok=True)
         for machine in self.machines:
-            machine.mend_network()
+            machine.reconnect_network()
             machine.on()
         self.wait()
 

@@ -89,7 +89,7 @@ class Network:
         """Pull the machine's cable."""
         ip("link", "set", self.tap(index), "nomaster")
 
-    def mend(self, index: int) -> None:
+    def reconnect(self, index: int) -> None:
         """Put it back."""
         ip("link", "set", self.tap(index), "master", self.bridge)
 
@@ -112,13 +112,13 @@ class Network:
 
 def used() -> set[int]:
     """Numbers that this machine's addresses take already."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for link in json.loads(ip("-json", "address", "show")):
         for info in link.get("addr_info", []):
             parts = info.get("local", "").split(".")
             if info.get("family") == "inet" and ".".join(parts[:2]) == PREFIX:
-                found.add(int(parts[2]))
-    return found
+                numbers.add(int(parts[2]))
+    return numbers
 
 
 def mtu() -> int:
