@@ -75,7 +75,7 @@ class Mesh:
         """``corral up``; a failure shows all that it carries."""
         spec = self.spec(**how)  # type: ignore[arg-type]
         try:
-            asyncio.run(api.up(spec, said))
+            asyncio.run(api.up(spec, show_event))
         except CorralError as error:
             pytest.fail(f"up: {error.code}: {error}\n{error.command}\n{error.tail}\n{error.hint}")
         return spec
@@ -105,13 +105,13 @@ class Mesh:
         command = f"cd /tmp && su corral -s /bin/sh -c '{text}' 2>&1"
         return self.desk.ssh(command, check=check, timeout=timeout)
 
-    def told(self) -> str:
+    def journal(self) -> str:
         """All that the journal keeps."""
         records = read_journal(cluster_dir(self.lab.name, create=False) / "journal.jsonl")
         return "\n".join(map(str, records))
 
 
-def said(event: Event) -> None:
+def show_event(event: Event) -> None:
     """Print what an ``up`` does: pytest shows it where a test fails."""
     if event.message or event.seconds:
         print(event.kind, event.subject, event.node, event.seconds or "", event.message, flush=True)
@@ -120,7 +120,7 @@ def said(event: Event) -> None:
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """The lab, its control server running, and no node in the tailnet yet."""
-    lab = Lab.make(KEPT or f"mesh-{os.getpid()}", [(0, "whole"), (1, "whole"), (1, "pod")])
+    lab = Lab.make(KEPT or f"mesh-{os.getpid()}", [(0, "machine"), (1, "machine"), (1, "pod")])
     environment = {"HEADSCALE_API_KEY_FILE": str(lab.control.key_file),
                    "SSL_CERT_FILE": str(lab.control.authority)}  # fmt: skip
     before = {name: os.environ.get(name) for name in environment}
@@ -138,9 +138,9 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def mesh(lab: Lab) -> Mesh:
     """The lab with its cluster up."""
-    found = Mesh(lab)
-    found.up()
-    return found
+    cluster = Mesh(lab)
+    cluster.up()
+    return cluster
 
 
 @pytest.hookimpl(tryfirst=True)

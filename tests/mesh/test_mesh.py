@@ -48,16 +48,16 @@ def diagnosed(spec: ClusterSpec) -> set[tuple[str, str]]:
     return {(f.failure.id, n) for f in asyncio.run(api.doctor(spec)).findings for n in f.nodes}
 
 
-def test_a_first_plan_says_how_each_node_joins_and_nothing_else(mesh: Mesh) -> None:
+def test_a_first_plan_states_how_each_node_joins_and_nothing_else(mesh: Mesh) -> None:
     # The cluster is up by now; what the first plan reported is in the journal.
-    told = mesh.told()
-    assert "by its own interface (TUN)" in told
-    assert "in user space by TCP only, without /dev/net/tun and CAP_NET_ADMIN" in told
-    assert "a key for this machine alone, good once, for 10 minutes" in told
+    journal = mesh.journal()
+    assert "by its own interface (TUN)" in journal
+    assert "in user space by TCP only, without /dev/net/tun and CAP_NET_ADMIN" in journal
+    assert "a key for this machine alone, good once, for 10 minutes" in journal
 
 
 def test_udp_is_asked_for_before_a_node_joins(mesh: Mesh) -> None:
-    assert "no UDP goes out of it" not in mesh.told()
+    assert "no UDP goes out of it" not in mesh.journal()
 
     async def asked() -> dict[str, str]:
         async with await Session.open(mesh.spec()) as session:
@@ -68,7 +68,7 @@ def test_udp_is_asked_for_before_a_node_joins(mesh: Mesh) -> None:
     try:
         assert asyncio.run(asked()) == {"node0": "yes", "node1": "no", "node2": "no"}
     finally:
-        mesh.lab.networks.mend(1)
+        mesh.lab.networks.reconnect(1)
 
 
 def test_there_is_no_way_but_the_mesh(mesh: Mesh) -> None:
@@ -87,14 +87,14 @@ def test_each_node_had_a_key_of_its_own_that_works_once(mesh: Mesh) -> None:
 
 
 def test_no_key_is_left_anywhere(mesh: Mesh) -> None:
-    assert "hskey" not in mesh.told()
+    assert "hskey" not in mesh.journal()
     for node in mesh.lab.nodes:
-        found = node.ssh(
+        files = node.ssh(
             "grep -rlE 'hskey-auth|tskey' /run /tmp /etc /root /var/lib/corral "
             "/var/log/corral 2>/dev/null",
             check=False,
         )
-        assert not found, f"{node.name}: {found}"
+        assert not files, f"{node.name}: {files}"
 
 
 def test_a_second_plan_is_empty(mesh: Mesh) -> None:
@@ -113,8 +113,8 @@ def test_slurm_is_proven_over_the_mesh(mesh: Mesh) -> None:
 def test_the_pod_runs_jobs_without_init_or_rights(mesh: Mesh) -> None:
     assert mesh.pod.ssh("cat /proc/1/comm") == "sshd"
     assert mesh.pod.ssh("test ! -e /dev/net/tun") is not None
-    told = mesh.job('timeout 60 srun -w node2 -n1 sh -c "hostname; seq 3"')
-    assert told == "node2\n1\n2\n3"
+    output = mesh.job('timeout 60 srun -w node2 -n1 sh -c "hostname; seq 3"')
+    assert output == "node2\n1\n2\n3"
     wrapped = mesh.job(
         'sbatch -W -w node2 -o /tmp/pod.out --wrap "srun hostname" >/dev/null; echo $?'
     )
@@ -123,8 +123,8 @@ def test_the_pod_runs_jobs_without_init_or_rights(mesh: Mesh) -> None:
 
 
 def test_a_job_of_several_nodes_stays_within_an_island(mesh: Mesh) -> None:
-    told = mesh.job("timeout 30 srun -N2 --immediate=5 hostname", check=False)
-    assert told is None
+    output = mesh.job("timeout 30 srun -N2 --immediate=5 hostname", check=False)
+    assert output is None
     why = mesh.job("timeout 30 srun -N2 --immediate=5 hostname; true") or ""
     assert "topology configuration is not available" in why
     features = mesh.desk.ssh("sinfo -h -N -o '%N %f'") or ""
@@ -167,12 +167,12 @@ def test_data_goes_to_nodes_without_shared_storage(mesh: Mesh) -> None:
     assert refused.value.code is Code.NOT_GOOD
 
 
-def test_training_runs_across_islands_where_the_file_says_so(mesh: Mesh) -> None:
+def test_training_runs_across_islands_where_the_file_allows_it(mesh: Mesh) -> None:
     mesh.up(jobs="across-islands")
-    told = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
-    assert "rank 0 of 2 on node0" in told
-    assert "rank 1 of 2 on node1" in told
-    assert re.search(r"accuracy", told)
+    output = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
+    assert "rank 0 of 2 on node0" in output
+    assert "rank 1 of 2 on node1" in output
+    assert re.search(r"accuracy", output)
 
 
 def test_training_survives_a_relay_and_the_verdict_names_it(mesh: Mesh) -> None:
@@ -187,10 +187,10 @@ def test_training_survives_a_relay_and_the_verdict_names_it(mesh: Mesh) -> None:
         assert (link.path, link.via) == ("relayed", "lab")
         assert link.verdict.startswith("no: relayed")
         assert {("F33", "node0"), ("F33", "node1")} <= diagnosed(mesh.spec(jobs="across-islands"))
-        told = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
-        assert "rank 1 of 2 on node1" in told
+        output = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
+        assert "rank 1 of 2 on node1" in output
     finally:
-        networks.mend(0)
+        networks.reconnect(0)
 
 
 def test_new_node_keys_drop_no_job(mesh: Mesh) -> None:
@@ -209,7 +209,7 @@ def test_new_node_keys_drop_no_job(mesh: Mesh) -> None:
     assert mesh.plan(jobs="across-islands").empty
 
 
-def test_a_key_that_expires_is_found_and_mended(mesh: Mesh) -> None:
+def test_a_key_that_expires_is_found_and_replaced(mesh: Mesh) -> None:
     spec = mesh.spec(jobs="across-islands")
     node = next(n for n in mesh.lab.control.nodes() if n["name"] == "node1")
     mesh.lab.control.do("nodes", "expire", "-i", str(node["id"]))
@@ -234,14 +234,14 @@ def test_a_node_that_is_cut_off_comes_back(mesh: Mesh) -> None:
     networks.cut(1)
     try:
         until(lambda: "pong" not in (mesh.desk.ssh(f"{ask}; true") or ""), 60, "node1 is gone")
-        told = mesh.job("timeout 40 srun -w node1 -n1 --immediate=5 hostname", check=False)
-        assert told is None, "a job ran on a node that is cut off"
+        output = mesh.job("timeout 40 srun -w node1 -n1 --immediate=5 hostname", check=False)
+        assert output is None, "a job ran on a node that is cut off"
         spec = mesh.spec(jobs="across-islands")
         # The control server learns of it when a connection's time is up.
         until(lambda: ("F100", "node1") in diagnosed(spec), 300, "the doctor names node1")
         assert ("F100", "node0") not in diagnosed(spec)
     finally:
-        networks.mend(1)
+        networks.reconnect(1)
     until(lambda: "pong" in (mesh.desk.ssh(f"{ask}; true") or ""), 120, "node1 is back")
     back = "timeout 20 srun -w node1 -n1 --immediate=10 hostname"
     # slurmctld asks a node that did not answer again after a third of SlurmdTimeout (300 s here).
@@ -264,8 +264,8 @@ def test_the_policy_gets_what_it_lacks_and_keeps_what_it_has(mesh: Mesh) -> None
     mesh.lab.control.do("policy", "set", "-f", str(file))
     ask = f"timeout 4 bash -c ': </dev/tcp/{mesh.at('node1')}/6818'"
     until(lambda: mesh.desk.ssh(ask, check=False) is None, 60, "the policy shuts node1 off")
-    changed, said = asyncio.run(api.apply_mesh_policy(spec))
-    assert changed, said
+    changed, outcome = asyncio.run(api.apply_mesh_policy(spec))
+    assert changed, outcome
     assert asyncio.run(api.apply_mesh_policy(spec))[0] is False
     policy = mesh.lab.control.do("policy", "get")
     assert tag in policy

@@ -20,7 +20,7 @@ from corral.state_dir import cluster_dir
 from corral.testing.clouds.contract import OpenApi
 from corral.testing.clouds.runpod import RunPodSim
 from corral.testing.clouds.server import CloudServer
-from tests.mesh.conftest import said
+from tests.mesh.conftest import show_event
 from tests.mesh.lab import Lab, tools
 from tests.mesh.lab.pods import Pods
 
@@ -107,7 +107,7 @@ def rented(lab: Lab, pods: str) -> Iterator[ClusterSpec]:
     # would not see each other.
     asyncio.run(api.apply_mesh_policy(spec))
     try:
-        asyncio.run(api.up(spec, said))
+        asyncio.run(api.up(spec, show_event))
         yield spec
     except CorralError as error:
         pytest.fail(f"up: {error.code}: {error}\n{error.command}\n{error.tail}\n{error.hint}")
@@ -132,12 +132,12 @@ def test_pods_of_one_cluster_run_a_job_together_over_their_own_network(
     lab: Lab, sim: RunPodSim
 ) -> None:
     with rented(lab, CLUSTER) as spec:
-        _whole_cluster(lab, sim, spec)
+        _check_cluster(lab, sim, spec)
     assert sim.alive() == [] and sim.clusters == {}
     assert sim.violations == []
 
 
-def _whole_cluster(lab: Lab, sim: RunPodSim, spec: ClusterSpec) -> None:
+def _check_cluster(lab: Lab, sim: RunPodSim, spec: ClusterSpec) -> None:
     desk = lab.nodes[0]
     assert sorted(m.more["rank"] for m in sim.alive()) == [0, 1]
     assert asyncio.run(api.plan(spec)).empty
@@ -145,16 +145,16 @@ def _whole_cluster(lab: Lab, sim: RunPodSim, spec: ClusterSpec) -> None:
     features = desk.ssh("sinfo -h -N -o '%N %f'") or ""
     assert features.count("island-fabric-pods") == 2, features
     as_user = "cd /tmp && su corral -s /bin/sh -c"
-    told = desk.ssh(f"{as_user} 'timeout 90 srun -w pod[0-1] -N2 hostname' 2>&1", timeout=120)
-    assert sorted((told or "").split()) == sorted(m.id for m in sim.alive())
+    hosts = desk.ssh(f"{as_user} 'timeout 90 srun -w pod[0-1] -N2 hostname' 2>&1", timeout=120)
+    assert sorted((hosts or "").split()) == sorted(m.id for m in sim.alive())
     desk.ssh(f"cat > /tmp/sum.sh <<'END'\n{SUM}END\n")
     words = "sbatch -W -N2 -w pod[0-1] -t 10 -o /tmp/sum.out /tmp/sum.sh; true"
-    told = desk.ssh(f"{as_user} '{words}' 2>&1", timeout=420)
+    submitted = desk.ssh(f"{as_user} '{words}' 2>&1", timeout=420)
     (first,) = (m.id for m in sim.alive() if m.more["rank"] == 0)  # one of another test is gone
     pod = sim.behind.pods[first]  # type: ignore[union-attr]
     out = (pod.root("cat /tmp/sum.out", check=False) or "").splitlines()
     jobs = desk.ssh("scontrol show jobs", check=False)
-    assert sorted(out) == ["10.65.0.2 pod0 3000.0", "10.65.0.2 pod1 3000.0"], (out, told, jobs)
+    assert sorted(out) == ["10.65.0.2 pod0 3000.0", "10.65.0.2 pod1 3000.0"], (out, submitted, jobs)
     bill = asyncio.run(api.cost(spec))
     assert bill.now.per_hour == pytest.approx(2 * 2.99)
 

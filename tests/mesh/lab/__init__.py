@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from tests.mesh.lab.labs import Lab, LabNode, needs, standing
+from tests.mesh.lab.labs import Lab, LabNode, lab_names, needs
 
-__all__ = ["Lab", "LabNode", "needs", "standing"]
+__all__ = ["Lab", "LabNode", "lab_names", "needs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.mesh.lab.labs import Kind, Lab, needs, standing
+from tests.mesh.lab.labs import Kind, Lab, lab_names, needs
 
 
 def main() -> int:
@@ -18,7 +18,7 @@ def main() -> int:
         print(reason, file=sys.stderr)
         return 3
     if args.verb == "list":
-        print(*standing(), sep="\n")
+        print(*lab_names(), sep="\n")
         return 0
     if args.verb == "down":
         Lab(args.name).remove()
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _node(word: str) -> tuple[int, Kind]:
-    return int(word.rstrip("p")), "pod" if word.endswith("p") else "whole"
+    return int(word.rstrip("p")), "pod" if word.endswith("p") else "machine"
 
 
 if __name__ == "__main__":

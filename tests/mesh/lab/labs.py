@@ -25,8 +25,8 @@ FOLDER = Path("/var/tmp/corral-mesh-labs")
 LABEL = "corral.mesh.lab"
 IMAGE = "localhost/corral-mesh-node"
 PACKAGES = ("rsync", "supervisor", "socat")
-Kind = Literal["whole", "pod"]
-"""``whole``: its own systemd, TUN and all rights, as a rented virtual machine; ``pod``: sshd and
+Kind = Literal["machine", "pod"]
+"""``machine``: its own systemd, TUN and all rights, as a rented virtual machine; ``pod``: sshd and
 nothing else, no rights, as a rented container."""
 
 
@@ -34,8 +34,8 @@ def needs() -> str:
     """Why there can be no lab here, "" when there can."""
     if os.geteuid() != 0:
         return "the mesh lab needs root"
-    wanted = ("podman", "ip", "nft", "nsenter", "openssl", "ssh", "ssh-keygen")
-    missing = [t for t in wanted if not shutil.which(t)]
+    programs = ("podman", "ip", "nft", "nsenter", "openssl", "ssh", "ssh-keygen")
+    missing = [t for t in programs if not shutil.which(t)]
     if missing:
         return f"not installed: {', '.join(missing)}"
     if not Path("/dev/net/tun").exists():
@@ -106,7 +106,7 @@ class LabNode:
         for kind, value in sorted(host_limits().items()):
             argv += ["--ulimit", f"{kind}={value}:{value}"]
         argv += ["--volume", f"{self.lab.folder}/boot:/boot/lab:ro"]
-        if self.kind == "whole":
+        if self.kind == "machine":
             argv += ["--systemd=always", "--privileged"]
         entry = json.dumps(["/bin/sh", f"/boot/lab/{self.kind}"])
         return [*argv, "--entrypoint", entry, image()]
@@ -120,7 +120,7 @@ k=/etc/ssh/ssh_host_ed25519_key; [ -s $k ] || ssh-keygen -q -t ed25519 -N '' -f 
 rm -f /dev/nvidia*
 """
 BOOT = {
-    "whole": f"{_KEYS}mkdir -p /dev/net && [ -c /dev/net/tun ] || mknod /dev/net/tun c 10 200\n"
+    "machine": f"{_KEYS}mkdir -p /dev/net && [ -c /dev/net/tun ] || mknod /dev/net/tun c 10 200\n"
     "exec /sbin/init\n",
     "pod": f"{_KEYS}mkdir -p /run/sshd && chmod 755 /run/sshd\nexec /usr/sbin/sshd -D -e\n",
 }
@@ -151,8 +151,8 @@ class Lab:
 
     @cached_property
     def nodes(self) -> tuple[LabNode, ...]:
-        told = json.loads((self.folder / "nodes.json").read_text())
-        return tuple(LabNode(self, i, home, kind) for i, (home, kind) in enumerate(told))
+        entries = json.loads((self.folder / "nodes.json").read_text())
+        return tuple(LabNode(self, i, home, kind) for i, (home, kind) in enumerate(entries))
 
     @property
     def homes(self) -> int:
@@ -193,14 +193,14 @@ class Lab:
 
     def left(self) -> list[str]:
         """What is still there."""
-        told = _podman(
+        containers = _podman(
             "ps", "--all", "--filter", f"label={LABEL}={self.name}", "--format", "{{.Names}}"
         )
-        return [*(told or "").split(), *([str(self.folder)] if self.folder.exists() else [])]
+        return [*(containers or "").split(), *([str(self.folder)] if self.folder.exists() else [])]
 
 
-def standing() -> list[str]:
-    """Names of the labs that stand."""
+def lab_names() -> list[str]:
+    """Names of the labs that exist."""
     return sorted(p.parent.name for p in FOLDER.glob("*/nodes.json"))
 
 

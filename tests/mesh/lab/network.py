@@ -168,7 +168,7 @@ class Networks:
         """Drop what a home's router forwards and matches; no rule: all of it."""
         self.inside(home, "nft", "add", "rule", "ip", "home", "cut", *rule, "drop")
 
-    def mend(self, home: int) -> None:
+    def reconnect(self, home: int) -> None:
         """Forward all again."""
         self.inside(home, "nft", "flush", "chain", "ip", "home", "cut")
 

@@ -80,7 +80,7 @@ class Pods:
     def ready(self, machine: Machine) -> bool:
         """Whether its sshd answers."""
         try:
-            with socket.create_connection((machine.address, 22), 1) as one:
-                return one.recv(4) == b"SSH-"
+            with socket.create_connection((machine.address, 22), 1) as connection:
+                return connection.recv(4) == b"SSH-"
         except OSError:
             return False

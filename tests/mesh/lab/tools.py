@@ -29,8 +29,8 @@ ENVIRONMENT = {
 
 def folder() -> Path:
     """Where the programs of these versions are."""
-    found = Path(platformdirs.user_cache_dir("corral")) / "mesh-tools"
-    return found / f"tailscale-{TAILSCALE}-headscale-{HEADSCALE}"
+    cache = Path(platformdirs.user_cache_dir("corral")) / "mesh-tools"
+    return cache / f"tailscale-{TAILSCALE}-headscale-{HEADSCALE}"
 
 
 def needs() -> str:
@@ -68,17 +68,17 @@ def build() -> Path:
 
 def _headscale(work: Path) -> None:
     module = f"github.com/juanfont/headscale@{HEADSCALE}"
-    told = json.loads(_run("go", "mod", "download", "-json", module, cwd=work))
+    download = json.loads(_run("go", "mod", "download", "-json", module, cwd=work))
     source = work / "source"
-    shutil.copytree(told["Dir"], source, copy_function=shutil.copyfile)
+    shutil.copytree(download["Dir"], source, copy_function=shutil.copyfile)
     source.chmod(0o755)
     _run("go", "build", "-o", str(work / "headscale"), "./cmd/headscale", cwd=source)
 
 
 def _go() -> tuple[int, ...]:
-    told = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True)
-    found = re.match(r"go(\d+)\.(\d+)", told.stdout.strip())
-    return tuple(map(int, found.groups())) if found else (0,)
+    version = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True)
+    match = re.match(r"go(\d+)\.(\d+)", version.stdout.strip())
+    return tuple(map(int, match.groups())) if match else (0,)
 
 
 def _run(*argv: str, cwd: Path, **more: str) -> str:
