@@ -57,10 +57,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waited(machine: Boots, seconds: float) -> list[str]:
-    said: list[Event] = []
+    events: list[Event] = []
     until = {"node1": time.time() + seconds, "gone": time.time() + 100}
-    asyncio.run(until_booted(Fleet({"node1": machine}), until, said.append))
-    return [event.message for event in said]
+    asyncio.run(until_booted(Fleet({"node1": machine}), until, events.append))
+    return [event.message for event in events]
 
 
 def test_a_machine_that_boots_is_waited_for() -> None:
@@ -105,12 +105,12 @@ def test_a_reboot_that_was_cut_off_is_known(tmp_path: Path) -> None:
         emit(Event(Kind.NOTE, "reboots", node, REBOOTS))
     emit(Event(Kind.NOTE, "reboots", "node1", BACK, 31.0))
     emit(Event(Kind.NOTE, "probe", "node3", REBOOTS))
-    (found,) = rebooting(path).items()
-    assert found[0] == "node2"
-    assert abs(found[1] - time.time() - REBOOT_S) < 60
+    (reboots,) = rebooting(path).items()
+    assert reboots[0] == "node2"
+    assert abs(reboots[1] - time.time() - REBOOT_S) < 60
 
 
-def test_providers_say_how_long_a_machine_may_boot() -> None:
+def test_providers_declare_how_long_a_machine_may_boot() -> None:
     """A container by podman's start, a rented one by the cloud's; 0 where neither is known."""
     labels = {
         layout.NODE: "node0",
@@ -134,8 +134,8 @@ def test_providers_say_how_long_a_machine_may_boot() -> None:
     provider = CloudProvider(spec, apis={})
     (node,) = provider.nodes
     for created, until in ((1000.0, 1000.0 + PATIENCE_S), (None, 0.0)):
-        one = Instance(
+        instance = Instance(
             "lambda", "i-1", "x", None, State.RUNNING, address="198.51.100.1", created=created
         )
-        provider._sorted.nodes["a0"] = one
+        provider._sorted.nodes["a0"] = instance
         assert provider._machine(node).boots_until == until

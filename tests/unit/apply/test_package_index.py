@@ -25,9 +25,9 @@ BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)
 
 
 def look(*machines: Recorded) -> tuple[bool, list[Event]]:
-    told: list[Event] = []
+    events: list[Event] = []
     fleet = Fleet({m.node: m for m in machines})
-    return asyncio.run(read_missing(fleet, told.append)), told
+    return asyncio.run(read_missing(fleet, events.append)), events
 
 
 def machine(node: str, facts: str, **read: Answer) -> Recorded:
@@ -42,22 +42,22 @@ def test_only_a_machine_that_is_offered_none_is_asked() -> None:
     assert [script for script, _ in knows.calls] == [FACTS]
 
 
-def test_it_is_said() -> None:
-    _, told = look(machine("node0", BARE, read=Answer("read\n")))
-    assert [(e.node, "package index" in e.message) for e in told] == [("node0", True)]
+def test_reading_it_is_reported() -> None:
+    _, events = look(machine("node0", BARE, read=Answer("read\n")))
+    assert [(e.node, "package index" in e.message) for e in events] == [("node0", True)]
 
 
 def test_an_index_that_is_there_and_offers_none_is_an_answer() -> None:
-    done, told = look(machine("node0", BARE, read=Answer("")))
+    done, events = look(machine("node0", BARE, read=Answer("")))
     assert not done
-    assert told == []
+    assert events == []
 
 
 def test_all_know_already() -> None:
     assert look(machine("node0", KNOWS)) == (False, [])
 
 
-def test_apt_that_cannot_read_its_sources_is_told_with_its_words() -> None:
+def test_apt_that_cannot_read_its_sources_is_reported_with_its_words() -> None:
     why = "E: Release file for SOURCE is expired (invalid since 3d)"
     with pytest.raises(CorralError) as caught:
         look(machine("node0", BARE, read=Answer("", 100, why)))

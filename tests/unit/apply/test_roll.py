@@ -139,11 +139,11 @@ def stage(
     impact = Impact.NONE
     if reboot:
         text, impact = f"{text}\necho after > @ROOT@/boot_id", Impact.REBOOT
-    one = Change("reboot", "reboot", "", "", Script(text), impact)  # pyright: ignore[reportArgumentType]
+    reboot_change = Change("reboot", "reboot", "", "", Script(text), impact)  # pyright: ignore[reportArgumentType]
     check = Script(f'echo "check $(basename @ROOT@)" >> $S/log; {gate}')  # pyright: ignore[reportArgumentType]
     gates = tuple(Gate(f"{n} is good", n, check, 0, "look") for n in nodes)
     roll = replace(Roll("n0", "reboot", patience=60.0, boot=30.0), **how)  # type: ignore[arg-type]
-    return Stage("reboots", "reboots", (NodeChange(nodes, one),), gates, roll)
+    return Stage("reboots", "reboots", (NodeChange(nodes, reboot_change),), gates, roll)
 
 
 def test_nodes_go_one_by_one_and_the_controller_last(cluster: Cluster) -> None:
@@ -222,7 +222,7 @@ def test_a_machine_may_be_away_for_a_while(cluster: Cluster) -> None:
     assert cluster.log[-1] == "RESUME n1"
 
 
-def test_a_machine_that_does_not_come_back_is_said_so(cluster: Cluster) -> None:
+def test_a_machine_that_does_not_come_back_is_reported(cluster: Cluster) -> None:
     broken = stage("n1", "n2", boot=0.0)
     with pytest.raises(CorralError, match="did not come back") as caught:
         cluster.run(broken)
@@ -263,7 +263,7 @@ def test_a_change_that_needs_no_reboot_waits_for_none(cluster: Cluster, reboot: 
     assert cluster.log[-1] == "RESUME n1"
 
 
-def test_the_resume_change_mends_what_a_killed_corral_left(cluster: Cluster) -> None:
+def test_the_resume_change_fixes_what_a_killed_corral_left(cluster: Cluster) -> None:
     cluster.state("n1", "drained|corral: reboot")
     cluster.state("n2", "drained|bad fan")
     controller = cluster.machines["n0"]

@@ -43,7 +43,7 @@ def run(fleet: Fleet, *stages: Stage) -> list[Event]:
     return events
 
 
-def test_changes_run_in_order_and_are_told(folders: Make) -> None:
+def test_changes_run_in_order_and_are_reported(folders: Make) -> None:
     fleet, machines = folders("n0", "n1")
     both = ("n0", "n1")
     events = run(
@@ -191,7 +191,7 @@ def test_stale_plans_are_refused() -> None:
         assert caught.value.code is Code.STALE_PLAN
 
 
-def test_journal_lines_are_whole_and_a_cut_one_is_skipped(tmp_path: Path) -> None:
+def test_journal_lines_are_complete_and_a_cut_one_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "journal.jsonl"
     journal = Journal(path, "r1")
     emit = journal.following(lambda _: None)
@@ -213,14 +213,14 @@ def test_one_writer_per_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "sudo", "found"),
+    ("uid", "sudo", "author"),
     [(0, "kim", "kim"), (0, "", "root"), (987654, "kim", "987654")],
 )
-def test_the_journal_says_who_did_it(
-    uid: int, sudo: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_journal_names_who_did_it(
+    uid: int, sudo: str, author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under sudo the person who typed it; SUDO_USER of somebody who is not root is only a word."""
     monkeypatch.setattr(os, "getuid", lambda: uid)
     monkeypatch.setenv("SUDO_USER", sudo)
     Journal(tmp_path / "j.jsonl", "r1").write("plan", {})
-    assert [record["by"] for record in read_journal(tmp_path / "j.jsonl")] == [found]
+    assert [record["by"] for record in read_journal(tmp_path / "j.jsonl")] == [author]

@@ -43,8 +43,8 @@ def recorded_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def stages_for(facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
     """A folder whose name depends on the facts, as slurm.conf's text does."""
-    wanted = (Wanted((n,), (Directory(f"/nonexistent/{f.cpus}"),)) for n, f in facts.items())
-    return (StageWanted("one", "one", tuple(wanted)),)
+    entries = (Wanted((n,), (Directory(f"/nonexistent/{f.cpus}"),)) for n, f in facts.items())
+    return (StageWanted("one", "one", tuple(entries)),)
 
 
 def real(node: str) -> Facts:
@@ -53,9 +53,9 @@ def real(node: str) -> Facts:
 
 def test_without_a_guess_two_round_trips(folders: Folders) -> None:
     fleet, machines = folders("a", "b")
-    sight = asyncio.run(see(fleet, stages_for, {}))
+    view = asyncio.run(see(fleet, stages_for, {}))
     assert [len(m.scripts) for m in machines.values()] == [2, 2]
-    assert sight.facts == {"a": real("a"), "b": real("b")}
+    assert view.facts == {"a": real("a"), "b": real("b")}
 
 
 def test_a_right_guess_saves_one_and_gives_the_same(folders: Folders) -> None:
@@ -70,10 +70,10 @@ def test_a_right_guess_saves_one_and_gives_the_same(folders: Folders) -> None:
 def test_a_wrong_guess_is_thrown_away(folders: Folders) -> None:
     fleet, machines = folders("a", "b")
     wrong = {"a": real("a"), "b": dataclasses.replace(real("b"), cpus=77)}
-    sight = asyncio.run(see(fleet, stages_for, wrong))
+    view = asyncio.run(see(fleet, stages_for, wrong))
     assert [len(m.scripts) for m in machines.values()] == [2, 2]
-    assert sight == asyncio.run(see(fleet, stages_for, {}))
-    assert all("77" not in name for seen in sight.seen.values() for name in seen)
+    assert view == asyncio.run(see(fleet, stages_for, {}))
+    assert all("77" not in name for seen in view.seen.values() for name in seen)
 
 
 def test_a_guess_for_some_nodes_or_for_strangers_only_is_none(folders: Folders) -> None:
@@ -84,9 +84,9 @@ def test_a_guess_for_some_nodes_or_for_strangers_only_is_none(folders: Folders) 
 
 def test_strangers_in_the_guess_do_not_matter(folders: Folders) -> None:
     fleet, machines = folders("a")
-    sight = asyncio.run(see(fleet, stages_for, {"a": real("a"), "gone": real("gone")}))
+    view = asyncio.run(see(fleet, stages_for, {"a": real("a"), "gone": real("gone")}))
     assert len(machines["a"].scripts) == 1
-    assert set(sight.facts) == {"a"}
+    assert set(view.facts) == {"a"}
 
 
 def test_a_guess_that_no_stages_can_be_made_of_is_none(folders: Folders) -> None:

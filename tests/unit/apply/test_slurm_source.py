@@ -47,10 +47,10 @@ def test_the_distribution_needs_no_files() -> None:
 def test_a_folder_is_read_with_its_digests(tmp_path: Path) -> None:
     folder = fill(tmp_path / "debs")
     (folder / "README").write_text("no package")
-    found = resolve(SlurmSource(debs=str(folder)))
-    assert found is not None and str(found.version) == "26.05.5"
-    for one in found.debs:
-        assert one.sha256 == hashlib.sha256((folder / one.file).read_bytes()).hexdigest()
+    packages = resolve(SlurmSource(debs=str(folder)))
+    assert packages is not None and str(packages.version) == "26.05.5"
+    for package in packages.debs:
+        assert package.sha256 == hashlib.sha256((folder / package.file).read_bytes()).hexdigest()
 
 
 def test_folders_that_are_none_are_named(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_what_was_built_is_found_again(tmp_path: Path, monkeypatch: pytest.Monke
         raise AssertionError("built again")
 
     monkeypatch.setattr(slurm_build, "_build", never)
-    found = resolve(SlurmSource(tarball=str(tarball), sha256=digest))
-    assert found is not None and found.folder == str(kept)
+    packages = resolve(SlurmSource(tarball=str(tarball), sha256=digest))
+    assert packages is not None and packages.folder == str(kept)
     assert slurm_build.kept_at(cache, digest, ("debian", "12")) != kept
 
 

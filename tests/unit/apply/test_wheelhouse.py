@@ -53,10 +53,10 @@ def test_pip_is_asked_for_exactly_these_files_once(pip: FakePip) -> None:
     asyncio.run(fetch(WHEELS, ignore))
     assert [cached(w.place).read_bytes() for w in WHEELS] == [b"one", b"two"]
     assert pip.asked.splitlines() == [f"{w.requirement} --hash=sha256:{w.sha256}" for w in WHEELS]
-    told = " ".join(pip.argv)
-    assert "--python-version 313" in told
-    assert "--require-hashes" in told
-    assert "--no-deps" in told
+    command = " ".join(pip.argv)
+    assert "--python-version 313" in command
+    assert "--require-hashes" in command
+    assert "--no-deps" in command
     assert not any("index" in word or "://" in word for word in pip.argv), "the user's settings"
     pip.argv = []
     asyncio.run(fetch(WHEELS, ignore))

@@ -82,7 +82,7 @@ def test_a_host_without_slurm() -> None:
     assert facts.memory_mib == 24105
 
 
-def test_few_tools_tell_the_same_as_many() -> None:
+def test_few_tools_report_the_same_as_many() -> None:
     """Without ip, lscpu and apt, and with busybox's, the kernel's tables give the same answer."""
     full = parse_facts("n", HOST).as_dict()
     for name in ("few-tools", "busybox"):
@@ -107,7 +107,7 @@ def test_the_clock_is_read_but_is_no_fact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slurmd", "wanted"),
+    ("slurmd", "expected"),
     [
         ("NodeName=a CPUs=256 Boards=1 SocketsPerBoard=2 CoresPerSocket=64 ThreadsPerCore=2 "
          "RealMemory=2063000\nUpTime=1-02:03:04", (256, 2, 64, 2, 2063000)),
@@ -115,13 +115,13 @@ def test_the_clock_is_read_but_is_no_fact() -> None:
          "RealMemory=100 Gres=gpu:2", (8, 4, 2, 1, 100)),
     ],
 )  # fmt: skip
-def test_slurmds_own_view_counts(slurmd: str, wanted: tuple[int, ...]) -> None:
+def test_slurmds_own_view_counts(slurmd: str, expected: tuple[int, ...]) -> None:
     facts = parse_facts("n", section(HOST, "slurmd", f"{slurmd}\n"))
-    assert (*layout(facts), facts.memory_mib) == wanted
+    assert (*layout(facts), facts.memory_mib) == expected
 
 
 @pytest.mark.parametrize(
-    ("lscpu", "wanted"),
+    ("lscpu", "expected"),
     [
         ("# CPU,Core,Socket\n0,0,0\n1,1,0\n2,0,0\n3,1,0\n", (4, 1, 2, 2)),
         ("0,0,0\n1,1,0\n2,2,1\n3,3,1\n", (4, 2, 2, 1)),
@@ -130,11 +130,11 @@ def test_slurmds_own_view_counts(slurmd: str, wanted: tuple[int, ...]) -> None:
         ("", (2, 1, 2, 1)),  # no lscpu, no topology: /proc/cpuinfo's count
     ],
 )
-def test_cpu_layout_of_the_kernel(lscpu: str, wanted: tuple[int, ...]) -> None:
+def test_cpu_layout_of_the_kernel(lscpu: str, expected: tuple[int, ...]) -> None:
     facts = parse_facts("n", section(HOST, "lscpu", lscpu))
-    found = layout(facts)
-    assert found == wanted
-    assert found[0] == found[1] * found[2] * found[3]
+    counts = layout(facts)
+    assert counts == expected
+    assert counts[0] == counts[1] * counts[2] * counts[3]
 
 
 V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
@@ -144,20 +144,20 @@ OTHER = "cgroup2 /run/other cgroup2 rw 0 0\n"
 
 
 @pytest.mark.parametrize(
-    ("mounts", "wanted"),
+    ("mounts", "expected"),
     [(V1, "v1"), (V2, "v2"), (V1 + UNIFIED, "hybrid"), ("", "none"), (V1 + OTHER, "v1")],
 )
-def test_cgroup_modes(mounts: str, wanted: str) -> None:
-    assert parse_facts("n", section(HOST, "mounts", mounts)).cgroup == wanted
+def test_cgroup_modes(mounts: str, expected: str) -> None:
+    assert parse_facts("n", section(HOST, "mounts", mounts)).cgroup == expected
 
 
 @pytest.mark.parametrize(
-    ("pid1", "wanted"),
+    ("pid1", "expected"),
     [("systemd\nbooted\n", True), ("init\nbooted\n", True), ("systemd\n", False),
      ("bash\nbooted\n", False), ("", False)],
 )  # fmt: skip
-def test_systemd(pid1: str, wanted: bool) -> None:
-    assert parse_facts("n", section(HOST, "pid1", pid1)).systemd is wanted
+def test_systemd(pid1: str, expected: bool) -> None:
+    assert parse_facts("n", section(HOST, "pid1", pid1)).systemd is expected
 
 
 TWO = (
@@ -167,7 +167,7 @@ TWO = (
 
 
 @pytest.mark.parametrize(
-    ("connection", "default", "wanted"),
+    ("connection", "default", "expected"),
     [
         ("", "default via 192.0.2.1 dev eth0 \n", "192.0.2.2"),
         ("", "default via 10.0.0.1 dev ib0 src 10.0.0.7\n", "10.0.0.7"),
@@ -176,13 +176,13 @@ TWO = (
         ("", "", "192.0.2.2"),
     ],
 )
-def test_address(connection: str, default: str, wanted: str) -> None:
+def test_address(connection: str, default: str, expected: str) -> None:
     text = section(HOST, "addresses", TWO)
     text = section(text, "nics", "eth0 device 1000 1500\nib0 device 200000 2044\n")
     text = section(text, "connection", connection)
     text = section(text, "default", default)
     facts = parse_facts("n", text)
-    assert facts.address == wanted
+    assert facts.address == expected
     assert facts.nics[1] == Nic("ib0", ("10.0.0.7",), 200000, 2044)
 
 
@@ -214,7 +214,7 @@ def test_gpus_without_an_nvidia_smi_that_works(smi: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "candidate", "wanted"),
+    ("version", "candidate", "expected"),
     [
         ("slurm 26.05.4\n", "", ("26.05.4", "")),
         ("slurm-wlm 24.11.5\n", "  Candidate: 24.11.5-4\n", ("24.11.5", "24.11.5")),
@@ -223,10 +223,10 @@ def test_gpus_without_an_nvidia_smi_that_works(smi: str) -> None:
         ("slurmd: error: no such thing\n", "  Candidate: 1:24.11.5-4\n", ("", "24.11.5")),
     ],
 )
-def test_versions(version: str, candidate: str, wanted: tuple[str, str]) -> None:
+def test_versions(version: str, candidate: str, expected: tuple[str, str]) -> None:
     text = section(section(HOST, "version", version), "candidate", candidate)
     facts = parse_facts("n", text)
-    assert (facts.slurm, facts.slurm_candidate) == wanted
+    assert (facts.slurm, facts.slurm_candidate) == expected
 
 
 @pytest.mark.parametrize("name", ["memory", "os", "nics", "kernel", "mounts"])
@@ -329,4 +329,6 @@ def test_any_dict_gives_facts_or_an_error_of_ours(changes: dict[str, object]) ->
 
 def test_the_script_only_reads() -> None:
     for word in (" rm ", " mv ", " mkdir", " >/", "> /", "install", "systemctl", "python", "sudo"):
-        assert all(word not in one.replace(">/dev/null", "") for one in shells(QUESTIONS).values())
+        assert all(
+            word not in script.replace(">/dev/null", "") for script in shells(QUESTIONS).values()
+        )

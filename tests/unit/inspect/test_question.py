@@ -94,9 +94,9 @@ def test_two_questions_of_one_name_hide_no_answer() -> None:
 def test_questions_to_machines_are_in_one_room() -> None:
     """Observers name the questions they need; a question is written in one place."""
     source = Path(corral.__file__).parent
-    found = {
+    packages = {
         file.relative_to(source).parts[0]
         for file in source.rglob("*.py")
         if re.search(r"\bQuestion\(\s*[\"f]", file.read_text())
     }
-    assert found == {"inspect"}
+    assert packages == {"inspect"}

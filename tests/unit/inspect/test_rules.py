@@ -64,12 +64,12 @@ def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
     ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True)
-    found: dict[Observer, Sequence[Question[object]]] = {
+    questions: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
         Observer.DOCTOR: answers.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
     }
-    return {one.name for one in found.get(observer, ())}
+    return {question.name for question in questions.get(observer, ())}
 
 
 def uses(observer: Observer) -> set[str]:
@@ -87,7 +87,7 @@ def uses(observer: Observer) -> set[str]:
 
 
 @pytest.mark.parametrize("observer", Observer)
-def test_the_table_says_who_uses_a_rule(observer: Observer) -> None:
+def test_the_table_names_who_uses_a_rule(observer: Observer) -> None:
     """All that use it and no other; the health check is a separate program."""
     own = {rule.name: rule.used_by[observer] for rule in RULES if observer in rule.used_by}
     assert own
@@ -130,7 +130,7 @@ def test_health_and_proof_ask_a_folder_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "due", "fault"),
+    ("version", "expected", "fault"),
     [
         ("24.11.5", "24.11.5", None),
         ("24.11.6", "24.11.5", VersionFault.NEWER),
@@ -140,14 +140,14 @@ def test_health_and_proof_ask_a_folder_the_same() -> None:
         ("", "24.11.5", None),
     ],
 )
-def test_faults_of_versions(version: str, due: str, fault: VersionFault | None) -> None:
-    assert version_fault(version, due) is fault
+def test_faults_of_versions(version: str, expected: str, fault: VersionFault | None) -> None:
+    assert version_fault(version, expected) is fault
 
 
 def test_files_that_differ() -> None:
-    due = {"slurm.conf": "a", "gres.conf": "b"}
-    found = {"/x/slurm.conf": "a", "/y/slurm.conf": "c", "/x/gres.conf": "b", "/x/other": "d"}
-    assert differing_files(found, due) == ("/y/slurm.conf",)
+    expected = {"slurm.conf": "a", "gres.conf": "b"}
+    files = {"/x/slurm.conf": "a", "/y/slurm.conf": "c", "/x/gres.conf": "b", "/x/other": "d"}
+    assert differing_files(files, expected) == ("/y/slurm.conf",)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None)
     (tmp_path / "stat").chmod(0o755)
     script = f'm=/s; {storage.answer(1)}; echo "$a"'
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    told = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
-    assert folder_fault(told.stdout) is fault
+    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+    assert folder_fault(done.stdout) is fault
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_states_of_units(answer: str, state: UnitState) -> None:
 )
 def test_faults_of_names(answer: str, fault: NameFault | None) -> None:
     state = MachineState("a", {"names": answer})
-    found = list(name_problems(state, ("b",), {"b": "10.0.0.2"}))
-    assert [one.fault for one in found] == ([fault] if fault else [])
+    problems = list(name_problems(state, ("b",), {"b": "10.0.0.2"}))
+    assert [problem.fault for problem in problems] == ([fault] if fault else [])
 
 
 @given(clock=st.floats(1e6, 2e9), sent=st.floats(1e6, 2e9), seconds=st.floats(0, 100))

@@ -10,12 +10,14 @@ import pytest
 from corral.inspect import slurm
 from corral.inspect.question import inquiry
 
-ASKED = inquiry(one for one in slurm.INSTALLED if one.name in ("version", "candidate"))
+ASKED = inquiry(
+    question for question in slurm.INSTALLED if question.name in ("version", "candidate")
+)
 OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
 
 
 @pytest.mark.parametrize(
-    ("slurmd", "wanted"),
+    ("slurmd", "expected"),
     [
         ("#!/bin/sh\necho slurm-wlm 24.11.5\n", ["slurm-wlm 24.11.5"]),
         (None, ["  Candidate: 24.11.5-4"]),
@@ -27,15 +29,15 @@ OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
     ],
     ids=["installed", "offered", "half unpacked"],
 )
-def test_a_machine_tells_what_it_has_or_is_offered(
-    slurmd: str | None, wanted: list[str], tmp_path: Path
+def test_a_machine_reports_what_it_has_or_is_offered(
+    slurmd: str | None, expected: list[str], tmp_path: Path
 ) -> None:
     for name, text in {"apt-cache": OFFERED, "slurmd": slurmd}.items():
         if text is not None:
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
     (tmp_path / "grep").symlink_to("/usr/bin/grep")
-    told = subprocess.run(["/bin/sh", "-c", ASKED.script], env={"PATH": str(tmp_path)}, check=True,
+    done = subprocess.run(["/bin/sh", "-c", ASKED.script], env={"PATH": str(tmp_path)}, check=True,
                           capture_output=True, text=True)  # fmt: skip
-    answers = ASKED.answers(told.stdout, "n", "asking")
-    assert [text for text in answers.values() if text] == wanted
+    answers = ASKED.answers(done.stdout, "n", "asking")
+    assert [text for text in answers.values() if text] == expected

@@ -55,7 +55,7 @@ def test_ufw_is_asked_first_and_counts_only_when_it_is_on(tmp_path: Path) -> Non
     assert system.firewall(answer(tmp_path, "")) == ""
 
 
-def test_gpus_and_switches_are_told_from_sound_and_usb() -> None:
+def test_gpus_and_switches_are_distinguished_from_sound_and_usb() -> None:
     text = "0x030000 0x2b85\n0x040300 0x22e8\n0x068000 0x22a3\n0x030200 0x2335\n0x0c0330 0x1ad6"
     assert gpu.nvidia_pci({"pci": text}) == ("22a3", "2335", "2b85")
     assert gpu.nvidia_pci({}) == ()

@@ -39,8 +39,8 @@ class Word:
         return Change(self.id, f"make {self.name}", seen.text, self.word, sh(":"), Impact.RELOAD)
 
 
-def stage(*wanted: Wanted, name: str = "one", gates: tuple[Gate, ...] = ()) -> StageWanted:
-    return StageWanted(name, name, wanted, gates)
+def stage(*entries: Wanted, name: str = "one", gates: tuple[Gate, ...] = ()) -> StageWanted:
+    return StageWanted(name, name, entries, gates)
 
 
 def plan(stages: list[StageWanted], observed: dict[str, dict[str, str]], **more: object) -> Plan:

@@ -12,7 +12,7 @@ from corral.slurm.advisories import Advisory, advisories, load, numbers, shipped
 
 
 def ids(component: str, version: str) -> list[str]:
-    return [one.id for one in advisories(component, version)]
+    return [advisory.id for advisory in advisories(component, version)]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_others(component: str, version: str, count: int) -> None:
     assert len(advisories(component, version)) == count
 
 
-def test_the_message_says_what_is_known_and_no_more() -> None:
-    (found,) = advisories("slurm", "24.11.5")
-    text = found.message("24.11.5")
+def test_the_message_states_what_is_known_and_no_more() -> None:
+    (advisory,) = advisories("slurm", "24.11.5")
+    text = advisory.message("24.11.5")
     assert "affected upstream version" in text
     assert "check your distribution's advisory" in text
     assert "and 7 more" in text
@@ -84,7 +84,7 @@ def test_a_newer_table_is_used() -> None:
         }
     )  # fmt: skip
     newer = load(json.dumps(raw))
-    assert [one.id for one in advisories("slurm", "26.05.5", newer)] == ["CVE-2027-0001"]
+    assert [advisory.id for advisory in advisories("slurm", "26.05.5", newer)] == ["CVE-2027-0001"]
     assert advisories("slurm", "26.05.5") == []
 
 
@@ -95,11 +95,11 @@ def test_broken_table(text: str) -> None:
 
 
 def test_every_row_can_hit_and_miss() -> None:
-    for one in shipped():
-        assert not any(one.affects(fix) for fix in one.fixed)
-        assert not one.affects("99.1")
-        first = one.introduced or "0.1"
-        assert one.affects(first), one.id
+    for advisory in shipped():
+        assert not any(advisory.affects(fix) for fix in advisory.fixed)
+        assert not advisory.affects("99.1")
+        first = advisory.introduced or "0.1"
+        assert advisory.affects(first), advisory.id
 
 
 def test_no_version() -> None:

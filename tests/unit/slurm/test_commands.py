@@ -21,7 +21,7 @@ def test_commands_print_what_slurmrestd_answers(release: str, api: int) -> None:
     text = json.dumps(json.loads((REST / release / f"v0.0.{api}/nodes.json").read_text())["body"])
     body = commands.body_of(text)
     assert commands.version_of(body) == api
-    nodes = [read.node(one, api) for one in records(body["nodes"])]
+    nodes = [read.node(record, api) for record in records(body["nodes"])]
     assert nodes
     assert {p.name for p in commands.partitions_of(nodes)} >= {
         name for node in nodes for name in node.partitions
@@ -34,12 +34,12 @@ def test_what_22_05_prints() -> None:
     assert commands.too_old((old / "scontrol.txt").read_text())
     body = commands.body_of((old / "sinfo.json").read_text())
     assert commands.version_of(body) == 38
-    nodes = {n.name: n for n in (read.node(one, 38) for one in records(body["nodes"]))}
+    nodes = {n.name: n for n in (read.node(record, 38) for record in records(body["nodes"]))}
     assert nodes["node0"].gpus_used == 2
     assert str(nodes["node2"].state) == "IDLE+DRAIN"
     assert {p.name: p.node_count for p in commands.partitions_of(nodes.values())}["main"] == 3
     queue = commands.body_of((old / "squeue.json").read_text())
-    jobs = {job.id: job for job in (read.job(one, 38) for one in records(queue["jobs"]))}
+    jobs = {job.id: job for job in (read.job(record, 38) for record in records(queue["jobs"]))}
     assert jobs[2].name == "<script>alert(1)</script>"
     assert (jobs[1].state, jobs[1].gpus, jobs[1].limit) == ("RUNNING", 1, 86400)
 
@@ -47,19 +47,21 @@ def test_what_22_05_prints() -> None:
 def test_what_26_05_prints() -> None:
     """Recorded from Debian testing's own commands."""
     new = REST.parent / "commands" / "26.05"
-    found = {key: commands.body_of((new / f"{key}.json").read_text()) for key in commands.COMMANDS}
-    assert {commands.version_of(body) for body in found.values()} == {45}
-    jobs = [read.job(one, 45) for one in records(found["jobs"]["jobs"])]
+    bodies = {key: commands.body_of((new / f"{key}.json").read_text()) for key in commands.COMMANDS}
+    assert {commands.version_of(body) for body in bodies.values()} == {45}
+    jobs = [read.job(record, 45) for record in records(bodies["jobs"]["jobs"])]
     assert {"COMPLETED", "FAILED", "RUNNING", "PENDING"} <= {job.state for job in jobs}
-    partitions = [read.partition(one, 45) for one in records(found["partitions"]["partitions"])]
-    assert {one.name for one in partitions} == {"main", "long"}
+    partitions = [
+        read.partition(record, 45) for record in records(bodies["partitions"]["partitions"])
+    ]
+    assert {partition.name for partition in partitions} == {"main", "long"}
 
 
-def test_slurms_own_metrics_stand_where_prometheus_asks() -> None:
+def test_slurms_own_metrics_are_where_prometheus_asks() -> None:
     """Recorded from slurmctld 26.05.5 with MetricsType=metrics/openmetrics."""
-    told = REST.parent / "metrics" / "26.05"
-    assert {path.stem for path in told.iterdir()} == set(SLURM_PATHS)
-    assert 'slurm_node_cpus{node="node0"} 4' in (told / "nodes.txt").read_text()
+    endpoints = REST.parent / "metrics" / "26.05"
+    assert {path.stem for path in endpoints.iterdir()} == set(SLURM_PATHS)
+    assert 'slurm_node_cpus{node="node0"} 4' in (endpoints / "nodes.txt").read_text()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "slurm_load_jobs error: down"])
@@ -96,10 +98,10 @@ def test_requests_as_commands() -> None:
 
 def test_a_script_as_sbatch() -> None:
     options = {"minimum_nodes": 2, "tres_per_node": "gres/gpu:4", **write.limit_body(30, 40)}
-    wanted = write.Submission(
+    submission = write.Submission(
         "#!/bin/sh\n", "a b", "/shared", partition="main", stdout="/shared/o", options=options
     )
-    assert commands.sbatch_of(wanted)[2:] == (
+    assert commands.sbatch_of(submission)[2:] == (
         "--job-name=a b",
         "--chdir=/shared",
         "--partition=main",

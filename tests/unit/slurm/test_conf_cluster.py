@@ -24,13 +24,13 @@ ADDRESSES = st.from_regex(r"10\.[0-2]\.[0-3]\.([1-9][0-9]?)", fullmatch=True)
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for line in parse(text).lines("NodeName"):
         names = expand(line.get("NodeName") or "")
         addresses = expand(line.get("NodeAddr") or "")
         assert len(names) == len(addresses)
-        found |= dict(zip(names, addresses, strict=True))
-    return found
+        pairs |= dict(zip(names, addresses, strict=True))
+    return pairs
 
 
 @given(
@@ -99,7 +99,7 @@ def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf
 
 
 @pytest.mark.parametrize(
-    ("conf", "says"),
+    ("conf", "reason"),
     [
         (broken(name="a b"), "cluster name"),
         (broken(name="x" * 41), "cluster name"),
@@ -134,11 +134,11 @@ def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf
         (broken(settings=(Setting("Prolog", ""),)), "is not one word"),
     ],
 )
-def test_refused(conf: ClusterConf, says: str) -> None:
+def test_refused(conf: ClusterConf, reason: str) -> None:
     with pytest.raises(CorralError) as caught:
         render(conf)
     assert caught.value.code is Code.SPEC_INVALID
-    assert says in caught.value.message
+    assert reason in caught.value.message
 
 
 def test_many_errors_are_counted() -> None:

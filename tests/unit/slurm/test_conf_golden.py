@@ -37,7 +37,7 @@ def test_no_golden_file_is_left_over() -> None:
 
 def written() -> dict[tuple[str, str, str], set[SlurmVersion]]:
     """Every key of every golden file, with the releases it was written for."""
-    found: dict[tuple[str, str, str], set[SlurmVersion]] = {}
+    releases: dict[tuple[str, str, str], set[SlurmVersion]] = {}
     for name, conf in CLUSTERS.items():
         for path in (GOLDEN / name).iterdir():
             for line in parse(path.read_text()).lines():
@@ -46,8 +46,8 @@ def written() -> dict[tuple[str, str, str], set[SlurmVersion]]:
                 for pair in line.pairs:
                     about = first if first in LINE_KEYS else ""
                     entry = (path.name, about, pair.key.lower())
-                    found.setdefault(entry, set()).add(conf.version)
-    return found
+                    releases.setdefault(entry, set()).add(conf.version)
+    return releases
 
 
 def test_every_key_written_is_in_the_table_and_every_entry_is_written() -> None:
@@ -75,7 +75,7 @@ def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
     assert "IgnoreSystemd" not in render(on_v1)["cgroup.conf"]
 
 
-def test_every_entry_of_the_table_says_why() -> None:
+def test_entries_of_the_table_are_one_for_each_key() -> None:
     assert len(keys_by_id()) == len(all_keys()), "two entries for one key"
     assert len(all_keys()) > 100
 
@@ -151,7 +151,7 @@ def test_without_accounting_no_key_needs_the_database() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "host", "due"),
+    ("version", "host", "shortened"),
     [
         (SlurmVersion(23, 11, 4), "", True),
         (SlurmVersion(23, 11, 4), "node0", False),
@@ -159,7 +159,7 @@ def test_without_accounting_no_key_needs_the_database() -> None:
     ],
 )
 def test_waiting_jobs_start_soon_where_backfill_alone_starts_them(
-    version: SlurmVersion, host: str, due: bool
+    version: SlurmVersion, host: str, shortened: bool
 ) -> None:
     conf = replace(LAPTOP, version=version, accounting_host=host)
-    assert ("SchedulerParameters=bf_interval=5\n" in render(conf)["slurm.conf"]) is due
+    assert ("SchedulerParameters=bf_interval=5\n" in render(conf)["slurm.conf"]) is shortened

@@ -20,19 +20,19 @@ RECORDED: list[dict[str, Any]] = json.loads(
 
 @pytest.mark.parametrize("seen", RECORDED, ids=lambda seen: seen["script"].split("\n")[1][:40])
 def test_as_sbatch(seen: dict[str, Any]) -> None:
-    found = directives(seen["script"])
+    options = directives(seen["script"])
     if "#PBS" in seen["script"]:  # sbatch reads them too; they are refused here
-        assert [one.line for one in found if one.fault] == [2]
+        assert [option.line for option in options if option.fault] == [2]
         return
-    assert not [one for one in found if one.fault]
-    last = {one.name: one.value for one in found}
-    due = dict(seen["options"])
-    if {"requeue", "no-requeue"} <= due.keys():  # sbatch prints one setting under both names
+    assert not [option for option in options if option.fault]
+    last = {option.name: option.value for option in options}
+    expected = dict(seen["options"])
+    if {"requeue", "no-requeue"} <= expected.keys():  # sbatch prints one setting under both names
         assert list(last) == ["requeue", "no-requeue"]
         return
-    assert sorted(last) == sorted(due)
+    assert sorted(last) == sorted(expected)
     for name, value in last.items():
-        real = due[name]
+        real = expected[name]
         if name == "time":
             assert seconds(value) == pytest.approx(seconds(real), abs=59)  # in full minutes there
         elif name in ("output", "error") or name == "gres":
@@ -60,17 +60,20 @@ def test_as_sbatch(seen: dict[str, Any]) -> None:
     ],
 )
 def test_faults(line: str, fault: str) -> None:
-    found = directives(f"#!/bin/sh\n\n#SBATCH {line}\necho\n")
-    bad = next(one for one in found if one.fault)
+    options = directives(f"#!/bin/sh\n\n#SBATCH {line}\necho\n")
+    bad = next(option for option in options if option.fault)
     assert (bad.line, fault in bad.fault) == (3, True)
 
 
 def test_other_schedulers() -> None:
-    found = directives("#!/bin/sh\n#PBS -l nodes=2\n#BSUB -n 4\n# PBS is old\n#PBS\n")
-    assert [(one.line, "another scheduler" in one.fault) for one in found] == [(2, True), (3, True)]
+    options = directives("#!/bin/sh\n#PBS -l nodes=2\n#BSUB -n 4\n# PBS is old\n#PBS\n")
+    assert [(option.line, "another scheduler" in option.fault) for option in options] == [
+        (2, True),
+        (3, True),
+    ]
 
 
 @given(st.text("#SBATCH -=\"'\\\n:Nnx2 \t", max_size=80))
 def test_no_text_breaks_it(text: str) -> None:
-    for one in directives(f"#SBATCH {text}"):
-        assert one.name or one.fault
+    for option in directives(f"#SBATCH {text}"):
+        assert option.name or option.fault

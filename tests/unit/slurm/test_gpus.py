@@ -38,11 +38,11 @@ OPEN = {"gres-range", "node-many-tasks", "exclusive", "exclusive-job", "node-ran
 
 def truth(folder: Path) -> dict[int, int]:
     """GPUs that each job found in its own environment, on all its nodes."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for line in (folder / "given.txt").read_text().splitlines():
         job, _, gpus = line.split(" ")
-        found[int(job)] = found.get(int(job), 0) + len([g for g in gpus.split(",") if g])
-    return found
+        counts[int(job)] = counts.get(int(job), 0) + len([g for g in gpus.split(",") if g])
+    return counts
 
 
 def jobs(path: Path) -> dict[int, tuple[str, Job]]:
@@ -61,16 +61,16 @@ def test_what_was_recorded() -> None:
     "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
 )
 def test_running_jobs_have_what_they_were_given(path: Path) -> None:
-    given, found = truth(path.parent), jobs(path)
-    running = {n: entry for n, entry in found.items() if entry[1].state == "RUNNING"}
+    given, reported = truth(path.parent), jobs(path)
+    running = {n: entry for n, entry in reported.items() if entry[1].state == "RUNNING"}
     assert len(running) > 30
     wrong: dict[str, tuple[int, int, bool]] = {}
     for number, (name, job) in running.items():
-        due = 0 if name == "shard" else given[number]  # a shard's job sees its GPU, others too
+        expected = 0 if name == "shard" else given[number]  # a shard's job sees its GPU, others too
         if name == "gres-two-types":  # the second node's prolog knows of one type only
-            due = 6
-        if (job.gpus, job.gpus_exact) != (due, True):
-            wrong[name] = (job.gpus or 0, due, job.gpus_exact)
+            expected = 6
+        if (job.gpus, job.gpus_exact) != (expected, True):
+            wrong[name] = (job.gpus or 0, expected, job.gpus_exact)
     assert not wrong
 
 
@@ -78,15 +78,15 @@ def test_running_jobs_have_what_they_were_given(path: Path) -> None:
     "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
 )
 def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
-    found = {name.removeprefix("wait-"): job for name, job in jobs(path).values()
+    pending = {name.removeprefix("wait-"): job for name, job in jobs(path).values()
              if job.state == "PENDING" and name.startswith("wait-")}  # fmt: skip
-    found.pop("het")
+    pending.pop("het")
     if path.parts[-3:-1] == ("22.05", "untracked"):
         # 22.05 does not report --ntasks-per-gpu before the job runs.
         for name in ("tasks-of-gpu", "tasks-of-gpu-nodes"):
-            found.pop(name)
-    assert len(found) > 30
-    asked = {name: (job.gpus, job.gpus_exact) for name, job in found.items()}
+            pending.pop(name)
+    assert len(pending) > 30
+    asked = {name: (job.gpus, job.gpus_exact) for name, job in pending.items()}
     release = path.parts[-3]
     if release != "24.11":  # which keeps one of two types for a task
         assert asked.pop("task-two-types") == (4, True)
@@ -152,13 +152,13 @@ def test_words() -> None:
 def by_name(folder: Path) -> dict[str, str]:
     """``scontrol show job``'s line of each pending job."""
     lines = (folder / "scontrol.txt").read_text().splitlines()
-    found = {line.partition("JobName=wait-")[2].partition(" ")[0]: line for line in lines}
-    return {name: line for name, line in found.items() if name not in ("", "het")}
+    pending = {line.partition("JobName=wait-")[2].partition(" ")[0]: line for line in lines}
+    return {name: line for name, line in pending.items() if name not in ("", "het")}
 
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_what_a_waiting_job_lacks_counts_its_gpus(folder: Path) -> None:
-    asked = {name: listed(requested(one)) or 0 for name, one in by_name(folder).items()}
+    asked = {name: listed(requested(line)) or 0 for name, line in by_name(folder).items()}
     if folder.parent.name != "24.11":  # which keeps one of two types for a task
         assert asked.pop("task-two-types") == 4
     assert len(asked) > 30
@@ -169,12 +169,12 @@ def test_what_a_waiting_job_lacks_counts_its_gpus(folder: Path) -> None:
     "folder", [p for p in MODES if p.name == "tracked"], ids=lambda p: p.parts[-2]
 )
 def test_squeues_columns(folder: Path) -> None:
-    found = parse_tres((folder / "tres.txt").read_text())
-    due = jobs(next(folder.glob("jobs-*.json")))
-    assert len(found) > 80
-    wrong = {name: (str(found[number]), job.gpus, job.gpus_exact)
-             for number, (name, job) in due.items()
-             if found[number] != job.gpu_count
+    counts = parse_tres((folder / "tres.txt").read_text())
+    by_number = jobs(next(folder.glob("jobs-*.json")))
+    assert len(counts) > 80
+    wrong = {name: (str(counts[number]), job.gpus, job.gpus_exact)
+             for number, (name, job) in by_number.items()
+             if counts[number] != job.gpu_count
              # squeue reports neither how many nodes -n may get nor exclusive nodes.
              and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
              }  # fmt: skip
@@ -195,12 +195,12 @@ def test_the_exporters_columns(folder: Path) -> None:
         running = [job for job in lines if job.state == "RUNNING"]
     else:
         assert not untracked(used, lines)
-    due = truth(folder)
+    given = truth(folder)
     named = {name: number for number, (name, _) in jobs(folder / "squeue.json").items()}
     for name in ("shard", "ended"):
-        due.pop(named[name])
-    due[named["gres-two-types"]] = 6
-    assert sum(job.gpus or 0 for job in running) == sum(due.values())
+        given.pop(named[name])
+    given[named["gres-two-types"]] = 6
+    assert sum(job.gpus or 0 for job in running) == sum(given.values())
 
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
@@ -232,14 +232,14 @@ def test_accounting_without_gpus_is_unknown_not_none() -> None:
     lines = past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)
     jobs = gpus_settled(parse_history(lines), cluster=True)
     assert [str(job.gpu_count) for job in jobs] == ["?", "?"]
-    assert [(one.gpus, one.gpus_exact) for one in jobs] == [(0, False)] * 2
-    one = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
-    assert (one.gpus, one.gpus_exact) == (0, False)
-    kept = past.settled(past.newest([one]), gpus=True)
+    assert [(job.gpus, job.gpus_exact) for job in jobs] == [(0, False)] * 2
+    past_job = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
+    assert (past_job.gpus, past_job.gpus_exact) == (0, False)
+    kept = past.settled(past.newest([past_job]), gpus=True)
     assert [job.gpus_exact for job in kept.jobs] == [False]
 
 
-def test_accounting_that_counts_gpus_says_none() -> None:
+def test_accounting_that_counts_gpus_reports_none() -> None:
     lines = past_line(COUNTED, 1) + past_line(UNCOUNTED, 2)
     counted = gpus_settled(parse_history(lines), cluster=True)
     assert [str(job.gpu_count) for job in counted] == ["2", "0"]

@@ -36,17 +36,19 @@ def v(text: str) -> SlurmVersion:
 
 @pytest.mark.parametrize("family", list(Family))
 def test_a_folder_is_one_family_in_one_version(family: Family) -> None:
-    found = deb_set({**files(family), "libllhttp9.4_9.4.3+~cs12-2_amd64.deb": "f" * 64}, "/x", ALL)
-    assert (found.family, found.version) == (family, v("26.05.5"))
-    assert found.names([Part.SLURMD]) == NAMES[family][Part.SLURMD]
-    assert "libllhttp9.4" in {d.name for d in found.debs}
+    packages = deb_set(
+        {**files(family), "libllhttp9.4_9.4.3+~cs12-2_amd64.deb": "f" * 64}, "/x", ALL
+    )
+    assert (packages.family, packages.version) == (family, v("26.05.5"))
+    assert packages.names([Part.SLURMD]) == NAMES[family][Part.SLURMD]
+    assert "libllhttp9.4" in {d.name for d in packages.debs}
 
 
 def test_the_digest_follows_the_files() -> None:
-    one = files(Family.SCHEDMD)
-    other = {**one, next(iter(one)): "e" * 64}
-    assert deb_set(one, "/x", ALL).digest == deb_set(one, "/y", ALL).digest
-    assert deb_set(one, "/x", ALL).digest != deb_set(other, "/x", ALL).digest
+    digests = files(Family.SCHEDMD)
+    other = {**digests, next(iter(digests)): "e" * 64}
+    assert deb_set(digests, "/x", ALL).digest == deb_set(digests, "/y", ALL).digest
+    assert deb_set(digests, "/x", ALL).digest != deb_set(other, "/x", ALL).digest
 
 
 def test_what_no_machine_needs_does_not_travel() -> None:
@@ -124,5 +126,5 @@ def test_mixed_versions_within_and_beyond_the_window() -> None:
     with pytest.raises(CorralError, match="n2 is too old"):
         refuse_mixed(v("26.05.5"), {"n2": v("23.11.4")})
     assert mixed({"a": v("24.11.5"), "b": v("24.11.5")}) == ""
-    said = mixed({"a": v("26.05.5"), "b": v("24.11.5"), "c": v("24.11.5")})
-    assert said == "Slurm is mixed: 24.11.5 on b, c, 26.05.5 on a"
+    notice = mixed({"a": v("26.05.5"), "b": v("24.11.5"), "c": v("24.11.5")})
+    assert notice == "Slurm is mixed: 24.11.5 on b, c, 26.05.5 on a"

@@ -55,8 +55,8 @@ def test_both_readers_give_one_record(folder: Path) -> None:
     for node in nodes:
         (text,) = parse_nodes(as_scontrol(node))
         # slurmrestd gives who and when even where there is no reason
-        told = node if node.reason else replace(node, reason_by="", reason_at=None)
-        assert text == told
+        expected = node if node.reason else replace(node, reason_by="", reason_at=None)
+        assert text == expected
 
 
 def _or(value: object, none: str) -> str:
@@ -125,9 +125,9 @@ def test_both_readers_give_one_job_of_accounting(file: Path) -> None:
 def test_a_state_of_a_later_release_hides_no_job() -> None:
     """JSON showed such a job; from squeue and sacct, it was an error instead of any job."""
     (known,) = read.jobs_of({"jobs": [{"job_id": 7, "job_state": ["MELTING"]}]}, 42)
-    one = replace(known, label="7", name="x", partition="main", elapsed=0)
-    (queued,) = parse_queue(as_squeue(one))
-    (past,), unread = readable_history(as_sacct(one))
+    job = replace(known, label="7", name="x", partition="main", elapsed=0)
+    (queued,) = parse_queue(as_squeue(job))
+    (past,), unread = readable_history(as_sacct(job))
     assert (known.state, queued.state, past.state, unread) == ("MELTING",) * 3 + (0,)
     assert not (queued.ended or queued.waiting or queued.exit_code)
 

@@ -53,24 +53,28 @@ V2605 = (
 
 
 def test_nodes() -> None:
-    one, two = parse_nodes(V2205 + V2411)
-    assert (one.name, one.address, one.cpus, one.memory) == ("node1", "10.9.9.2", 2, 1894)
-    assert one.state == NodeState(NodeBase.UNKNOWN, frozenset({"DRAIN", "NOT_RESPONDING"}))
-    assert one.state.drained
-    assert (one.gres, one.partitions, one.features) == ("gpu:rtx5090:2", ("main",), ("rtx",))
-    assert one.version == ""
-    assert two.state.base is NodeBase.DOWN
-    assert two.state.broken
-    assert not two.state.usable
-    assert two.reason == "two lines [x@y]"
-    assert (two.reason_by, two.reason_at) == ("root", 1795231950)
-    assert (two.gres, two.partitions, two.features) == ("", ("main", "all"), ("rtx", "big"))
+    first, second = parse_nodes(V2205 + V2411)
+    assert (first.name, first.address, first.cpus, first.memory) == ("node1", "10.9.9.2", 2, 1894)
+    assert first.state == NodeState(NodeBase.UNKNOWN, frozenset({"DRAIN", "NOT_RESPONDING"}))
+    assert first.state.drained
+    assert (first.gres, first.partitions, first.features) == ("gpu:rtx5090:2", ("main",), ("rtx",))
+    assert first.version == ""
+    assert second.state.base is NodeBase.DOWN
+    assert second.state.broken
+    assert not second.state.usable
+    assert second.reason == "two lines [x@y]"
+    assert (second.reason_by, second.reason_at) == ("root", 1795231950)
+    assert (second.gres, second.partitions, second.features) == (
+        "",
+        ("main", "all"),
+        ("rtx", "big"),
+    )
 
 
-def test_the_reason_keeps_what_looks_like_a_field() -> None:
-    (one,) = parse_nodes(V2205)
-    assert one.reason == "bad GPU State=IDLE Reason=none"
-    assert (one.reason_by, one.reason_at) == ("root", 1795231953)
+def test_the_reason_keeps_what_resembles_a_field() -> None:
+    (node,) = parse_nodes(V2205)
+    assert node.reason == "bad GPU State=IDLE Reason=none"
+    assert (node.reason_by, node.reason_at) == ("root", 1795231953)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +151,8 @@ def test_broken_answers(text: str) -> None:
 )
 def test_node_states(text: str, usable: bool, idle: bool, drained: bool, broken: bool) -> None:
     state = NodeState.parse(text)
-    found = (state.usable, state.idle, state.drained, state.broken)
-    assert found == (usable, idle, drained, broken)
+    properties = (state.usable, state.idle, state.drained, state.broken)
+    assert properties == (usable, idle, drained, broken)
     assert NodeState.parse(str(state)) == state
 
 

@@ -28,10 +28,10 @@ class Made:
         self.links[id] = []
         return id
 
-    def wire(self, one: str, other: str, rate: str = "4xNDR") -> None:
-        here, there = len(self.links[one]) + 1, len(self.links[other]) + 1
-        self.links[one].append((other, there, rate))
-        self.links[other].append((one, here, rate))
+    def wire(self, device: str, other: str, rate: str = "4xNDR") -> None:
+        here, there = len(self.links[device]) + 1, len(self.links[other]) + 1
+        self.links[device].append((other, there, rate))
+        self.links[other].append((device, here, rate))
 
     def text(self) -> str:
         lines = ["#", "# Topology file: generated on Sat Nov 21 12:00:00 2026", "#"]
@@ -134,9 +134,9 @@ def test_what_is_odd_is_named_from_a_recorded_listing() -> None:
 
 def test_recorded_listings_of_large_fabrics() -> None:
     _, nodes = fat_tree(16, 8, 4)
-    found = topology.tree(topology.parse(recorded("fat-tree-512")), nodes)
-    assert found == topology.tree(topology.parse(fat_tree(16, 8, 4)[0]), nodes)
-    assert len([s for s in found if s.nodes]) == 64
+    switches = topology.tree(topology.parse(recorded("fat-tree-512")), nodes)
+    assert switches == topology.tree(topology.parse(fat_tree(16, 8, 4)[0]), nodes)
+    assert len([s for s in switches if s.nodes]) == 64
     _, nodes = rails(4, 16)
     units = topology.blocks(topology.tree(topology.parse(recorded("rails-64")), nodes))
     assert [s.nodes for s in units] == [tuple(nodes[i : i + 16]) for i in range(0, 64, 16)]
@@ -152,17 +152,17 @@ def test_two_levels() -> None:
 
 def test_three_levels_keep_pods_together() -> None:
     text, nodes = fat_tree(leaves=2, per_leaf=2, pods=2)
-    found = {s.name: s for s in topology.tree(topology.parse(text), nodes)}
-    assert found["spine1-1"].switches == ("leaf1", "leaf2")
-    assert found["spine1-2"].switches == ("leaf3", "leaf4")
-    assert found["spine2-1"].switches == ("spine1-1", "spine1-2")
+    switches = {s.name: s for s in topology.tree(topology.parse(text), nodes)}
+    assert switches["spine1-1"].switches == ("leaf1", "leaf2")
+    assert switches["spine1-2"].switches == ("leaf3", "leaf4")
+    assert switches["spine2-1"].switches == ("spine1-1", "spine1-2")
 
 
 def test_rails_are_one_leaf_for_each_unit() -> None:
     text, nodes = rails(units=2, per_unit=4)
-    found = topology.tree(topology.parse(text), nodes)
-    assert [s.nodes for s in found if s.nodes] == [tuple(nodes[:4]), tuple(nodes[4:])]
-    assert topology.block_file(topology.blocks(found)).text == HEADER + (
+    switches = topology.tree(topology.parse(text), nodes)
+    assert [s.nodes for s in switches if s.nodes] == [tuple(nodes[:4]), tuple(nodes[4:])]
+    assert topology.block_file(topology.blocks(switches)).text == HEADER + (
         "BlockName=leaf1 Nodes=dgx[000-003]\nBlockName=leaf2 Nodes=dgx[004-007]\nBlockSizes=4\n"
     )
 
@@ -171,10 +171,10 @@ def test_rails_are_one_leaf_for_each_unit() -> None:
 def test_five_hundred_nodes(made: Callable[[], tuple[str, list[str]]]) -> None:
     text, nodes = made()
     assert len(nodes) == 512
-    found = topology.tree(topology.parse(text), nodes)
-    assert sorted(n for s in found for n in s.nodes) == sorted(nodes)
-    named = {s.name for s in found}
-    under = [c for s in found for c in s.switches]
+    switches = topology.tree(topology.parse(text), nodes)
+    assert sorted(n for s in switches for n in s.nodes) == sorted(nodes)
+    named = {s.name for s in switches}
+    under = [c for s in switches for c in s.switches]
     assert len(under) == len(set(under))
     assert set(under) <= named
     assert len(named - set(under)) == 1, "one root"
@@ -185,8 +185,8 @@ def test_parts_that_nothing_connects_have_one_root_all_the_same() -> None:
     for i in (0, 1):
         leaf = made.add(f"S-{i:016x}", f"leaf{i}")
         made.wire(made.add(f"H-{i:016x}", f"n{i} mlx5_0"), leaf)
-    found = topology.tree(topology.parse(made.text()), ["n0", "n1"])
-    assert found[-1] == Switch("apart", switches=("leaf1", "leaf2"))
+    switches = topology.tree(topology.parse(made.text()), ["n0", "n1"])
+    assert switches[-1] == Switch("apart", switches=("leaf1", "leaf2"))
 
 
 def test_nodes_that_are_not_on_it_are_named() -> None:
@@ -203,8 +203,8 @@ def test_odd_links_are_named() -> None:
         for rail in range(1 if i == 3 else 2):
             hca = made.add(f"H-{i}{rail}", f"n{i} mlx5_{rail}")
             made.wire(hca, leaf, "4xHDR" if (i, rail) == (2, 1) else "4xNDR")
-    found = topology.complaints(topology.parse(made.text()), ["n0", "n1", "n2", "n3", "n4"])
-    assert found == (
+    complaints = topology.complaints(topology.parse(made.text()), ["n0", "n1", "n2", "n3", "n4"])
+    assert complaints == (
         "n4 is not on the fabric",
         "n3: 1 links to the fabric, others have 2",
         "n2: mlx5_1 of n2 runs at 200 Gb/s, others at 400".replace("mlx5_1 of n2", "n2 mlx5_1"),

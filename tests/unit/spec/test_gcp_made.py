@@ -23,15 +23,15 @@ def test_what_the_toolkit_makes_is_filled_in() -> None:
     assert as_made(spec) == spec
 
 
-def test_what_the_file_says_stays() -> None:
+def test_what_the_file_declares_stays() -> None:
     spec = load_or_raise(EXAMPLES / "a3mega.yaml")
     data = spec.model_dump(exclude_unset=True)
     data["slurm"] = {"rest": True, "version": ">=25.05"}
     data["health"] = {"every": "5m"}
     data["users"] = [{"name": "alice", "uid": 2001}]
-    found = as_made(type(spec).model_validate(data))
-    assert (found.slurm.rest, found.slurm.version, found.health.every) == (True, ">=25.05", "5m")
-    assert [u.name for u in found.users] == ["alice"]
+    made = as_made(type(spec).model_validate(data))
+    assert (made.slurm.rest, made.slurm.version, made.health.every) == (True, ">=25.05", "5m")
+    assert [u.name for u in made.users] == ["alice"]
 
 
 def test_other_clusters_and_rehearsals_are_left_alone() -> None:

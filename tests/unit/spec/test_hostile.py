@@ -156,30 +156,30 @@ def test_all_kinds_are_types() -> None:
 
 def refused(among: Sequence[Field], value: object, *rules: str) -> list[str]:
     """Paths of the fields that do not take the value: a handful of them is set in each file."""
-    found: list[str] = []
+    paths: list[str] = []
     for start in range(0, len(among), AT_ONCE):
         some = among[start : start + AT_ONCE]
         loaded = load_dict(changed(LAB, {concrete(field): value for field in some}))
         wrong = {f.where for f in loaded.findings if f.rule in rules}
         places = {re.sub(r"\.(\d+)", r"[\1]", concrete(field)): field.path for field in some}
-        found += [path for place, path in places.items() if place in wrong]
-    return found
+        paths += [path for place, path in places.items() if place in wrong]
+    return paths
 
 
 @pytest.mark.parametrize("value", [True, False, 1, 1.5, None, ["a"], {"a": 1}], ids=repr)
 def test_texts_take_only_texts(value: object) -> None:
-    wanted = [field.path for field in TEXTS if value is not None or not field.nullable]
-    assert refused(TEXTS, value, "wrong-type", "wrong-value") == wanted
+    expected = [field.path for field in TEXTS if value is not None or not field.nullable]
+    assert refused(TEXTS, value, "wrong-type", "wrong-value") == expected
 
 
 @pytest.mark.parametrize("value", ["2", "true", True, None, [1], 1.5, "0x10"], ids=repr)
 def test_numbers_and_booleans_keep_yaml_types(value: object) -> None:
     others = [f for f in fields.walk() if f.type in ("integer", "number", "boolean")]
-    wanted = [
+    expected = [
         field.path
         for field in others
         if not (field.type == "boolean" and value is True)
         and not (field.type == "number" and value == 1.5)
         and not (field.nullable and value is None)
     ]
-    assert refused(others, value, "wrong-type") == wanted
+    assert refused(others, value, "wrong-type") == expected

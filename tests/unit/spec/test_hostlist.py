@@ -73,12 +73,12 @@ def test_the_same_names_as_clustershell(hostlist: str) -> None:
     # NodeSet 1.10.1 takes "[]0" for "0" and "[-0]" for "0", which no user means.
     assume("[]" not in hostlist and "[-" not in hostlist)
     try:
-        wanted = sorted(NodeSet(hostlist))
+        expected = sorted(NodeSet(hostlist))
     except (NodeSetParseError, ValueError):  # NodeSet 1.10.1 trips over "[b-b-b-[0-2]" itself
         with pytest.raises(CorralError):
             expand(hostlist, strict=True)
         return
-    assert sorted(set(expand(hostlist, strict=True))) == wanted
+    assert sorted(set(expand(hostlist, strict=True))) == expected
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,2}", fullmatch=True), min_size=1, unique=True))

@@ -95,10 +95,10 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 def mutate(draw: st.DataObject, data: Any) -> None:
     """One mistake somewhere in a file."""
-    found = list(places(data))
-    if not found:
+    paths = list(places(data))
+    if not paths:
         return
-    *above, last = draw.draw(st.sampled_from(found), label="place")
+    *above, last = draw.draw(st.sampled_from(paths), label="place")
     parent = data
     for part in above:
         parent = parent[part]
@@ -113,7 +113,7 @@ def mutate(draw: st.DataObject, data: Any) -> None:
     elif kind == "shorter" and isinstance(value, (list, str)):
         parent[last] = value[: len(value) // 2]
     elif kind == "same":  # a value of the file at another place
-        *others, name = draw.draw(st.sampled_from(found), label="from")
+        *others, name = draw.draw(st.sampled_from(paths), label="from")
         source = data
         for part in others:
             source = source[part]

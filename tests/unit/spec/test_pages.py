@@ -67,7 +67,7 @@ def test_the_lab_example_is_the_lab() -> None:
     assert spec.network.data.gbps == 2.5
 
 
-def test_the_schema_is_one_and_says_the_impact() -> None:
+def test_the_schema_is_one_and_names_the_impact() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"].endswith("2020-12/schema")
@@ -220,7 +220,7 @@ def test_rehearsals_of_long_names_differ() -> None:
     assert len(names) == 3
 
 
-def test_rehearsal_notes_say_what_differs() -> None:
+def test_rehearsal_notes_name_what_differs() -> None:
     notes = "\n".join(rehearsal_notes(spec_of(LAB)))
     for words in (
         "provider ssh",

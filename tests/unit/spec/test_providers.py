@@ -79,9 +79,9 @@ def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
         for value in values_of(node):
-            for one in ast.walk(value):
-                if isinstance(one, ast.Constant) and one.value in PROVIDERS:
-                    yield line, f"{one.value!r} as a value"
+            for part in ast.walk(value):
+                if isinstance(part, ast.Constant) and part.value in PROVIDERS:
+                    yield line, f"{part.value!r} as a value"
         for path in imported(node):
             if path.startswith("corral.providers.") and path.split(".")[2] in REGISTRY:
                 yield line, f"imports {path}"
@@ -91,12 +91,12 @@ def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
     assert len(FOREIGN) > 400
-    found = [
+    uses = [
         f"{file.relative_to(SOURCES)}:{line}: {what}"
         for file in FOREIGN
         for line, what in names_in(ast.parse(file.read_text()))
     ]
-    assert not found, "\n".join(found)
+    assert not uses, "\n".join(uses)
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_each_folder_of_a_provider_is_registered() -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_what_is_declared_is_there(name: str) -> None:
-    one = PROVIDERS[name]
-    assert set(one.unused) <= set(NodeGroup.model_fields)
+    declared = PROVIDERS[name]
+    assert set(declared.unused) <= set(NodeGroup.model_fields)
     group = NodeGroup(name="gpu", provider=name, nodes="gpu0")
-    assert group.capabilities is one
+    assert group.capabilities is declared
     kind: Any = provider_class(name)
-    assert kind.owned is one.owned
-    assert one.rents or kind.name == name
-    assert bool(one.provider) is not one.rents
+    assert kind.owned is declared.owned
+    assert declared.rents or kind.name == name
+    assert bool(declared.provider) is not declared.rents
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -153,7 +153,7 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["firewall", "account_keys"])
-def test_an_accounts_whole_set_is_of_one_cloud(field: str) -> None:
+def test_an_accounts_complete_set_is_of_one_cloud(field: str) -> None:
     assert len(clouds_with(field)) == 1  # the verb takes no provider
 
 

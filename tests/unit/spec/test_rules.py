@@ -358,7 +358,7 @@ def test_rules_that_read_a_wrong_field_are_not_asked() -> None:
     assert found(data) == {("unknown-field", "groups[0].adresses")}
 
 
-def test_rules_are_asked_beside_other_errors() -> None:
+def test_rules_are_checked_in_addition_to_other_errors() -> None:
     data = changed(LAB, {"nonsense": 1, "groups.0.gpu.count": "1", "controller": "node9"})
     assert found(data) == {
         ("unknown-field", "nonsense"),

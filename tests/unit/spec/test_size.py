@@ -160,15 +160,17 @@ def test_a_large_file_is_judged_in_seconds(kind: str) -> None:
 
 def test_too_many_nodes_are_counted_and_not_made() -> None:
     findings = load_text(f"{HEAD}groups:\n{_wide(16)}", "big.yaml").findings
-    [found] = [f for f in findings if f.rule == "too-many-nodes"]
-    assert found.message == f"{16 * NODES_AT_MOST} nodes; Slurm takes {NODES_AT_MOST} at most"
+    [finding] = [f for f in findings if f.rule == "too-many-nodes"]
+    assert finding.message == f"{16 * NODES_AT_MOST} nodes; Slurm takes {NODES_AT_MOST} at most"
 
 
-def test_a_rule_lists_its_first_problems_and_says_so() -> None:
+def test_a_rule_lists_its_first_problems_and_reports_more() -> None:
     text = _list(LARGE // SMALLER, "partitions", lambda i: f"{{name: p{i}, groups: [h]}}")
-    found = [f for f in load_text(text, "big.yaml").findings if f.rule == "partition-group-unknown"]
-    assert len(found) == PROBLEMS_AT_MOST + 1
-    assert found[-1].message.startswith(f"more than {PROBLEMS_AT_MOST} problems")
+    findings = [
+        f for f in load_text(text, "big.yaml").findings if f.rule == "partition-group-unknown"
+    ]
+    assert len(findings) == PROBLEMS_AT_MOST + 1
+    assert findings[-1].message.startswith(f"more than {PROBLEMS_AT_MOST} problems")
 
 
 def test_no_rule_blames_what_was_not_read() -> None:

@@ -96,16 +96,16 @@ class Case:
 @cache
 def cases() -> tuple[Case, ...]:
     """All of them, in order."""
-    found: list[Case] = []
+    cases_read: list[Case] = []
     for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        said: dict[str, Any] = YAML(typ="safe").load(folder / "judgement.yaml")
-        found.append(
+        judgement: dict[str, Any] = YAML(typ="safe").load(folder / "judgement.yaml")
+        cases_read.append(
             Case(
-                folder.name, folder, said["held"], said["placeholders"],
-                said["gpus"] or {}, tuple(said["problems"] or ()),
+                folder.name, folder, judgement["held"], judgement["placeholders"],
+                judgement["gpus"] or {}, tuple(judgement["problems"] or ()),
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(cases_read)
 
 
 def real() -> tuple[Case, ...]:

@@ -90,10 +90,10 @@ def existing(
     return Existing(tuple(sources), release, dict(known or {}))
 
 
-def found(view: Existing) -> set[str]:
+def rule_ids(view: Existing) -> set[str]:
     """Ids of the rules that report something."""
-    return {one.rule.id for one in judge(view)}
+    return {judgement.rule.id for judgement in judge(view)}
 
 
 def serious(view: Existing) -> list[Judged]:
-    return [one for one in judge(view) if one.level is not Level.INFO]
+    return [judgement for judgement in judge(view) if judgement.level is not Level.INFO]

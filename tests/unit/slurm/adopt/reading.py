@@ -42,7 +42,7 @@ class Queue:
 
     nodes: frozenset[str]
     access: tuple[tuple[str, str], ...]
-    whole_nodes: bool
+    exclusive: bool
     memory: str
     state: str
 
@@ -100,7 +100,7 @@ def _numbers(text: str) -> Iterator[str]:
 
 
 def gres_of(text: str) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
+    gres: Counter[tuple[str, str]] = Counter()
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         words = [w for w in part.split(":") if w and w != "no_consume"]
         if not words or words[0].lower() == "(null)":
@@ -109,8 +109,8 @@ def gres_of(text: str) -> Counter[tuple[str, str]]:
         if len(words) > 1 and (match := re.fullmatch(r"(\d+)([kKmMgG]?)", words[-1])):
             count = int(match[1]) * {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}[match[2].lower()]
             words.pop()
-        found[words[0].lower(), ":".join(words[1:])] += count
-    return found
+        gres[words[0].lower(), ":".join(words[1:])] += count
+    return gres
 
 
 def read(files: Mapping[str, str]) -> Reading:
@@ -148,8 +148,8 @@ def _fill(seen: Reading, rows: Mapping[str, list[dict[str, str]]]) -> None:
             seen.lines.setdefault(name, row)
     for row in rows["nodeset"]:
         named = set(hosts(row.get("nodes", "")))
-        wanted = row.get("feature", "")
-        named |= {n for n, offer in seen.nodes.items() if wanted and wanted in offer.features}
+        feature = row.get("feature", "")
+        named |= {n for n, offer in seen.nodes.items() if feature and feature in offer.features}
         seen.sets[row["nodeset"]] = named
     for row in rows["partitionname"]:
         queue = _queue(row, seen)

@@ -191,11 +191,11 @@ def test_an_adopted_file_passes_lint(case: Case) -> None:
     assert bool(wrong) == of_one_machine(case), wrong
 
 
-def nodes_said(text: str, words: str) -> str:
+def nodes_with_comment(text: str, words: str) -> str:
     """Hostlists of the groups with a comment."""
     groups = text.partition("groups:")[2].split("  - name: ")
-    found = [re.search(r'nodes: "?([^"\n]+)', group) for group in groups if words in group]
-    return ",".join(match[1] for match in found if match)
+    matches = [re.search(r'nodes: "?([^"\n]+)', group) for group in groups if words in group]
+    return ",".join(match[1] for match in matches if match)
 
 
 def gpus_of(offer: Offer) -> dict[str, int]:
@@ -209,30 +209,30 @@ def gpus_of(offer: Offer) -> dict[str, int]:
 def test_an_adopted_cluster_is_the_same_cluster(case: Case) -> None:
     before = after(case)  # adoption corrects first
     text, _ = adopt([case.folder])
-    said = text.partition("# Not carried over:")[2]
+    notes = text.partition("# Not carried over:")[2]
     now = rendered(text, before)
     for name, offer in before.nodes.items():
         held = any(name in queue.nodes for queue in before.queues.values())
         if not held and name not in now.nodes:
-            assert name in hosts(nodes_said(text, "# in no partition"))
+            assert name in hosts(nodes_with_comment(text, "# in no partition"))
             continue
         mine = now.nodes[name]
         assert mine.cpus == offer.cpus
-        assert offer.features <= mine.features | {f for f in offer.features if f in said}
+        assert offer.features <= mine.features | {f for f in offer.features if f in notes}
         if gpus_of(mine) != gpus_of(offer):
-            assert len(gpus_of(offer)) > 1 and "lose them" in said
+            assert len(gpus_of(offer)) > 1 and "lose them" in notes
         assert offer.address in (mine.address, name)
     for name in set(now.nodes) - set(before.nodes):
-        assert f"{name}: a node here, in no partition" in said
+        assert f"{name}: a node here, in no partition" in notes
         assert not any(name in queue.nodes for queue in now.queues.values())
     for name, queue in before.queues.items():
         real_nodes = queue.nodes & set(before.nodes)
         if not real_nodes:
-            assert f"PartitionName={name}" in said
+            assert f"PartitionName={name}" in notes
             continue
         assert now.queues[name].nodes == real_nodes
         for key, value in queue.access:
-            assert value.upper() in ("ALL", "NO") or f" {key}={value}".lower() in said.lower()
+            assert value.upper() in ("ALL", "NO") or f" {key}={value}".lower() in notes.lower()
 
 
 def test_nothing_is_dropped_without_a_word() -> None:
@@ -298,5 +298,5 @@ def test_what_is_found_is_what_is_wrong(held: bool) -> None:
     missed, more, problems, findings = score(held)
     assert problems > 200 and findings > 200
     assert set(missed) <= SLIPS
-    strange = [one for one in more if one.partition(" ")[2] not in TRUE_TOO]
+    strange = [finding for finding in more if finding.partition(" ")[2] not in TRUE_TOO]
     assert strange in ([], ["158 state-not-shared"])  # whose second controller was put in by hand

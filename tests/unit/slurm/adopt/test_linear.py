@@ -40,19 +40,19 @@ def gres_per_node(n: int) -> str:
 def work(conf: str, gres: str) -> None:
     files = {"slurm.conf": conf, "gres.conf": gres, "cgroup.conf": GOOD["cgroup.conf"]}
     given = existing(files)
-    for one in judge(given):
-        one.finding()
+    for judgement in judge(given):
+        judgement.finding()
     cluster_file(corrected(given), given)
 
 
 def seconds(conf: str, gres: str, turns: int = 3) -> float:
     """The least of some turns, of this process alone."""
-    found: list[float] = []
+    times: list[float] = []
     for _ in range(turns):
         start = time.process_time()
         work(conf, gres)
-        found.append(time.process_time() - start)
-    return min(found)
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 @pytest.mark.parametrize("small", [125, pytest.param(500, marks=pytest.mark.slow)])
@@ -72,9 +72,9 @@ def test_each_hostlist_is_expanded_a_few_times(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(hostlist: str) -> list[str]:
         nonlocal names
-        found = expand(hostlist)
-        names += len(found)
-        return found
+        nodes = expand(hostlist)
+        names += len(nodes)
+        return nodes
 
     monkeypatch.setattr(view, "expand", counted)
     work(one_line(4000), "")

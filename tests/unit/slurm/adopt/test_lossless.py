@@ -49,16 +49,18 @@ def test_any_text_is_judged_and_corrected(files: dict[str, str], version: str) -
     release = SlurmVersion.parse(version) if version else None
     sources = tuple(source_of(n, t.encode("utf-8", "surrogatepass")) for n, t in files.items())
     view = Existing(sources, release)
-    found = judge(view)
-    for one in found:
-        finding = one.finding()
+    judgements = judge(view)
+    for judgement in judgements:
+        finding = judgement.finding()
         assert finding.message and finding.file in files
-        spot = one.problem.spot
+        spot = judgement.problem.spot
         assert -1 <= spot.start <= len(spot.source.text)
-        untouched_lines_stay(view, one.problem.edits)
-    untouched_lines_stay(view, tuple(edit for one in found for edit in one.problem.edits))
+        untouched_lines_stay(view, judgement.problem.edits)
+    untouched_lines_stay(
+        view, tuple(edit for judgement in judgements for edit in judgement.problem.edits)
+    )
     after = corrected(view)
-    left = [one for one in judge(after) if one.fixable]
+    left = [judgement for judgement in judge(after) if judgement.fixable]
     assert corrected(after).sources == after.sources or left
 
 

@@ -11,7 +11,7 @@ import pytest
 from corral.api.config.adoption import adopt, lint_existing, machine_from_file
 from corral.slurm.adopt.judge import corrected, judge
 from corral.spec.load import load_text
-from tests.unit.slurm.adopt.files import SEED, existing, found, machines
+from tests.unit.slurm.adopt.files import SEED, existing, machines, rule_ids
 
 # Part 2 of the failure catalogue: case, rule, file, line, column.
 CASES = [
@@ -53,7 +53,7 @@ def seed() -> dict[str, str]:
 
 @pytest.mark.parametrize(("case", "rule", "file", "line", "column"), CASES)
 def test_seed_004(case: str, rule: str, file: str, line: int, column: int) -> None:
-    findings = [one.finding() for one in judge(existing(seed(), "23.11", machines()))]
+    findings = [judgement.finding() for judgement in judge(existing(seed(), "23.11", machines()))]
     matching = [
         f for f in findings if (f.rule, f.file, f.line, f.column) == (rule, file, line, column)
     ]
@@ -64,19 +64,19 @@ def test_seed_004(case: str, rule: str, file: str, line: int, column: int) -> No
 
 def test_seed_004_has_no_error_that_is_not_listed() -> None:
     judged = judge(existing(seed(), "23.11", machines()))
-    assert {one.rule.id for one in judged} == {rule for _, rule, *_ in CASES} | MORE
-    errors = {one.rule.id for one in judged if one.level.value == "error"}
+    assert {judgement.rule.id for judgement in judged} == {rule for _, rule, *_ in CASES} | MORE
+    errors = {judgement.rule.id for judgement in judged if judgement.level.value == "error"}
     assert errors == {rule for case, rule, *_ in CASES if LEVELS.get(case, "error") == "error"}
 
 
 def test_without_facts_the_file_alone_is_judged() -> None:
-    ids = found(existing(seed(), "23.11"))
+    ids = rule_ids(existing(seed(), "23.11"))
     assert "cpus-wrong" not in ids and "real-memory-missing" in ids
 
 
 def test_what_is_left_of_seed_004_is_for_people() -> None:
     view = corrected(existing(seed(), "23.11", machines()))
-    assert found(view) == {
+    assert rule_ids(view) == {
         *("setup-driver", "setup-two-sources", "setup-uid", "setup-services", "setup-munge-key"),
         *("setup-one-copy", "accounting", "auth-slurm-possible", "sshd-overridden"),
         *("slow-link", "key-without-passphrase"),
@@ -88,7 +88,7 @@ def test_corrected_seed_004(golden: Callable[[str, str], None]) -> None:
         n: machine_from_file(n, SEED / "facts" / f"{n}.json") for n in ("node0", "node1", "node2")
     }
     opinion = lint_existing([SEED], version="23.11", machines=facts)
-    text = "".join(one.diff() for one in opinion.corrections)
+    text = "".join(correction.diff() for correction in opinion.corrections)
     golden("adopt/004.diff", text.replace(f"{SEED}/", ""))
 
 
@@ -123,7 +123,7 @@ def test_seed_004_becomes_a_cluster_file(golden: Callable[[str, str], None]) -> 
     ],
 )  # fmt: skip
 def test_other_seeds(case: str, name: str, text: str, rule: str, place: tuple[int, int]) -> None:
-    findings = [one.finding() for one in judge(existing({name: text}))]
+    findings = [judgement.finding() for judgement in judge(existing({name: text}))]
     assert place in [(f.line, f.column) for f in findings if f.rule == rule], (case, findings)
 
 

@@ -36,26 +36,26 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 
 def test_jobs_of_a_period(folder: Path) -> None:
-    found = {job.id: job for job in jobs(folder)}
-    assert len(found) == 30
-    assert all(job.ended and job.end_at and job.submit_at for job in found.values())
-    evil = found[23]
+    by_id = {job.id: job for job in jobs(folder)}
+    assert len(by_id) == 30
+    assert all(job.ended and job.end_at and job.submit_at for job in by_id.values())
+    evil = by_id[23]
     assert evil.name == "<script>alert(1)</script>"
     assert (evil.user, evil.account, evil.state) == ("kim", "corral", "COMPLETED")
     assert (evil.gpus, evil.cpus, evil.memory, evil.node_count) == (1, 1, 100, 1)
     assert (evil.nodes, evil.partition, evil.qos) == ("node0", "main", "normal")
     assert (evil.exit_status, evil.exit_signal, evil.reason, evil.limit) == (0, 0, "", None)
-    assert (found[24].name, found[24].exit_status, found[24].limit) == ("ends with 3", 3, 1800)
-    assert (found[25].state, found[25].exit_signal) == ("FAILED", 9)
-    assert {found[n].label for n in (26, 29, 30)} == {"26_1", "26_2", "26_3"}
-    never = found[27]
+    assert (by_id[24].name, by_id[24].exit_status, by_id[24].limit) == ("ends with 3", 3, 1800)
+    assert (by_id[25].state, by_id[25].exit_signal) == ("FAILED", 9)
+    assert {by_id[n].label for n in (26, 29, 30)} == {"26_1", "26_2", "26_3"}
+    never = by_id[27]
     assert (never.state, never.nodes) == ("CANCELLED", "")
     assert {job.user for job in jobs(folder, "past-user")} == {"kim"}
     assert not jobs(folder, "past-none")
     assert not jobs(folder, "past-no-job")
-    (one,) = jobs(folder, "past-job")
-    assert one.id == 28
-    assert one.node_count == 2
+    (job,) = jobs(folder, "past-job")
+    assert job.id == 28
+    assert job.node_count == 2
 
 
 def test_output_is_named_where_accounting_names_it() -> None:
@@ -90,15 +90,15 @@ def test_what_is_no_job_is_left_out() -> None:
         ),
     )
 )
-def test_no_record_breaks_the_reader(found: dict[str, Any]) -> None:
+def test_no_record_breaks_the_reader(fields: dict[str, Any]) -> None:
     try:
-        job = read.past_job({"job_id": 5, **found}, 42)
+        job = read.past_job({"job_id": 5, **fields}, 42)
     except CorralError:
         return
     assert job.id == 5
 
 
-def test_sacct_tells_the_same() -> None:
+def test_sacct_reports_the_same() -> None:
     line = "\x1f".join((
         "26_2", "29", "CANCELLED by 2077", "0:9", "0:0", "main", "kim", "corral", "2", "4",
         "billing=1,cpu=4", "cpu=4,gres/gpu=2,mem=100M,node=2", "7", "1795353910", "1795353911",
@@ -130,10 +130,10 @@ def test_what_is_asked() -> None:
 
 
 def test_the_newest_are_kept_and_the_last_run_of_each() -> None:
-    one = Job(1, "1", "a", "kim", "FAILED", end_at=100)
-    many = [replace(one, id=n, end_at=n) for n in range(2, past.MOST + 10)]
-    found = past.newest([one, *many, replace(one, end_at=9999, state="COMPLETED")])
-    assert found.cut
-    assert len(found.jobs) == past.MOST
-    assert (found.jobs[0].id, found.jobs[0].state) == (1, "COMPLETED")
-    assert not past.newest([one]).cut
+    job = Job(1, "1", "a", "kim", "FAILED", end_at=100)
+    many = [replace(job, id=n, end_at=n) for n in range(2, past.MOST + 10)]
+    history = past.newest([job, *many, replace(job, end_at=9999, state="COMPLETED")])
+    assert history.cut
+    assert len(history.jobs) == past.MOST
+    assert (history.jobs[0].id, history.jobs[0].state) == (1, "COMPLETED")
+    assert not past.newest([job]).cut

@@ -60,18 +60,18 @@ def test_nodes(folder: Path) -> None:
 def test_jobs(folder: Path) -> None:
     _, body = answer(folder, "jobs")
     jobs = {job.id: job for job in read.jobs_of(body, version(folder))}
-    one, two, three, four, held, array = (jobs[n] for n in range(1, 7))
-    assert (one.user, one.state, one.nodes, one.gpus, one.memory) == (
+    first, second, third, fourth, held, array = (jobs[n] for n in range(1, 7))
+    assert (first.user, first.state, first.nodes, first.gpus, first.memory) == (
         "kim", "RUNNING", "node0", 1, 100,
     )  # fmt: skip
-    assert one.stdout == "/tmp/one-1.log"
-    assert one.limit == 86400
-    assert two.name == "<script>alert(1)</script>"
-    assert (two.user, two.nodes, two.node_count, two.gpus, two.limit) == (
+    assert first.stdout == "/tmp/one-1.log"
+    assert first.limit == 86400
+    assert second.name == "<script>alert(1)</script>"
+    assert (second.user, second.nodes, second.node_count, second.gpus, second.limit) == (
         "ada", "node[0-1]", 2, 2, 1800,
     )  # fmt: skip
-    assert (three.state, three.exit_status, three.ended) == ("FAILED", 3, True)
-    assert (four.state, four.exit_status) == ("COMPLETED", 0)
+    assert (third.state, third.exit_status, third.ended) == ("FAILED", 3, True)
+    assert (fourth.state, fourth.exit_status) == ("COMPLETED", 0)
     assert held.held
     assert held.why == "it is held: scontrol release"
     assert held.comment == "held by hand"
@@ -84,12 +84,11 @@ def test_jobs(folder: Path) -> None:
 
 def test_partitions(folder: Path) -> None:
     _, body = answer(folder, "partitions")
-    found = {p.name: p for p in read.partitions_of(body, version(folder))}
-    assert (found["main"].nodes, found["main"].node_count, found["main"].max_time) == (
-        "node[0-2]", 3, 86400,
-    )  # fmt: skip
-    assert found["long"].max_time is None
-    assert found["main"].state == "UP"
+    partitions = {p.name: p for p in read.partitions_of(body, version(folder))}
+    main = partitions["main"]
+    assert (main.nodes, main.node_count, main.max_time) == ("node[0-2]", 3, 86400)
+    assert partitions["long"].max_time is None
+    assert main.state == "UP"
 
 
 def test_release(folder: Path) -> None:
@@ -113,7 +112,7 @@ def test_refused(folder: Path) -> None:
     assert "partition" in str(caught.value).lower()
 
 
-def test_errors_are_told(folder: Path) -> None:
+def test_errors_are_reported(folder: Path) -> None:
     for what in ("no-job", "bad-token"):
         status, body = answer(folder, what)
         assert status >= 400

@@ -56,12 +56,12 @@ def test_all_faults_at_once() -> None:
 @pytest.mark.parametrize("name", sorted(_LONG))
 def test_no_option_is_dropped(name: str) -> None:
     try:
-        found = asked(f"--{name}=1" if _LONG[name] == "one" else f"--{name}")
+        fields = asked(f"--{name}=1" if _LONG[name] == "one" else f"--{name}")
     except CorralError as error:
         assert f"--{name}" in error.tail
         return
-    said = {"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"}
-    assert found or name in said
+    no_fields = {"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"}
+    assert fields or name in no_fields
 
 
 def test_what_the_form_gives_wins() -> None:

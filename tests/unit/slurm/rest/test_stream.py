@@ -20,21 +20,21 @@ RECORDS = st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=3), max
 
 
 def taken(data: bytes, size: int) -> tuple[list[Any], dict[str, Any]]:
-    stream, found = RecordStream("jobs", dict), list[Any]()
+    stream, records = RecordStream("jobs", dict), list[Any]()
     for at in range(0, len(data), size):
-        found += stream.feed(data[at : at + size])
-    return found, stream.rest()
+        records += stream.feed(data[at : at + size])
+    return records, stream.rest()
 
 
 @given(RECORDS, st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_any_cut_gives_the_same(
     records: list[Any], size: int, indent: int | None, plain: bool
 ) -> None:
-    whole_ = {"head": {"x": 1}, "jobs": records, "errors": [{"error": "no"}]}
-    data = json.dumps(whole_, indent=indent, ensure_ascii=plain).encode("utf-8", "replace")
+    body = {"head": {"x": 1}, "jobs": records, "errors": [{"error": "no"}]}
+    data = json.dumps(body, indent=indent, ensure_ascii=plain).encode("utf-8", "replace")
     again = json.loads(data.decode())
-    found, rest = taken(data, size)
-    assert found == again["jobs"]
+    streamed, rest = taken(data, size)
+    assert streamed == again["jobs"]
     assert rest == {**again, "jobs": []}
 
 
@@ -44,16 +44,16 @@ def test_memory_changes_nothing_but_what_is_read(answers: list[list[Any]], size:
     for records in [*answers, answers[-1]]:
         read: list[Any] = []
 
-        def reading(one: Any, read: list[Any] = read) -> Any:
-            read.append(one)
-            return dict(one)
+        def reading(record: Any, read: list[Any] = read) -> Any:
+            read.append(record)
+            return dict(record)
 
         data = json.dumps({"jobs": records, "errors": []}).encode()
-        stream, found = RecordStream("jobs", reading, memory), list[Any]()
+        stream, streamed = RecordStream("jobs", reading, memory), list[Any]()
         for at in range(0, len(data), size):
-            found += stream.feed(data[at : at + size])
+            streamed += stream.feed(data[at : at + size])
         stream.rest()
-        assert found == records
+        assert streamed == records
     assert not read  # the last answer was as the one before it
 
 
@@ -82,13 +82,13 @@ def test_other_document_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (7, 7), ({"set": True, "infinite": False, "number": 7}, 7), (True, None), ("7", None),
         ({"set": False, "infinite": False, "number": 7}, None), (4294967294, None),
         ({"set": True, "infinite": True, "number": 0}, None), (-9223372036854772880, None),
     ],
 )  # fmt: skip
-def test_numbers(value: object, wanted: int | None) -> None:
-    assert number(value) == wanted
-    assert integer(value, 5) == (5 if wanted is None else wanted)
+def test_numbers(value: object, expected: int | None) -> None:
+    assert number(value) == expected
+    assert integer(value, 5) == (5 if expected is None else expected)

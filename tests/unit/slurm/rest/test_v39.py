@@ -29,20 +29,20 @@ def newer(what: str) -> Any:
 
 
 def older(what: str) -> Any:
-    found = copy.deepcopy(newer(what))
-    for one in found[what]:
-        for key in TIMES & one.keys():
-            one[key] = one[key]["number"] if isinstance(one[key], dict) else one[key]
+    body = copy.deepcopy(newer(what))
+    for record in body[what]:
+        for key in TIMES & record.keys():
+            record[key] = record[key]["number"] if isinstance(record[key], dict) else record[key]
         if what == "nodes":  # UINT32_NO_VAL then, UINT32 now
-            one["cpu_load"] = {"set": True, "infinite": False, "number": one["cpu_load"]}
+            record["cpu_load"] = {"set": True, "infinite": False, "number": record["cpu_load"]}
         if what == "jobs":
-            (one["job_state"],) = one["job_state"]
-            code = one["exit_code"]
+            (record["job_state"],) = record["job_state"]
+            code = record["exit_code"]
             status = code["return_code"]["number"] << 8 | code["signal"]["id"]["number"]
-            one["exit_code"] = {"set": True, "infinite": False, "number": status}
+            record["exit_code"] = {"set": True, "infinite": False, "number": status}
         if what == "partitions":  # state_up was skipped: the partition's state is not reported
-            del one["partition"]
-    return found
+            del record["partition"]
+    return body
 
 
 @pytest.mark.parametrize(("what", "reader"), [("nodes", read.nodes_of), ("jobs", read.jobs_of)])
@@ -59,12 +59,12 @@ def test_how_a_job_ended() -> None:
     assert read.jobs_of(body, 39)[0].exit_signal == 9
 
 
-def test_a_partition_whose_state_is_not_told_is_not_told_to_be_down() -> None:
-    found = read.partitions_of(older("partitions"), 39)
+def test_a_partition_of_unknown_state_is_not_reported_down() -> None:
+    partitions = read.partitions_of(older("partitions"), 39)
     before = read.partitions_of(newer("partitions"), 40)
-    assert [p.name for p in found] == [p.name for p in before]
-    assert [p.max_time for p in found] == [p.max_time for p in before]
-    (up,) = (f for f in families((), (), found) if f.name == "corral_partition_up")
+    assert [p.name for p in partitions] == [p.name for p in before]
+    assert [p.max_time for p in partitions] == [p.max_time for p in before]
+    (up,) = (f for f in families((), (), partitions) if f.name == "corral_partition_up")
     assert not up.values
     (up,) = (f for f in families((), (), before) if f.name == "corral_partition_up")
     assert set(up.values.values()) == {1.0}
