@@ -136,14 +136,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seconds = HANGS[item.path.relative_to(TESTS).parts[0]]
         limit = HANGS_SLOW if item.get_closest_marker("slow") else seconds
         item.add_marker(pytest.mark.timeout(limit, method="signal"))
-    wanted = os.environ.get("CORRAL_TEST_SLOW", "")
-    number, _, parts = wanted.partition("/")
+    setting = os.environ.get("CORRAL_TEST_SLOW", "")
+    number, _, parts = setting.partition("/")
     slow = {item.nodeid: item for item in items if item.get_closest_marker("slow")}
-    chosen = set(slow) if wanted and not parts else set[str]()
+    chosen = set(slow) if setting and not parts else set[str]()
     reason = "slow: CORRAL_TEST_SLOW=1 runs it"
     if parts:
         chosen = part(sorted(slow), int(number), int(parts), seconds_recorded())
-        reason = f"slow: not in part {wanted}, which this run takes"
+        reason = f"slow: not in part {setting}, which this run takes"
     for name, item in slow.items():
         if name not in chosen:
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -12,7 +12,7 @@ from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 
 WORD = f"corral-{0:032x}"
-"""Stands in tables for the random boundary of a script and of its answer."""
+"""Replaces, in tables, the random boundary of a script and of its answer."""
 
 
 def asked(questions: Mapping[str, Script]) -> Script:
@@ -34,8 +34,8 @@ def recorded(text: str) -> dict[str, str]:
 
 def word_of(script: str) -> str:
     """The boundary in a script, "" where it has none."""
-    found = re.search(r"corral-[0-9a-f]{32}", script)
-    return found[0] if found else ""
+    boundary = re.search(r"corral-[0-9a-f]{32}", script)
+    return boundary[0] if boundary else ""
 
 
 class UnknownScriptError(AssertionError):

@@ -18,7 +18,7 @@ _CATCHES = 1 << (signal.SIGUSR1 - 1)
 
 def ended(
     process: subprocess.Popen[str],
-    said: Callable[[], str] = lambda: "",
+    stderr: Callable[[], str] = lambda: "",
     *,
     seconds: float = 120,
 ) -> int:
@@ -26,7 +26,7 @@ def ended(
 
     Args:
         process: the process, started with ``DEBUG`` in its environment.
-        said: what it wrote to its standard error so far.
+        stderr: what it wrote to its standard error so far.
         seconds: how long it may take.
 
     Raises:
@@ -36,11 +36,12 @@ def ended(
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         seen = looked_at(process.pid)
-        time.sleep(5)  # it writes where it stands
+        time.sleep(5)  # it writes its stacks
         process.kill()
         process.wait(60)
         raise AssertionError(
-            f"{process.args} did not end within {seconds:g} s\n{seen}\nsaid:\n{said()[-20_000:]}"
+            f"{process.args} did not end within {seconds:g} s\n{seen}\n"
+            f"stderr:\n{stderr()[-20_000:]}"
         ) from None
 
 
@@ -50,9 +51,9 @@ def looked_at(pid: int) -> str:
     Those of ours are asked for their stacks, which they write to their standard error.
     """
     lines = [f"load {os.getloadavg()}"]
-    for one in _family(pid):
+    for member in _family(pid):
         with contextlib.suppress(OSError):
-            lines.append(_process(one))
+            lines.append(_process(member))
     return "\n".join(lines)
 
 

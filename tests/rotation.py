@@ -35,15 +35,15 @@ def part(ids: Sequence[str], number: int, parts: int, seconds: Mapping[str, floa
         parts: how many there are.
         seconds: recorded ones; others count as ``UNKNOWN_S``.
     """
-    length = {one: seconds.get(one, UNKNOWN_S) for one in ids}
+    length = {test: seconds.get(test, UNKNOWN_S) for test in ids}
     most = sum(length.values()) / parts
     units = _units(ids, length, most)
     load = [0.0] * parts
     chosen: set[str] = set()
     # The longest first, each to the part that has least: within 4/3 of the best there is.
-    for unit in sorted(units, key=lambda unit: (-sum(length[one] for one in unit), unit[0])):
+    for unit in sorted(units, key=lambda unit: (-sum(length[test] for test in unit), unit[0])):
         least = min(range(parts), key=load.__getitem__)
-        load[least] += sum(length[one] for one in unit)
+        load[least] += sum(length[test] for test in unit)
         if least == number - 1:
             chosen.update(unit)
     return chosen
@@ -52,13 +52,13 @@ def part(ids: Sequence[str], number: int, parts: int, seconds: Mapping[str, floa
 def _units(ids: Iterable[str], length: Mapping[str, float], most: float) -> list[list[str]]:
     """Tests of a file together, unless they alone are longer than a part."""
     files: defaultdict[str, list[str]] = defaultdict(list)
-    for one in ids:
-        files[one.partition("::")[0]].append(one)
-    found: list[list[str]] = []
+    for test in ids:
+        files[test.partition("::")[0]].append(test)
+    units: list[list[str]] = []
     for file in files.values():
-        together = sum(length[one] for one in file) <= most
-        found += [file] if together else [[one] for one in file]
-    return found
+        together = sum(length[test] for test in file) <= most
+        units += [file] if together else [[test] for test in file]
+    return units
 
 
 def record(files: Iterable[Path]) -> None:

@@ -21,9 +21,9 @@ while True:
 
 
 @contextmanager
-def swapping(one: Path, other: Path) -> Iterator[None]:
+def swapping(first: Path, second: Path) -> Iterator[None]:
     """While it is entered, each of two names is now this and now the other thing."""
-    words = [sys.executable, "-c", _PROGRAM, str(one), str(other)]
+    words = [sys.executable, "-c", _PROGRAM, str(first), str(second)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -41,7 +41,7 @@ def test_they_are_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("path", [*(FOLDER / name for name in PROGRAMS), *LIBRARY_FILES], ids=str)
-def test_the_first_lines_say_where_by_whom_and_as_whom(path: Path) -> None:
+def test_the_first_lines_state_where_by_whom_and_as_whom(path: Path) -> None:
     head = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     lines = [line.removeprefix("# ") for line in head]
     for label in LABELS:

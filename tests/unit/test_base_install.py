@@ -28,9 +28,9 @@ print("\\n".join(failed))
 
 def test_no_verb_needs_a_package_of_an_extra_to_begin() -> None:
     """A fresh clone's ./demo once ended with "No module named 'httpx'"."""
-    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.split() == []
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
 
 
 def test_a_missing_extra_is_answered_with_a_command_that_works_everywhere(repo: Path) -> None:

@@ -41,7 +41,7 @@ def imported(path: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
 
 
 def door(module: str) -> str:
@@ -51,16 +51,16 @@ def door(module: str) -> str:
 
 @pytest.mark.parametrize("path", sorted((REPO / "benchmarks").rglob("*.py")), ids=lambda p: p.name)
 def test_it_uses_public_doors_alone(path: Path) -> None:
-    ours = {one for one in imported(path) if one.split(".")[0] == "corral"}
-    inside = {door(one) for one in ours} - DOORS
+    ours = {module for module in imported(path) if module.split(".")[0] == "corral"}
+    inside = {door(module) for module in ours} - DOORS
     assert inside == STILL_INSIDE.get(path.name, set()), "no more, and no entry that is over"
-    assert not {one for one in ours if re.search(r"\._[a-z]", one)}
+    assert not {module for module in ours if re.search(r"\._[a-z]", module)}
 
 
 def test_an_inner_module_is_seen(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
     file.write_text("def a():\n    from corral.state.files import File\n    import corral.api\n")
-    assert [door(one) in DOORS for one in imported(file)] == [False, True]
+    assert [door(module) in DOORS for module in imported(file)] == [False, True]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -77,8 +77,8 @@ def test_each_has_a_test() -> None:
 def test_plan_scale(state: str) -> None:
     from benchmarks import plan_scale  # noqa: PLC0415
 
-    found = plan_scale.measure(4, state)
-    assert (found["changes"] > 0) is (state == "fresh")
+    figures = plan_scale.measure(4, state)
+    assert (figures["changes"] > 0) is (state == "fresh")
 
 
 def test_plan_scale_names_the_resource_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_plan_scale_names_the_resource_it_does_not_know(monkeypatch: pytest.Monk
 def test_clouds(cloud: str, tmp_path: Path) -> None:
     from benchmarks import clouds  # noqa: PLC0415
 
-    found: dict[str, Any] = clouds.measure(cloud, 2, tmp_path)
-    assert found["nodes"] == 2
+    figures: dict[str, Any] = clouds.measure(cloud, 2, tmp_path)
+    assert figures["nodes"] == 2
 
 
 def test_shaped_links(

@@ -29,8 +29,8 @@ def blocks(language: str) -> Iterator[tuple[Path, str]]:
     """Code blocks of one language, with their page."""
     fence = re.compile(rf"^( *)```{language}\n(.*?)^\1```$", flags=re.M | re.S)
     for page in PAGES:
-        for found in fence.finditer(page.read_text()):
-            yield page, found[2]
+        for block in fence.finditer(page.read_text()):
+            yield page, block[2]
 
 
 def commands() -> Iterator[tuple[Path, str]]:
@@ -83,7 +83,9 @@ def test_commands_in_pages_parse() -> None:
     seen: dict[str, Any] = {}
     lines = sorted(set(commands()))
     assert len(lines) > 100
-    wrong = [f"{name_of(page)}: {said}" for page, line in lines if (said := wrong_in(line, seen))]
+    wrong = [
+        f"{name_of(page)}: {problem}" for page, line in lines if (problem := wrong_in(line, seen))
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -44,18 +44,18 @@ def started(**env: str) -> Iterator[subprocess.Popen[str]]:
             made.send_signal(2)
 
 
-def test_it_tells_where_it_stands_and_goes_on() -> None:
+def test_it_prints_its_stacks_and_goes_on() -> None:
     with started(**DEBUG) as process:
         seen = looked_at(process.pid)
         assert f"{process.pid} (of {os.getpid()})" in seen
         assert "sleep 100" in seen
         assert process.stderr is not None
-        told = ""
-        while "waits_in_vain" not in told:  # the tasks' stacks come last
+        printed = ""
+        while "waits_in_vain" not in printed:  # the tasks' stacks come last
             line = process.stderr.readline()
-            assert line, told
-            told += line
-        assert "most recent call first" in told
+            assert line, printed
+            printed += line
+        assert "most recent call first" in printed
         assert process.poll() is None
 
 

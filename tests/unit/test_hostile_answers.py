@@ -97,9 +97,9 @@ def test_a_table_that_a_user_wrote_has_its_good_rows(line: str) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_line_feed_alone_ends_a_line(end: str) -> None:
     line = NODE.format(system=f"Linux{end}NodeName=n2 State=DOWN", reason=f"x{end}NodeName=n3")
-    found = readable_nodes(f"{line}\n")
-    assert list(found) == ["n1"]
-    assert str(found["n1"].state) == "IDLE"
+    nodes = readable_nodes(f"{line}\n")
+    assert list(nodes) == ["n1"]
+    assert str(nodes["n1"].state) == "IDLE"
     state = MachineState("n", {"uids": f"slurm 64030{end}munge 5"})
     assert state.pairs("uids") == {"slurm": f"64030{end}munge 5".strip()}
     assert len(state.lines("uids")) == 1
@@ -109,8 +109,8 @@ def test_a_line_feed_alone_ends_a_line(end: str) -> None:
 def test_a_last_word_is_the_daemons_own(end: str) -> None:
     """A user asks for a partition of such a name, and the doctor took it for the daemon's end."""
     text = f"Running as primary controller\nerror: invalid partition specified: x{end}fatal: y"
-    told = MachineAnswers("c", {"trustedslurmctld": text, "units": "slurmctld failed"})
-    assert "fatal: y" not in told.trusted("slurmctld")
+    answers = MachineAnswers("c", {"trustedslurmctld": text, "units": "slurmctld failed"})
+    assert "fatal: y" not in answers.trusted("slurmctld")
 
 
 @pytest.mark.parametrize("blank", ["\u2003", "\x1c", "\x85"])

@@ -40,9 +40,9 @@ def shell(text: str, *, path: Path | None = None) -> str:
 
 def function(program: Path, name: str) -> str:
     """A shell function of a program."""
-    found = re.search(rf"^{name}\(\) \{{.*?^\}}$", program.read_text(), re.MULTILINE | re.DOTALL)
-    assert found
-    return found[0]
+    match = re.search(rf"^{name}\(\) \{{.*?^\}}$", program.read_text(), re.MULTILINE | re.DOTALL)
+    assert match
+    return match[0]
 
 
 def tool(folder: Path, name: str, text: str) -> None:
@@ -91,7 +91,7 @@ def test_a_process_that_a_user_calls_slurmstepd_is_no_step(
 
 
 def test_a_message_of_the_kernel_begins_behind_its_time(tmp_path: Path) -> None:
-    """A job that crashes in a file of its own has the kernel print the file's name."""
+    """A job that crashes in its own file makes the kernel print the file's name."""
     xid = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus."
     tool(tmp_path, "systemd-detect-virt", "exit 1")
     crash = "x[42]: segfault at 0 ip 0 sp 0 error 4 in"
@@ -104,12 +104,12 @@ def test_a_message_of_the_kernel_begins_behind_its_time(tmp_path: Path) -> None:
     ]
     (tmp_path / "lines").write_text("\n".join(lines) + "\n")
     tool(tmp_path, "journalctl", f"cat {tmp_path}/lines")
-    told = shell(str(KERNEL_LOG.shell), path=tmp_path).splitlines()
-    assert told == [lines[2].partition("kernel: ")[2], xid]
+    messages = shell(str(KERNEL_LOG.shell), path=tmp_path).splitlines()
+    assert messages == [lines[2].partition("kernel: ")[2], xid]
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "number"),
     [
         ("[    1.5] NVRM: Xid (PCI:0000:01:00): 79, pid=1", "79"),
         ("[    1.5] [  T42] NVRM: Xid (PCI:0000:01:00): 79, pid=1", "79"),
@@ -119,9 +119,9 @@ def test_a_message_of_the_kernel_begins_behind_its_time(tmp_path: Path) -> None:
         ("NVRM: Xid (PCI:0000:01:00): 79, x[7f+1]", ""),
     ],
 )
-def test_the_benchmark_counts_the_drivers_own_messages(line: str, found: str) -> None:
+def test_the_benchmark_counts_the_drivers_own_messages(line: str, number: str) -> None:
     match = XID.match(line)
-    assert (match[2] if match else "") == found
+    assert (match[2] if match else "") == number
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def tracked() -> list[Path]:
     In a copy on a machine without git, all but what is made here.
     """
     if not shutil.which("git") or not (REPO / ".git").exists():
-        found = (f for f in REPO.rglob("*") if not MADE & set(f.relative_to(REPO).parts))
-        return sorted(f for f in found if f.is_file())
+        entries = (f for f in REPO.rglob("*") if not MADE & set(f.relative_to(REPO).parts))
+        return sorted(f for f in entries if f.is_file())
     trust = ["-c", "safe.directory=*"]  # git 2.35.2: root in a user's checkout is refused else
     command = ["git", *trust, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
@@ -124,14 +124,14 @@ def test_folders_hold_one_subject() -> None:
 
 
 def test_source_has_no_assert_statement() -> None:
-    found = [
+    places = [
         f"{name_of(file)}:{node.lineno}"
         for file in PYTHON
         if file.is_relative_to(REPO / "src") and "assert" in (text := file.read_text())
         for node in statements(ast.parse(text))
         if isinstance(node, ast.Assert)
     ]
-    assert not found, "python -O strips assert: raise a CorralError"
+    assert not places, "python -O strips assert: raise a CorralError"
 
 
 def test_statements_anywhere_are_seen() -> None:
@@ -153,9 +153,9 @@ def test_statements_anywhere_are_seen() -> None:
         else:
             def k(): assert 8
 """
-    found = [node.lineno for node in statements(ast.parse(text)) if isinstance(node, ast.Assert)]
+    numbers = [node.lineno for node in statements(ast.parse(text)) if isinstance(node, ast.Assert)]
     lines = text.splitlines()
-    assert sorted(found) == [n for n, line in enumerate(lines, 1) if "assert" in line]
+    assert sorted(numbers) == [n for n, line in enumerate(lines, 1) if "assert" in line]
 
 
 def test_import_law() -> None:
@@ -169,18 +169,18 @@ def test_import_law() -> None:
 
 def test_no_foreign_address_or_machine_path() -> None:
     """Where packages come from is the user's own setting; paths of one machine help nobody."""
-    found: list[str] = []
+    places: list[str] = []
     for file in FILES:
         try:
             lines = file.read_text().splitlines()
         except UnicodeDecodeError:
             continue
-        found += [
+        places += [
             f"{name_of(file)}:{number}: {match[0]}"
             for number, line in enumerate(lines, 1)
             if (match := FOREIGN.search(line))
         ]
-    assert not found, "\n".join(found)
+    assert not places, "\n".join(places)
 
 
 @pytest.mark.parametrize("bad", ["https://pypi" + ".org/simple", "cd /work/" + "main && ls"])
@@ -284,11 +284,11 @@ def remarks(file: Path, text: str) -> str:
     if file.suffix != ".py":
         return "\n".join(COMMENT.findall(text)) if file.suffix in {".sh", ".js", ".yaml"} else ""
     docs = [
-        found
+        doc
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
-        and isinstance(found := node.value.value, str)
+        and isinstance(doc := node.value.value, str)
     ]
     marks = tokenize.generate_tokens(io.StringIO(text).readline)
     return "\n".join([*docs, *(t.string for t in marks if t.type == tokenize.COMMENT)])
@@ -362,7 +362,7 @@ def test_stale_numbers_of_decisions_are_seen(
     assert bool(mentioned(file, "0094")) is seen
 
 
-def test_every_room_stands_in_the_architecture_page() -> None:
+def test_every_room_is_in_the_architecture_page() -> None:
     page = (REPO / "docs/architecture.md").read_text()
     rooms = [d.name for d in (REPO / "src/corral").iterdir() if (d / "__init__.py").exists()]
     assert rooms

@@ -21,11 +21,11 @@ TESTS = st.lists(
 
 @given(TESTS, st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 900)))
 def test_each_is_in_one_part(ids: list[str], of_file: dict[str, float]) -> None:
-    seconds = {one: of_file[one[13]] for one in ids if one[13] in of_file}
+    seconds = {test: of_file[test[13]] for test in ids if test[13] in of_file}
     parts = [part(ids, number, PARTS, seconds) for number in range(1, PARTS + 1)]
-    assert sorted(one for found in parts for one in found) == ids
-    lengths = [sum(seconds.get(one, UNKNOWN_S) for one in found) for found in parts]
-    longest = max((seconds.get(one, UNKNOWN_S) for one in ids), default=0)
+    assert sorted(test for chosen in parts for test in chosen) == ids
+    lengths = [sum(seconds.get(test, UNKNOWN_S) for test in chosen) for chosen in parts]
+    longest = max((seconds.get(test, UNKNOWN_S) for test in ids), default=0)
     mean = sum(lengths) / PARTS
     assert max(lengths) <= 2 * mean + longest
 
@@ -33,12 +33,12 @@ def test_each_is_in_one_part(ids: list[str], of_file: dict[str, float]) -> None:
 def test_tests_of_a_file_stay_together_unless_they_are_too_long() -> None:
     ids = [f"tests/x/test_{file}.py::test_{n}" for file in "abcde" for n in range(4)]
     together = [part(ids, number, PARTS, {}) for number in range(1, PARTS + 1)]
-    assert all(len({one.partition("::")[0] for one in found}) == 1 for found in together)
-    slow = {one: 600.0 for one in ids if "test_a" in one}
+    assert all(len({test.partition("::")[0] for test in chosen}) == 1 for chosen in together)
+    slow = {test: 600.0 for test in ids if "test_a" in test}
     apart = [part(ids, number, PARTS, slow) for number in range(1, PARTS + 1)]
-    assert all(sum("test_a" in one for one in found) < 2 for found in apart)
+    assert all(sum("test_a" in test for test in chosen) < 2 for chosen in apart)
 
 
 def test_what_was_recorded_is_of_tests_that_are_there(repo: Path) -> None:
-    gone = {one.partition("::")[0] for one in seconds_recorded()}
-    assert [one for one in sorted(gone) if not (repo / one).is_file()] == []
+    gone = {test.partition("::")[0] for test in seconds_recorded()}
+    assert [file for file in sorted(gone) if not (repo / file).is_file()] == []

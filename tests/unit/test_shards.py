@@ -37,11 +37,11 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_a_sample_is_what_shares_a_name_up_to_the_first_dot(images: Path) -> None:
-    found = samples_of(images, labels=True)
-    assert len(found) == 20
-    assert (found[0].key, found[0].label) == ("cat/00", 0)
-    assert sorted(ending for ending, *_ in found[0].files) == ["box.json", "png"]
-    assert found[-1].label == 1
+    samples = samples_of(images, labels=True)
+    assert len(samples) == 20
+    assert (samples[0].key, samples[0].label) == ("cat/00", 0)
+    assert sorted(ending for ending, *_ in samples[0].files) == ["box.json", "png"]
+    assert samples[-1].label == 1
 
 
 def test_nothing_to_shard(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_written_and_read_again(images: Path, tmp_path: Path) -> None:
     assert not list(out.glob(".*.part"))
     with tarfile.open(out / index["shards"][0]["file"]) as tar:
         assert all((m.mtime, m.uid, m.mode) == (0, 0, 0o644) for m in tar)
-    found = {s["__key__"].decode(): s for s in Shards(out, rank=0, world=1).epoch(0)}
-    assert found["dog/03"]["png"] == b"dog 3" * 100
-    assert found["dog/03"]["cls"] == b"1"
-    assert found["dog/03"]["box.json"] == b"[]"
-    assert len(found) == 20
+    samples = {s["__key__"].decode(): s for s in Shards(out, rank=0, world=1).epoch(0)}
+    assert samples["dog/03"]["png"] == b"dog 3" * 100
+    assert samples["dog/03"]["cls"] == b"1"
+    assert samples["dog/03"]["box.json"] == b"[]"
+    assert len(samples) == 20
 
 
 def test_the_same_folder_gives_the_same_bytes(images: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_same_folder_gives_the_same_bytes(images: Path, tmp_path: Path) -> N
     assert [f.read_bytes() for f in both[0]] == [f.read_bytes() for f in both[1]]
 
 
-def test_cut_short_it_goes_on_and_what_changed_is_written_anew(
+def test_cut_short_it_goes_on_and_what_changed_is_written_again(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, plan = tmp_path / "out", planned(samples_of(images), "x", size=8192)
@@ -98,17 +98,17 @@ def test_cut_short_it_goes_on_and_what_changed_is_written_anew(
     assert [f.name for f in out.glob("x-*.tar")] == ["x-000000.tar"]
     assert not (out / "index.json").exists()
     monkeypatch.setattr(shards, "pack", real)
-    told: list[bool] = []
-    write(plan, out, "x", lambda entry: told.append(entry["new"]))
-    assert told == [False, *[True] * (len(plan) - 1)]
+    new: list[bool] = []
+    write(plan, out, "x", lambda entry: new.append(entry["new"]))
+    assert new == [False, *[True] * (len(plan) - 1)]
     (images / "cat" / "00.png").write_bytes(b"other")
-    told.clear()
-    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: told.append(e["new"]))
-    assert any(told)
+    new.clear()
+    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: new.append(e["new"]))
+    assert any(new)
     (out / "x-000001.tar").write_bytes(b"cut")
-    told.clear()
-    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: told.append(e["new"]))
-    assert told.count(True) == 1
+    new.clear()
+    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: new.append(e["new"]))
+    assert new.count(True) == 1
 
 
 def test_ranks_share_the_shards_and_each_epoch_is_another_order(
@@ -123,12 +123,12 @@ def test_ranks_share_the_shards_and_each_epoch_is_another_order(
     )
     assert len(read) == 20
     assert set(read.values()) == {1}
-    one = Shards(out, rank=0, world=1)
-    orders = [[s["__key__"] for s in one.epoch(e)] for e in (0, 0, 1)]
+    reader = Shards(out, rank=0, world=1)
+    orders = [[s["__key__"] for s in reader.epoch(e)] for e in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
+def test_a_cache_copies_once_and_refuses_what_differs_from_the_index(
     images: Path, tmp_path: Path
 ) -> None:
     out, cache = tmp_path / "out", tmp_path / "nvme"
@@ -136,7 +136,7 @@ def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
     data = Shards(out, cache=cache, rank=0, world=1)
     assert len(list(data.epoch(0))) == 20
     (shard,) = out.glob("*.tar")
-    whole = shard.read_bytes()
+    content = shard.read_bytes()
     shard.write_bytes(b"gone")
     assert len(list(data.epoch(1))) == 20, "from the cache"
     for copy in cache.glob("*.tar"):
@@ -144,7 +144,7 @@ def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
     with pytest.raises(ShardError, match="does not match its index"):
         list(data.epoch(0))
     assert not list(cache.glob("*.part"))
-    shard.write_bytes(whole)
+    shard.write_bytes(content)
     assert len(list(data.epoch(0))) == 20
 
 
@@ -181,13 +181,13 @@ def test_a_copy_in_the_cache_that_was_cut_is_copied_again(images: Path, tmp_path
 def test_how_fast_is_measured_of_each_share(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(planned(samples_of(images), "x", size=4096), out, "x")
-    found = shards.feed(out, 0.05, share=1, of=2)
-    assert found["samples"] > 0
-    assert found["bytes"] > found["samples"]
-    assert found["seconds"] >= 0.05
+    speed = shards.feed(out, 0.05, share=1, of=2)
+    assert speed["samples"] > 0
+    assert speed["bytes"] > speed["samples"]
+    assert speed["seconds"] >= 0.05
 
 
-def test_a_shard_counts_as_there_only_with_its_whole_size() -> None:
+def test_a_shard_counts_as_there_only_with_its_complete_size() -> None:
     entry = {"file": "x.tar", "bytes": 10, "plan": "p"}
     text = f"motd\n10 {json.dumps(entry)}\n9 {json.dumps(entry | {'plan': 'q'})}\n"
     assert list(kept_entries(text)) == ["p"]
@@ -204,22 +204,22 @@ def test_a_folder_that_is_swapped_gives_no_byte_of_another(images: Path, tmp_pat
     (tmp_path / "link").symlink_to(away)
     with swapping(images, tmp_path / "link"):
         for _ in range(60):
-            found = samples_of(images)
-            inside = os.readlink(f"/proc/self/fd/{found[0].folder.handle}") == str(away)  # noqa: PTH115
+            samples = samples_of(images)
+            inside = os.readlink(f"/proc/self/fd/{samples[0].folder.handle}") == str(away)  # noqa: PTH115
             out = io.BytesIO()
             with contextlib.suppress(ShardError):
-                shards.pack(planned(found, "x")[0], out)
+                shards.pack(planned(samples, "x")[0], out)
                 assert (b"SSSS" in out.getvalue()) == inside
 
 
 def test_a_file_that_another_took_the_place_of_is_refused(images: Path) -> None:
-    found = samples_of(images)
+    samples = samples_of(images)
     other = images / "cat" / "other"
     size = (images / "cat" / "00.png").stat().st_size
     other.write_bytes(b"S" * size)
     other.replace(images / "cat" / "00.png")
     with pytest.raises(ShardError, match="changed while it was read"):
-        shards.pack(planned(found, "x")[0], io.BytesIO())
+        shards.pack(planned(samples, "x")[0], io.BytesIO())
 
 
 def test_names_that_somebody_else_took_are_not_written_through(

@@ -38,8 +38,8 @@ def refused(text: str) -> str:
 
 
 def test_rows_are_read() -> None:
-    found = parse_table(TEXT, "animals.yaml", tuple[Animal, ...])
-    assert [(row.name, row.legs) for row in found] == [("cow", 4), ("hen", 2)]
+    rows = parse_table(TEXT, "animals.yaml", tuple[Animal, ...])
+    assert [(row.name, row.legs) for row in rows] == [("cow", 4), ("hen", 2)]
 
 
 @pytest.mark.parametrize(

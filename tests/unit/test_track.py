@@ -69,8 +69,8 @@ def refused(status: int, word: str) -> urllib.error.HTTPError:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    found = Server()
-    monkeypatch.setattr(track.urllib.request, "urlopen", found)
+    fake = Server()
+    monkeypatch.setattr(track.urllib.request, "urlopen", fake)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://node0:5000/")
     for name in ("MLFLOW_RUN_ID", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME"):
         monkeypatch.setenv(name, "")
@@ -78,7 +78,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
     monkeypatch.setenv("SLURM_JOB_NODELIST", "node[0-2]")
-    return found
+    return fake
 
 
 def test_a_requeued_job_goes_on_with_its_run(
@@ -164,10 +164,10 @@ def test_a_server_that_is_away_is_one_line_and_status_1(
     monkeypatch.setattr(track.urllib.request, "urlopen", away)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://node0:5000")
     assert track.main(["begin", str(tmp_path)]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("corral: not tracked: ")
-    assert len(said.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("corral: not tracked: ")
+    assert len(printed.err.splitlines()) == 1
 
 
 def proc(folder: Path, *, user: int, idle: int, rx: int, tx: int) -> Path:
@@ -182,8 +182,8 @@ def test_samples_are_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "")
     sampler = track.Sampler(proc(tmp_path, user=100, idle=100, rx=0, tx=0))
     proc(tmp_path, user=175, idle=125, rx=2_000_000, tx=1_000_000)
-    found = sampler.sample()
-    assert found == {
+    figures = sampler.sample()
+    assert figures == {
         "cpu_utilization_percentage": 75.0,
         "system_memory_usage_megabytes": 0.768,
         "system_memory_usage_percentage": 75.0,
@@ -194,8 +194,8 @@ def test_samples_are_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_gpus_as_nvidia_smi_prints_them() -> None:
-    found = track.gpu_sample("0, 97, 1000, 32607, 310.52\n1, [N/A], 0, 32607, [N/A]\n")
-    assert found == {
+    figures = track.gpu_sample("0, 97, 1000, 32607, 310.52\n1, [N/A], 0, 32607, [N/A]\n")
+    assert figures == {
         "gpu_0_utilization_percentage": 97.0,
         "gpu_0_memory_usage_megabytes": 1048.576,
         "gpu_0_power_usage_watts": 310.52,
@@ -231,7 +231,7 @@ def test_a_run_that_fails_ends_so(server: Server, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("missing", ["MLFLOW_RUN_ID", "MLFLOW_TRACKING_URI"])
-def test_without_tracking_all_of_it_does_nothing_and_says_so_once(
+def test_without_tracking_all_of_it_does_nothing_and_reports_that_once(
     server: Server,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

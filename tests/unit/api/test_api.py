@@ -73,7 +73,7 @@ def test_a_record_of_another_corral_is_refused(spec: ClusterSpec) -> None:
     assert caught.value.code is Code.PARSE_FAILED
 
 
-def test_what_looks_like_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_the_form_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
     assert all(map(clusters.is_path, ("a/b", "x.yaml", "x.yml", "plain")))
@@ -253,26 +253,26 @@ def test_status_of_a_cluster_with_a_drained_and_an_absent_node(spec: ClusterSpec
 def test_status_that_is_good(spec: ClusterSpec) -> None:
     text = "\n".join(SHOWN.splitlines()[0].replace("node0", f"node{i}") for i in range(3))
     good = OTHER | {"units": "slurmd active"}
-    told = states(node0=MAIN | {"nodes": text}, node1=good, node2=good)
-    assert overview.judge(spec, "node0", told, {}).good
+    machines = states(node0=MAIN | {"nodes": text}, node1=good, node2=good)
+    assert overview.judge(spec, "node0", machines, {}).good
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         "slurm_load_node error: Unable to contact slurm controller (connect failure)",
         "Slurmctld(primary) at node0 is DOWN",
         "",
     ],
 )
-def test_status_while_slurmctld_is_silent(said: str, spec: ClusterSpec) -> None:
+def test_status_while_slurmctld_is_silent(answer: str, spec: ClusterSpec) -> None:
     gone = CorralError(Code.UNREACHABLE, "no route to host", node="node2")
-    told = states(node0=MAIN | {"nodes": said}, node1=OTHER)
-    told["node2"] = MachineState("node2", error=gone)
-    seen = overview.judge(spec, "node0", told, {})
+    machines = states(node0=MAIN | {"nodes": answer}, node1=OTHER)
+    machines["node2"] = MachineState("node2", error=gone)
+    seen = overview.judge(spec, "node0", machines, {})
     assert not seen.good
     assert seen.troubles[0].subject == "slurmctld"
-    assert said in seen.troubles[0].message
+    assert answer in seen.troubles[0].message
     assert [node.state for node in seen.nodes] == ["unknown", "unknown", "unreachable"]
     assert [t.subject for t in seen.troubles[1:]] == ["slurmd on node1", "node2"]
 
@@ -290,10 +290,10 @@ def test_status_asks_a_dead_slurmctld_once(
         (tmp_path / name).write_text(fake)
         (tmp_path / name).chmod(0o755)
     context = ProveContext(spec, Fleet({}), "node0", "corral", {})
-    one = inquiry(overview.questions(context, "node0"))
+    questions = inquiry(overview.questions(context, "node0"))
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(
-        ["sh", "-c", one.script], env=env, capture_output=True, check=True, text=True
+        ["sh", "-c", questions.script], env=env, capture_output=True, check=True, text=True
     )
     assert (tmp_path / "asked").read_text().count("\n") == asked
-    assert f"is {word}" in one.answers(done.stdout, "node0", "asking")["ping"]
+    assert f"is {word}" in questions.answers(done.stdout, "node0", "asking")["ping"]

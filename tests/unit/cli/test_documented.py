@@ -62,8 +62,8 @@ def typed(line: str) -> Iterator[str]:
 
 def inline(text: str) -> Iterator[str]:
     outside = FENCE.sub("", text)
-    for found in INLINE.findall(outside):
-        yield from typed(" ".join(found.split()))
+    for span in INLINE.findall(outside):
+        yield from typed(" ".join(span.split()))
 
 
 def epilogs() -> Iterator[str]:
@@ -85,14 +85,14 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 @cache
 def documented() -> list[tuple[str, str]]:
-    found: dict[tuple[str, str], None] = {}
+    places: dict[tuple[str, str], None] = {}
     for path in TEXTS:
         text = path.read_text()
         lines = [] if path.suffix == ".py" else [*fenced(text)]
         lines += inline(text) if path.suffix in (".md", ".py") else yaml(text)
-        found.update(dict.fromkeys((str(path.relative_to(ROOT)), line) for line in lines))
-    found.update(dict.fromkeys(("help", line) for line in epilogs()))
-    return list(found)
+        places.update(dict.fromkeys((str(path.relative_to(ROOT)), line) for line in lines))
+    places.update(dict.fromkeys(("help", line) for line in epilogs()))
+    return list(places)
 
 
 def yaml(text: str) -> Iterator[str]:
@@ -146,9 +146,9 @@ def parsed(command: Any, path: list[str], words: list[str], *, partial: bool) ->
     try:
         command.make_context(" ".join(path), list(words), resilient_parsing=False)
     except Exception as error:  # whatever the parser raises is the finding
-        said = getattr(error, "message", "") or str(error)
+        message = getattr(error, "message", "") or str(error)
         missing = type(error).__name__ in ("MissingParameter", "NoArgsIsHelpError")
-        return "" if partial and missing else f"{type(error).__name__}: {said}"
+        return "" if partial and missing else f"{type(error).__name__}: {message}"
     return ""
 
 

@@ -147,7 +147,7 @@ def test_what_nobody_expected_is_one_line_without_a_traceback(
 
 
 @pytest.mark.parametrize("verb", ["plan", "up", "prove", "status"])
-def test_ctrl_c_says_how_things_are_and_how_to_go_on(
+def test_ctrl_c_reports_how_things_are_and_how_to_go_on(
     verb: str, corral: Run, fake: Fake, known: Any
 ) -> None:
     fake.answer(verb, KeyboardInterrupt())

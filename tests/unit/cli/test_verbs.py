@@ -315,8 +315,8 @@ def test_options_of_corral_stand_before_and_after_the_node(
     fake.answer("ssh_argv", ["ssh"])
     result = corral("ssh", *words)
     assert result.exit_code == 0, result.stderr
-    spec, node, found = fake.calls["ssh_argv"][0][0]
-    assert (spec.name, node, list(found)) == ("laptop", "node0", command)
+    spec, node, passed = fake.calls["ssh_argv"][0][0]
+    assert (spec.name, node, list(passed)) == ("laptop", "node0", command)
 
 
 def test_an_option_that_corral_does_not_have_is_not_the_nodes(
@@ -347,7 +347,7 @@ def test_drain_without_a_reason_is_refused(corral: Run, known: Any) -> None:
     assert corral("drain", "node1", "--reason", "a\nb").exit_code == 2
 
 
-def test_down_needs_yes_and_says_what_is_gone(corral: Run, fake: Fake, known: Any) -> None:
+def test_down_needs_yes_and_lists_what_is_gone(corral: Run, fake: Fake, known: Any) -> None:
     fake.answer("down", ("container corral-laptop-node0", "network corral-laptop"))
     assert "laptop" in corral("down", "--yes").stderr, "removing is never guessed"
     assert corral("down", "laptop").exit_code == 2

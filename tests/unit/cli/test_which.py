@@ -41,9 +41,9 @@ def applied(path: Path, *, rehearsal: bool = False, kept: bool = True) -> str:
     return spec.name
 
 
-def refused(*wanted: str, **more: Any) -> CorralError:
+def refused(*words: str, **more: Any) -> CorralError:
     with pytest.raises(CorralError) as caught:
-        which.declared(Ui(), *wanted, **more)
+        which.declared(Ui(), *words, **more)
     return caught.value
 
 

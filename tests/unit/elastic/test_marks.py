@@ -38,9 +38,9 @@ def test_a_machine_that_is_there_is_set_up_by_the_next_process() -> None:
 
 
 def test_what_is_not_rented_is_not_ended_and_others_are_left_alone() -> None:
-    found = marks(())
-    assert found.go == ()
-    assert "desk" not in (*found.come, *found.go, *found.failed, *found.wake)
+    decided = marks(())
+    assert decided.go == ()
+    assert "desk" not in (*decided.come, *decided.go, *decided.failed, *decided.wake)
 
 
 def test_some_stay() -> None:

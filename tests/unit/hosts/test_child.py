@@ -19,15 +19,15 @@ def test_last_words_while_another_holds_the_pipe(monkeypatch: pytest.MonkeyPatch
 
     async def scenario() -> None:
         shell = "echo gone wrong >&2; sleep 100 >/dev/null & echo $!"
-        async with await Child.start(["/bin/sh", "-c", shell], quiet=True) as one:
-            left = int(await one.line(30))
+        async with await Child.start(["/bin/sh", "-c", shell], quiet=True) as process:
+            left = int(await process.line(30))
             try:
-                assert await asyncio.wait_for(one.stderr_tail(), 20) == "gone wrong\n"
+                assert await asyncio.wait_for(process.stderr_tail(), 20) == "gone wrong\n"
             finally:
                 os.kill(left, signal.SIGKILL)
             monkeypatch.setattr(child, "STDERR_S", 20)
-            assert not await one.stderr_tail()
-            assert await one.wait() == 0
+            assert not await process.stderr_tail()
+            assert await process.wait() == 0
 
     asyncio.run(scenario())
 
@@ -42,8 +42,8 @@ def test_ctrl_c_kills_one_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> 
 
         async def owns() -> None:
             deaf = "trap '' TERM; echo $$; exec sleep 100"
-            async with await Child.start(["/bin/sh", "-c", deaf]) as one:
-                began.set_result(int(await one.line(30)))
+            async with await Child.start(["/bin/sh", "-c", deaf]) as process:
+                began.set_result(int(await process.line(30)))
                 await asyncio.Event().wait()
 
         owner = asyncio.create_task(owns())

@@ -20,14 +20,14 @@ def fleet(**answers: Answer | CorralError) -> tuple[Fleet, dict[str, Recorded]]:
     return Fleet(nodes), nodes
 
 
-def test_each_answer_stands_under_its_node() -> None:
+def test_each_answer_is_under_the_name_of_its_node() -> None:
     lost = CorralError(Code.UNREACHABLE, "lost", node="b")
     group, nodes = fleet(a=Answer("A\n"), b=lost, c=Answer("C\n", status=4))
-    found = asyncio.run(group.all(ASK))
-    assert list(found) == ["a", "b", "c"] == list(group.nodes)
-    assert found["a"] == Result("a", 0, "A\n", "")
-    assert found["b"] is lost
-    assert found["c"] == Result("c", 4, "C\n", "")
+    answers = asyncio.run(group.all(ASK))
+    assert list(answers) == ["a", "b", "c"] == list(group.nodes)
+    assert answers["a"] == Result("a", 0, "A\n", "")
+    assert answers["b"] is lost
+    assert answers["c"] == Result("c", 4, "C\n", "")
     assert asyncio.run(group.all(ASK, ["c"])).keys() == {"c"}
     asyncio.run(group.close())
     assert all(node.closed for node in nodes.values())
@@ -94,10 +94,10 @@ def test_recorded_is_a_state_machine() -> None:
     )
 
     async def scenario() -> list[str]:
-        told = [(await node.run(STATE)).stdout]
+        states = [(await node.run(STATE)).stdout]
         await node.run(START)
-        told.append((await node.run(STATE)).stdout)
-        return told
+        states.append((await node.run(STATE)).stdout)
+        return states
 
     assert asyncio.run(scenario()) == ["inactive\n", "active\n"]
     with pytest.raises(UnknownScriptError, match="state 'up'"):

@@ -59,18 +59,18 @@ def test_any_answer_comes_back_unchanged(answers: list[tuple[bytes, int]]) -> No
 def test_a_cut_output_leaves_later_questions_unknown(texts: list[str], data: st.DataObject) -> None:
     asked = {str(n): NOTHING for n in range(len(texts))}
     inquiry = Inquiry(asked)
-    whole = f"\n{inquiry.word} 0 0\n" + "".join(
+    output = f"\n{inquiry.word} 0 0\n" + "".join(
         f"{text}\n{inquiry.word} {n} 0\n" for n, text in enumerate(texts, 1)
     )
-    cut = data.draw(st.integers(0, len(whole)))
-    found = inquiry.read(whole[:cut])
-    assert list(found) == list(asked)[: len(found)]
-    complete = [name for name, one in found.items() if one.complete]
+    cut = data.draw(st.integers(0, len(output)))
+    sections = inquiry.read(output[:cut])
+    assert list(sections) == list(asked)[: len(sections)]
+    complete = [name for name, section in sections.items() if section.complete]
     assert complete == list(asked)[: len(complete)]
-    assert len(found) - len(complete) <= 1
-    assert all(found[name].text == texts[int(name)] for name in complete)
-    assert set(found.texts()) == set(complete)
-    if cut == len(whole):
+    assert len(sections) - len(complete) <= 1
+    assert all(sections[name].text == texts[int(name)] for name in complete)
+    assert set(sections.texts()) == set(complete)
+    if cut == len(output):
         assert len(complete) == len(texts)
 
 
@@ -86,13 +86,13 @@ def test_output_of_another_script_answers_nothing(output: bytes) -> None:
 def test_a_script_that_is_killed_answers_what_came_before() -> None:
     inquiry = Inquiry({"a": sh("echo 1"), "b": sh("echo 2; kill -9 $$"), "c": sh("echo 3")})
     done = subprocess.run(["/bin/sh", "-c", inquiry.script], capture_output=True, text=True)
-    found = inquiry.read(done.stdout)
-    assert found == {"a": Section("1\n"), "b": Section("2\n", None)}
-    assert found.texts() == {"a": "1"}
+    sections = inquiry.read(done.stdout)
+    assert sections == {"a": Section("1\n"), "b": Section("2\n", None)}
+    assert sections.texts() == {"a": "1"}
     with pytest.raises(CorralError, match="no answer to 'b'") as caught:
-        found.require(["a", "b"], "node1", "reading state")
+        sections.require(["a", "b"], "node1", "reading state")
     assert (caught.value.code, caught.value.node) == (Code.PARSE_FAILED, "node1")
-    assert found.require(["a"], "node1", "reading state") == {"a": "1"}
+    assert sections.require(["a"], "node1", "reading state") == {"a": "1"}
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
@@ -108,18 +108,18 @@ def test_fragments_share_variables_and_stand_for_themselves(shell: str) -> None:
         },
         before=sh("w=2"),
     )
-    found = inquiry.read(run(inquiry.script, shell))
-    assert found["here"] == Section("12\n")
-    assert [one.status for one in found.values()] == [0, 0, 0, 0, 1, 3]
+    sections = inquiry.read(run(inquiry.script, shell))
+    assert sections["here"] == Section("12\n")
+    assert [section.status for section in sections.values()] == [0, 0, 0, 0, 1, 3]
 
 
 def test_the_boundary_is_new_each_time_and_in_no_argument_or_environment() -> None:
     asked = {"seen": sh("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' ' '")}
-    one, other = Inquiry(asked), Inquiry(asked)
-    assert one.word != other.word
-    found = one.read(run(one.script))
-    assert found["seen"].complete
-    assert one.word not in found["seen"].text
+    first, second = Inquiry(asked), Inquiry(asked)
+    assert first.word != second.word
+    sections = first.read(run(first.script))
+    assert sections["seen"].complete
+    assert first.word not in sections["seen"].text
 
 
 def test_lines_of_the_frame_are_no_answer() -> None:
@@ -129,7 +129,7 @@ def test_lines_of_the_frame_are_no_answer() -> None:
     assert not inquiry.frames("1795232588.6")
 
 
-def test_reports_are_told_from_all_other_lines() -> None:
+def test_reports_are_distinguished_from_all_other_lines() -> None:
     reports = Reports()
     output = subprocess.run(
         [
@@ -149,13 +149,13 @@ def test_no_script_is_framed_by_a_fixed_word() -> None:
     """Users whose text may hold it forge an answer. Only what reads pasted logs knows one."""
     source = Path(corral.__file__).parent
     files = (f for kind in ("*.py", "*.sh") for f in source.rglob(kind))
-    found = {f.relative_to(source).as_posix() for f in files if "@@" in f.read_text()}
+    framed = {f.relative_to(source).as_posix() for f in files if "@@" in f.read_text()}
     readers = {
         "prove/measure/remark.py",
         "prove/fabric/benchmark_log.py",
         "prove/fabric/program.py",
     }
-    assert {name for name in found if not name.startswith("agents/benchmarks/")} == readers
-    for name in found - readers:  # a word for people who run it by hand; the caller gives another
+    assert {name for name in framed if not name.startswith("agents/benchmarks/")} == readers
+    for name in framed - readers:  # a word for people who run it by hand; the caller gives another
         text = (source / name).read_text()
         assert text.count("@@") == text.count('os.environ.get("CORRAL_REPORT", "@@corral-")')

@@ -28,8 +28,8 @@ def expanded(value: str, host: str, port: str) -> list[str]:
 
 
 def option(words: list[str], name: str) -> str:
-    (found,) = [w.partition("=")[2] for w in words if w.startswith(f"{name}=")]
-    return found
+    (value,) = [w.partition("=")[2] for w in words if w.startswith(f"{name}=")]
+    return value
 
 
 def test_the_way_of_a_cluster_file() -> None:
@@ -116,10 +116,10 @@ def test_a_dead_jump_host_is_asked_once_for_all_nodes() -> None:
         hop = Hop(GATE, line)
         return await asyncio.gather(*(hop.ready() for _ in range(9)), return_exceptions=True)
 
-    said = asyncio.run(scenario())
+    results = asyncio.run(scenario())
     assert line.tried == 1
-    assert {str(one) for one in said} == {"jump host gate: nothing listens"}
-    assert len({id(one) for one in said}) == 9, "each node may write its own name into it"
+    assert {str(error) for error in results} == {"jump host gate: nothing listens"}
+    assert len({id(error) for error in results}) == 9, "each node may write its own name into it"
 
 
 @pytest.mark.parametrize("inherited", [True, False])
@@ -138,12 +138,12 @@ def test_an_old_connection_is_given_up_once(inherited: bool) -> None:
         hop = Hop(GATE, line)
         return await asyncio.gather(*(hop.through(work) for _ in range(4)), return_exceptions=True)
 
-    said = asyncio.run(scenario())
+    results = asyncio.run(scenario())
     assert line.renewed == int(inherited)
     if inherited:
-        assert said == [None] * 4
+        assert results == [None] * 4
     else:
-        assert {str(one) for one in said} == {"this node is off"}
+        assert {str(error) for error in results} == {"this node is off"}
 
 
 def test_a_changed_key_of_a_jump_host_is_named_by_its_address() -> None:

@@ -19,8 +19,8 @@ TARGET = SshTarget("192.0.2.7", 2222, user="alice")
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("keys")
-    one, two = (" ".join(make_key(folder / name).split()[:2]) for name in ("a", "b"))
-    return one, two
+    first, second = (" ".join(make_key(folder / name).split()[:2]) for name in ("a", "b"))
+    return first, second
 
 
 def known(file: Path, target: SshTarget) -> str:

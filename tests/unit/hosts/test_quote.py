@@ -73,10 +73,10 @@ def test_a_list_is_one_argument_each(parts: list[str]) -> None:
 
 @SHELL
 @given(TEXT, TEXT)
-def test_scripts_nest(one: str, two: str) -> None:
-    inner = sh("printf %s {x}", x=one)
-    script = join([sh("a=$({inner}; echo .)", inner=inner), sh('printf %s "$a"{x}', x=two)])
-    assert printed(script) == f"{one}.{two}"
+def test_scripts_nest(inside: str, outside: str) -> None:
+    inner = sh("printf %s {x}", x=inside)
+    script = join([sh("a=$({inner}; echo .)", inner=inner), sh('printf %s "$a"{x}', x=outside)])
+    assert printed(script) == f"{inside}.{outside}"
 
 
 @SHELL
@@ -172,6 +172,6 @@ def test_the_type_checker_refuses_text_made_at_run_time(tmp_path: Path) -> None:
         check=False,
         cwd=tmp_path,
     )
-    found = json.loads(done.stdout)["generalDiagnostics"]
-    errors = {d["range"]["start"]["line"] + 1 for d in found if d["severity"] == "error"}
+    diagnostics = json.loads(done.stdout)["generalDiagnostics"]
+    errors = {d["range"]["start"]["line"] + 1 for d in diagnostics if d["severity"] == "error"}
     assert errors == {5, 6, 7, 8, 9, 10, 11}

@@ -17,7 +17,7 @@ PUBLIC = (
 )
 
 
-def said(*argv: str) -> str:
+def keygen(*argv: str) -> str:
     return subprocess.run(["ssh-keygen", *argv], capture_output=True, text=True, check=True).stdout
 
 
@@ -29,7 +29,7 @@ def test_make_key(tmp_path: Path) -> None:
     assert path.with_name("id.pub").read_text() == f"{public}\n"
     assert public.startswith("ssh-ed25519 ")
     assert public.endswith(" corral lab")
-    assert fingerprint(public) == said("-l", "-f", str(path)).split()[1]
+    assert fingerprint(public) == keygen("-l", "-f", str(path)).split()[1]
     assert sorted(p.name for p in path.parent.iterdir()) == ["id", "id.pub"]
 
 
@@ -80,7 +80,7 @@ def test_known_hosts_line(tmp_path: Path) -> None:
     assert line == f"node0 {' '.join(PUBLIC.split()[:2])}\n"
     file = tmp_path / "known_hosts"
     file.write_text(line)
-    assert fingerprint(PUBLIC) in said("-l", "-F", "node0", "-f", str(file))
+    assert fingerprint(PUBLIC) in keygen("-l", "-F", "node0", "-f", str(file))
     assert known_fingerprints("node0", line) == (fingerprint(PUBLIC),)
     assert known_fingerprints("node1", line) == ()
 

@@ -26,7 +26,7 @@ def seen_by_ssh(argv: list[str]) -> dict[str, str]:
 def test_the_clusters_own_connection() -> None:
     target = replace(PINNED, options=())
     seen = seen_by_ssh(target.arguments("node7", Path("/c/x"), opens=True))
-    wanted = {
+    options = {
         "hostname": "192.0.2.7",
         "port": "2222",
         "user": "root",
@@ -47,7 +47,7 @@ def test_the_clusters_own_connection() -> None:
         "forwardagent": "no",
         "updatehostkeys": "false",
     }
-    assert {key: seen.get(key) for key in wanted} == wanted
+    assert {key: seen.get(key) for key in options} == options
 
 
 def test_the_users_own_connection() -> None:
@@ -161,8 +161,8 @@ def test_a_long_control_folder_gives_way_to_a_short_one(
 
 
 def test_the_next_command_finds_the_connection_of_the_last_one(tmp_path: Path) -> None:
-    one, two = (OpenSSH("node0", PINNED, tmp_path / "c") for _ in range(2))
-    assert one.node == two.node == "node0"
-    assert one.target is PINNED
-    assert one._control == two._control
-    assert OpenSSH("node1", PINNED, tmp_path / "c")._control != one._control
+    first, second = (OpenSSH("node0", PINNED, tmp_path / "c") for _ in range(2))
+    assert first.node == second.node == "node0"
+    assert first.target is PINNED
+    assert first._control == second._control
+    assert OpenSSH("node1", PINNED, tmp_path / "c")._control != first._control

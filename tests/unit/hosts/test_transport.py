@@ -98,7 +98,7 @@ def test_even_its_own_token_printed_by_the_script_does_not_end_it_early() -> Non
     "stdout", ["", "text\n", "{begin}\ntext", "{begin}\ntext\n{end}", "{begin}\n\n{end} ",
                "{end} 0\n", "{begin}\n\n{end} 1", "{begin}\n\n{end} x\n"]
 )  # fmt: skip
-def test_no_whole_sentinel_is_never_success(stdout: str) -> None:
+def test_without_a_complete_sentinel_it_never_succeeds(stdout: str) -> None:
     frame = Frame.of(sh("true"))
     text = stdout.format(begin=frame.begin, end=frame.end)
     with pytest.raises(CorralError) as caught:
@@ -148,13 +148,13 @@ def cut(stdout: str, frame: Frame, sizes: list[int]) -> tuple[list[str], Lines]:
 def test_lines_are_those_of_the_output(text: str, sizes: list[int]) -> None:
     frame = Frame.of(sh("true"))
     seen, lines = cut(f"noise\n{frame.begin}\n{text}\n{frame.end} 0\n", frame, sizes)
-    wanted = text.split("\n")
-    assert seen == (wanted[:-1] if not wanted[-1] else wanted)
+    output = text.split("\n")
+    assert seen == (output[:-1] if not output[-1] else output)
     assert lines.began
     assert lines.ended
 
 
-def test_lines_are_given_as_soon_as_they_are_whole() -> None:
+def test_lines_are_given_as_soon_as_they_are_complete() -> None:
     frame = Frame.of(sh("true"))
     seen, lines = cut(f"{frame.begin}\none\ntw", frame, [])
     assert seen == ["one"]

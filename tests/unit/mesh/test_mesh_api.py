@@ -33,10 +33,10 @@ class Wire:
         self, method: str, path: str, *, body: Any = None, headers: Any = None, form: Any = None
     ) -> Answer:
         self.asked.append((method, path, body or form, headers or {}))
-        found = self.answers[method, path]
-        if isinstance(found, CorralError):
-            raise found
-        return Answer(found if isinstance(found, dict) else {}, json.dumps(found), "etag1")
+        answer = self.answers[method, path]
+        if isinstance(answer, CorralError):
+            raise answer
+        return Answer(answer if isinstance(answer, dict) else {}, json.dumps(answer), "etag1")
 
 
 @pytest.fixture
@@ -95,9 +95,9 @@ def test_devices_are_those_with_the_tag(wired: Any) -> None:
             }
         }
     )
-    (found,) = asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).devices(TAG))
-    assert (found.id, found.hostname, found.address) == ("1", "node1", "100.64.0.1")
-    assert found.expired
+    (device,) = asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).devices(TAG))
+    assert (device.id, device.hostname, device.address) == ("1", "node1", "100.64.0.1")
+    assert device.expired
 
 
 def test_devices_of_tailscale(wired: Any) -> None:
@@ -120,8 +120,8 @@ def test_devices_of_tailscale(wired: Any) -> None:
             }
         }
     )
-    (found,) = asyncio.run(tailnet(TAILSCALE, {"TAILSCALE_API_KEY": "k"}).devices(TAG))
-    assert (found.id, found.expires, found.expired, found.online) == ("nA", "", False, True)
+    (device,) = asyncio.run(tailnet(TAILSCALE, {"TAILSCALE_API_KEY": "k"}).devices(TAG))
+    assert (device.id, device.expires, device.expired, device.online) == ("nA", "", False, True)
 
 
 def test_one_that_is_gone_already_is_no_error(wired: Any) -> None:
@@ -148,7 +148,7 @@ def test_headscale_without_a_policy(wired: Any) -> None:
     assert asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).policy()) is None
 
 
-def test_no_key_says_where_it_is_looked_for() -> None:
+def test_a_missing_key_names_where_it_is_looked_for() -> None:
     for url, name in ((HEADSCALE, "HEADSCALE_API_KEY"), (TAILSCALE, "TAILSCALE_API_KEY")):
         with pytest.raises(CorralError) as missing:
             tailnet(url, {})

@@ -37,7 +37,7 @@ URL = "https://headscale.example.org"
 
 
 def facts(**changes: object) -> Facts:
-    found = mesh({"container": "", "mesh": JOINED})
+    joined = mesh({"container": "", "mesh": JOINED})
     return Facts(
         "node1",
         "debian",
@@ -51,24 +51,24 @@ def facts(**changes: object) -> Facts:
         "v2",
         True,
         "10.0.0.1",
-        mesh=dataclasses.replace(found, **changes),
+        mesh=dataclasses.replace(joined, **changes),
     )  # type: ignore[arg-type]
 
 
 def test_a_member() -> None:
-    found = mesh({"container": "", "mesh": JOINED})
-    assert found.member
-    assert found.way == "tun"
-    assert (found.address, found.tags, found.expires) == ("100.64.0.1", ("tag:corral-lab",), "")
-    assert (found.udp, found.joined, found.server) == ("yes", True, URL)
+    seen = mesh({"container": "", "mesh": JOINED})
+    assert seen.member
+    assert seen.way == "tun"
+    assert (seen.address, seen.tags, seen.expires) == ("100.64.0.1", ("tag:corral-lab",), "")
+    assert (seen.udp, seen.joined, seen.server) == ("yes", True, URL)
 
 
 def test_a_container_without_rights() -> None:
     around = "yes\nuserns\nlimit 3221225472"
-    found = mesh({"container": around, "mesh": "caps 00000000800405fb"})
-    assert (found.container, found.userns, found.limit_mib) == (True, True, 3072)
-    assert (found.tun, found.net_admin, found.way) == (False, False, "userspace")
-    assert not found.member
+    seen = mesh({"container": around, "mesh": "caps 00000000800405fb"})
+    assert (seen.container, seen.userns, seen.limit_mib) == (True, True, 3072)
+    assert (seen.tun, seen.net_admin, seen.way) == (False, False, "userspace")
+    assert not seen.member
 
 
 @pytest.mark.parametrize(
@@ -141,18 +141,18 @@ def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> Non
         f"{tmp_path}/prefs;; esac\n"
     )
     fake.chmod(0o755)
-    told = subprocess.run(
+    printed = subprocess.run(
         ["sh", "-c", shells(QUESTIONS)["mesh"]],
         capture_output=True,
         text=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         check=True,
     ).stdout
-    assert "words" not in told
-    found = mesh({"container": "", "mesh": told})
-    assert (found.address, found.id, found.server) == ("100.64.0.7", "n1CNTRL", URL)
-    assert (found.expires, found.tags) == ("2027-05-01T00:00:00Z", ("tag:corral-x",))
-    assert found.member
+    assert "words" not in printed
+    seen = mesh({"container": "", "mesh": printed})
+    assert (seen.address, seen.id, seen.server) == ("100.64.0.7", "n1CNTRL", URL)
+    assert (seen.expires, seen.tags) == ("2027-05-01T00:00:00Z", ("tag:corral-x",))
+    assert seen.member
 
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -177,10 +177,10 @@ def test_what_is_watched() -> None:
     )
 
 
-@pytest.mark.parametrize(("days", "found"), [(13, True), (15, False), (-1, True)])
-def test_a_node_key_that_expires_soon(days: int, found: bool) -> None:
+@pytest.mark.parametrize(("days", "expected"), [(13, True), (15, False), (-1, True)])
+def test_a_node_key_that_expires_soon(days: int, expected: bool) -> None:
     expires = (NOW + timedelta(days=days)).isoformat()
-    assert bool(problem(facts(expires=expires))) is found
+    assert bool(problem(facts(expires=expires))) is expected
 
 
 def test_paths() -> None:

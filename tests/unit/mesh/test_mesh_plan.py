@@ -116,8 +116,8 @@ def test_across_islands_leaves_pods_alone() -> None:
 
 
 def member(text: str) -> Any:
-    one = MeshMember("rent0", URL, URL, "tag:corral-lab", "by TUN", 10)
-    return one.diff(Seen(0, text), Context("rent0"))
+    resource = MeshMember("rent0", URL, URL, "tag:corral-lab", "by TUN", 10)
+    return resource.diff(Seen(0, text), Context("rent0"))
 
 
 @pytest.mark.parametrize(
@@ -162,25 +162,25 @@ def test_the_owners_doing_is_not_undone(text: str) -> None:
 
 def test_a_pod_gets_daemons_under_supervisord_and_files_of_its_own() -> None:
     site = site_of()
-    found = resources(site, "pod0")
-    assert "service:slurmd" not in found
-    assert isinstance(found["supervised:slurmd"], Supervised)
-    assert "supervised:corral-mesh-relay" in found
-    assert "hostname" not in found
-    conf = found["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
+    pod = resources(site, "pod0")
+    assert "service:slurmd" not in pod
+    assert isinstance(pod["supervised:slurmd"], Supervised)
+    assert "supervised:corral-mesh-relay" in pod
+    assert "hostname" not in pod
+    conf = pod["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
     assert "ProctrackType=proctrack/linuxproc" in conf
     assert "TaskPlugin=task/none" in conf
     assert "PrologFlags" not in conf
     assert "SlurmctldHost=desk0(127.0.0.1)" in conf
     assert "NodeAddr=10.0.0.4" in conf
     assert "NodeAddr=100.64.0.[2-3]" in conf
-    assert "file:/etc/slurm/cgroup.conf" in found
-    hosts = dict((n, a) for a, n in found["hosts"].entries)  # type: ignore[attr-defined]
+    assert "file:/etc/slurm/cgroup.conf" in pod
+    hosts = dict((n, a) for a, n in pod["hosts"].entries)  # type: ignore[attr-defined]
     assert hosts["pod0"] == "10.0.0.4"
     assert hosts["desk0"] == "100.64.0.1"
-    whole = resources(site, "rent0")
-    assert "service:slurmd" in whole
-    assert not any(name.startswith("supervised:") for name in whole)
+    rented = resources(site, "rent0")
+    assert "service:slurmd" in rented
+    assert not any(name.startswith("supervised:") for name in rented)
 
 
 def test_the_key_daemon_of_a_pod_runs_under_supervisord_too() -> None:
@@ -188,13 +188,13 @@ def test_the_key_daemon_of_a_pod_runs_under_supervisord_too() -> None:
     spec = ClusterSpec.model_validate(
         {**site.spec.model_dump(mode="json", exclude_unset=True), "slurm": {"auth": "munge"}}
     )
-    found = resources(replace(site, spec=spec), "pod0")
-    assert isinstance(found["supervised:munged"], Supervised)
-    assert "service:munge" not in found
+    pod = resources(replace(site, spec=spec), "pod0")
+    assert isinstance(pod["supervised:munged"], Supervised)
+    assert "service:munge" not in pod
     assert "service:munge" in resources(replace(site, spec=spec), "rent0")
 
 
-def test_the_plan_says_that_nothing_is_fenced_there() -> None:
+def test_the_plan_warns_that_nothing_is_fenced_there() -> None:
     slurmd = resources(site_of(), "pod0")["supervised:slurmd"]
     change = slurmd.diff(Seen(0, "stopped stale"), Context("pod0"))
     assert change is not None
@@ -217,12 +217,12 @@ def test_a_pod_cannot_be_the_controller() -> None:
 
 
 def test_supervised_starts_restarts_and_rests() -> None:
-    one = Supervised("x", "/bin/x", ("/etc/x",))
-    assert one.diff(Seen(0, "running current"), Context("n")) is None
-    stale = one.diff(Seen(0, "running stale"), Context("n"))
+    daemon = Supervised("x", "/bin/x", ("/etc/x",))
+    assert daemon.diff(Seen(0, "running current"), Context("n")) is None
+    stale = daemon.diff(Seen(0, "running stale"), Context("n"))
     assert stale is not None
     assert stale.summary.startswith("restart x")
-    stopped = one.diff(Seen(0, "stopped stale"), Context("n"))
+    stopped = daemon.diff(Seen(0, "stopped stale"), Context("n"))
     assert stopped is not None
     assert stopped.keeps == ("file:/etc/supervisor/conf.d/corral-x.conf",)
 
@@ -265,17 +265,17 @@ def test_pods_of_one_cluster_are_an_island_by_their_own_network() -> None:
     site = together_of(pod0="10.65.0.2", pod1="10.65.0.3")
     assert mesh.islands(site) == (("desk", ("desk0",)), ("fabric-pods", ("pod0", "pod1")))
     assert mesh.bridged(site) == ("desk",)
-    for node, found in ((n, resources(site, n)) for n in ("pod0", "pod1")):
-        conf = found["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
+    for node, pod in ((n, resources(site, n)) for n in ("pod0", "pod1")):
+        conf = pod["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
         assert "NodeAddr=10.65.0.[2-3]" in conf, node
         assert "100.64.0.2" not in conf and "100.64.0.3" not in conf
-        hosts = dict((n, a) for a, n in found["hosts"].entries)  # type: ignore[attr-defined]
+        hosts = dict((n, a) for a, n in pod["hosts"].entries)  # type: ignore[attr-defined]
         assert hosts == {"desk0": "100.64.0.1", "pod0": "10.65.0.2", "pod1": "10.65.0.3"}
     everywhere = resources(site, "desk0")["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
     assert "NodeAddr=100.64.0.[2-3]" in everywhere and "10.65" not in everywhere
 
 
-def test_the_plan_says_which_pods_have_a_network_of_their_own() -> None:
+def test_the_plan_names_pods_with_their_own_network() -> None:
     assert "by their own network" in mesh.way_words(replace(POD, fabric="10.65.0.2"))
     assert "own network" not in mesh.way_words(POD)
     assert "without user namespaces" in mesh.way_words(POD)

@@ -51,20 +51,20 @@ def test_a_daemon_under_supervisord_begins_once(
             text = text.replace(folder, str(tmp_path / name))
         return text
 
-    one = Supervised("x", "/bin/x", (str(tmp_path / "input"),))
+    daemon = Supervised("x", "/bin/x", (str(tmp_path / "input"),))
     (tmp_path / "supervisorctl").write_text(SUPERVISORCTL)
     (tmp_path / "supervisorctl").chmod(0o755)
     (tmp_path / "conf").mkdir()
     if before:
-        (tmp_path / "known").write_text(here(one.text) if before == "same" else before)
+        (tmp_path / "known").write_text(here(daemon.text) if before == "same" else before)
     if runs:
         (tmp_path / "running").touch()
     why = {f"file:{tmp_path}/input": Change("file:x", "", "", "", sh("true"))} if touched else {}
-    change = one.diff(Seen(0, seen), Context("n", why))
+    change = daemon.diff(Seen(0, seen), Context("n", why))
     assert change is not None
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     subprocess.run(["/bin/sh", "-c", here(change.script)], check=True, env=env, timeout=20)
-    told = tmp_path / "began"
-    assert (told.read_text().strip() if told.exists() else "") == began
-    assert (tmp_path / "conf/corral-x.conf").read_text() == here(one.text)
+    starts = tmp_path / "began"
+    assert (starts.read_text().strip() if starts.exists() else "") == began
+    assert (tmp_path / "conf/corral-x.conf").read_text() == here(daemon.text)
     assert (tmp_path / "stamps/x").read_text()

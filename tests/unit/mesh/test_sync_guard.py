@@ -32,7 +32,7 @@ def refusal(folder: Path, *, make: bool = False) -> str:
 
 
 @pytest.mark.parametrize(
-    ("above", "owner", "mode", "said"),
+    ("above", "owner", "mode", "reason"),
     [
         (0o755, 0, 0o755, ""),
         (0o755, 2003, 0o700, ""),
@@ -43,16 +43,18 @@ def refusal(folder: Path, *, make: bool = False) -> str:
         (0o777, 0, 0o755, "without the sticky bit"),
     ],
 )
-def test_a_folder_that_is_there(ground: Path, above: int, owner: int, mode: int, said: str) -> None:
+def test_a_folder_that_is_there(
+    ground: Path, above: int, owner: int, mode: int, reason: str
+) -> None:
     folder = ground / "data" / "a b`id`$x"
     folder.mkdir(parents=True)
     folder.parent.chmod(above)
     folder.chmod(mode)
     os.chown(folder, owner, owner)
-    found = refusal(folder)
-    assert said in found
-    assert bool(found) == bool(said)
-    assert refusal(folder, make=True) == found
+    refused = refusal(folder)
+    assert reason in refused
+    assert bool(refused) == bool(reason)
+    assert refusal(folder, make=True) == refused
 
 
 def test_a_link_of_a_users_is_not_followed(ground: Path) -> None:

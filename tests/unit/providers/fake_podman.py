@@ -84,12 +84,12 @@ class FakePodman:
 
     def _ps(self, args: list[str]) -> Ended:
         assert "--all" in args
-        found = [c for c in self.containers.values() if self._wanted(args, c["Labels"])]  # type: ignore[arg-type]
+        containers = [c for c in self.containers.values() if self._wanted(args, c["Labels"])]  # type: ignore[arg-type]
         if "--quiet" in args:
-            return Ended(0, "\n".join(str(c["Id"]) for c in found).encode(), b"")
+            return Ended(0, "\n".join(str(c["Id"]) for c in containers).encode(), b"")
         if option(args, "--format") == "json":
-            return Ended(0, json.dumps(found).encode(), b"")
-        return Ended(0, "\n".join(str(c["Names"][0]) for c in found).encode(), b"")  # type: ignore[index]
+            return Ended(0, json.dumps(containers).encode(), b"")
+        return Ended(0, "\n".join(str(c["Names"][0]) for c in containers).encode(), b"")  # type: ignore[index]
 
     def _run(self, args: list[str]) -> Ended:
         name = option(args, "--name")
@@ -135,23 +135,23 @@ class FakePodman:
         if "{{.NetworkSettings.SandboxKey}}" in args:
             known = {str(c["Id"]): str(c.get("SandboxKey", "")) for c in self.containers.values()}
             return Ended(0, "\n".join(known[i] for i in args[3:]).encode(), b"")
-        found = self.containers.get(args[-1])
-        if found is None:
+        container = self.containers.get(args[-1])
+        if container is None:
             return Ended(125, b"", b"no such object")
         text = option(args, "--format")
-        text = text.replace("{{.Id}}", str(found["Id"]))
-        text = text.replace("{{.State.Status}}", str(found["State"]))
-        for label, value in cast("dict[str, str]", found["Labels"]).items():
+        text = text.replace("{{.Id}}", str(container["Id"]))
+        text = text.replace("{{.State.Status}}", str(container["State"]))
+        for label, value in cast("dict[str, str]", container["Labels"]).items():
             text = text.replace(f'{{{{index .Config.Labels "{label}"}}}}', value)
-        text = text.replace("{{.State.Running}}", str(found["State"] == "running").lower())
+        text = text.replace("{{.State.Running}}", str(container["State"] == "running").lower())
         assert "{{" not in text, text
         return Ended(0, text.encode(), b"")
 
     def _network_ls(self, args: list[str]) -> Ended:
-        found = {n: v for n, v in self.networks.items() if self._wanted(args, v["labels"])}  # type: ignore[arg-type]
+        networks = {n: v for n, v in self.networks.items() if self._wanted(args, v["labels"])}  # type: ignore[arg-type]
         if option(args, "--format") == "json":
-            return Ended(0, json.dumps(list(found.values())).encode(), b"")
-        return Ended(0, "\n".join(found).encode(), b"")
+            return Ended(0, json.dumps(list(networks.values())).encode(), b"")
+        return Ended(0, "\n".join(networks).encode(), b"")
 
     def _network_create(self, args: list[str]) -> Ended:
         subnet = option(args, "--subnet")
@@ -166,8 +166,8 @@ class FakePodman:
         return Ended(0, b"", b"")
 
     def _volume_ls(self, args: list[str]) -> Ended:
-        found = [n for n, have in self.volumes.items() if self._wanted(args, have)]
-        return Ended(0, "\n".join(found).encode(), b"")
+        volumes = [n for n, have in self.volumes.items() if self._wanted(args, have)]
+        return Ended(0, "\n".join(volumes).encode(), b"")
 
     def _volume_create(self, args: list[str]) -> Ended:
         self.volumes[args[-1]] = labels(args)

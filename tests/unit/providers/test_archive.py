@@ -55,15 +55,15 @@ POCKETS = {"": ("main",), "security": ("main",), "updates": ("main",)}
 
 
 def test_deb822() -> None:
-    found = archive.parse_deb822(DEB822)
-    assert [(s.uri, s.suite) for s in found] == [
+    sources = archive.parse_deb822(DEB822)
+    assert [(s.uri, s.suite) for s in sources] == [
         ("http://archive.example/debian", "bookworm"),
         ("http://archive.example/debian", "bookworm-updates"),
         ("http://archive.example/debian-security", "bookworm-security"),
     ]
-    assert found[0].components == ("main", "contrib")
-    assert found[0].signed_by == "/usr/share/keyrings/archive.gpg"
-    assert found[2].signed_by.splitlines()[:3] == [
+    assert sources[0].components == ("main", "contrib")
+    assert sources[0].signed_by == "/usr/share/keyrings/archive.gpg"
+    assert sources[2].signed_by.splitlines()[:3] == [
         "-----BEGIN PGP PUBLIC KEY BLOCK-----",
         "",
         "mQINBF",
@@ -86,24 +86,25 @@ def test_one_line() -> None:
 
 
 def test_wanted_release_takes_the_place_of_the_hosts() -> None:
-    found = archive.for_suite(archive.parse_deb822(DEB822), "bookworm", "trixie", POCKETS)
-    assert [(s.uri, s.suite, s.components) for s in found] == [
+    sources = archive.for_suite(archive.parse_deb822(DEB822), "bookworm", "trixie", POCKETS)
+    assert [(s.uri, s.suite, s.components) for s in sources] == [
         ("http://archive.example/debian", "trixie", ("main",)),
         ("http://archive.example/debian-security", "trixie-security", ("main",)),
         ("http://archive.example/debian", "trixie-updates", ("main",)),
     ]
-    assert found[0].line() == "deb http://archive.example/debian trixie main"
+    assert sources[0].line() == "deb http://archive.example/debian trixie main"
 
 
 def test_trusted_stays_trusted() -> None:
-    found = archive.for_suite(archive.parse_one_line(ONE_LINE), "bookworm", "trixie", POCKETS)
+    sources = archive.for_suite(archive.parse_one_line(ONE_LINE), "bookworm", "trixie", POCKETS)
     assert (
-        found[1].line() == "deb [trusted=yes] http://archive.example/security trixie-security main"
+        sources[1].line()
+        == "deb [trusted=yes] http://archive.example/security trixie-security main"
     )
 
 
 @pytest.mark.parametrize("codename", ["", "book", "sid", "trixie"])
-def test_host_without_its_own_release_says_what_to_do(codename: str) -> None:
+def test_host_without_its_own_release_gets_a_hint(codename: str) -> None:
     with pytest.raises(CorralError) as caught:
         archive.for_suite(archive.parse_deb822(DEB822), codename, "trixie", POCKETS)
     assert caught.value.code is Code.IMAGE_FAILED
@@ -123,9 +124,9 @@ def test_files_of_a_host_and_its_mirror_list(tmp_path: Path) -> None:
     (tmp_path / "sources.list").write_text(f"deb mirror+file:{mirrors} bookworm main\n")
     (tmp_path / "sources.list.d" / "x.sources").write_text(DEB822)
     (tmp_path / "sources.list.d" / "x.sources.save").write_text("deb http://no.example/ a main")
-    found = archive.host_sources(tmp_path)
-    assert found[0].uri == "http://archive.example/debian/"
-    assert len(found) == 4
+    sources = archive.host_sources(tmp_path)
+    assert sources[0].uri == "http://archive.example/debian/"
+    assert len(sources) == 4
     assert archive.host_sources(tmp_path / "nowhere") == ()
 
 
@@ -139,8 +140,8 @@ def test_proxies() -> None:
 
 
 def test_os_release() -> None:
-    found = archive.parse_os_release("ID=ubuntu\nVERSION_ID=\"24.04\"\nNAME='U'\n# x\n")
-    assert found == {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "U"}
+    fields = archive.parse_os_release("ID=ubuntu\nVERSION_ID=\"24.04\"\nNAME='U'\n# x\n")
+    assert fields == {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "U"}
 
 
 @given(st.text(max_size=300))
@@ -157,7 +158,7 @@ def test_parsers_take_any_text(text: str) -> None:
     st.sampled_from(["noble", "noble-updates"]),
     st.sampled_from(["http://archive.example/u", "https://archive.example/u"]),
 )
-def test_both_forms_say_the_same(components: list[str], suite: str, uri: str) -> None:
+def test_both_forms_mean_the_same(components: list[str], suite: str, uri: str) -> None:
     line = f"deb {uri} {suite} {' '.join(components)}"
     stanza = f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: {' '.join(components)}\n"
     assert archive.parse_one_line(line) == archive.parse_deb822(stanza)

@@ -75,30 +75,30 @@ def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
 @pytest.mark.parametrize("case", list(CASES))
 def test_every_setting_is_in_the_release(case: str) -> None:
     made = deployment_of(mega(**CASES[case]))  # it checks itself; and a wrong one is refused:
-    for one in modules(made).values():
-        broken = {"deployment_groups": [{"modules": [one]}]}
-        one.setdefault("settings", {})["no_such_setting"] = 1
+    for module in modules(made).values():
+        broken = {"deployment_groups": [{"modules": [module]}]}
+        module.setdefault("settings", {})["no_such_setting"] = 1
         with pytest.raises(CorralError, match="no_such_setting"):
             toolkit.check(made.release, broken)
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "said"),
+    ("setting", "value", "reason"),
     [("mtu", "8244", "mtu is a number"), ("network_name", 5, "network_name is a string")],
 )
-def test_types_are_checked(setting: str, value: object, said: str) -> None:
-    one = {"id": "n", "source": "modules/network/vpc", "settings": {setting: value}}
-    with pytest.raises(CorralError, match=said):
-        toolkit.check("v1.95.0", {"deployment_groups": [{"modules": [one]}]})
+def test_types_are_checked(setting: str, value: object, reason: str) -> None:
+    module = {"id": "n", "source": "modules/network/vpc", "settings": {setting: value}}
+    with pytest.raises(CorralError, match=reason):
+        toolkit.check("v1.95.0", {"deployment_groups": [{"modules": [module]}]})
 
 
 def test_nine_networks_with_large_frames() -> None:
     for case in ("today", "seed"):
-        found = modules(deployment_of(mega(**CASES[case])))
-        assert found["gpunets"]["settings"]["network_count"] == 8
-        assert {m["settings"]["mtu"] for m in found.values() if "mtu" in m.get("settings", {})} == {
-            8244
-        }
+        exported = modules(deployment_of(mega(**CASES[case])))
+        assert exported["gpunets"]["settings"]["network_count"] == 8
+        assert {
+            m["settings"]["mtu"] for m in exported.values() if "mtu" in m.get("settings", {})
+        } == {8244}
 
 
 def test_capacity_is_asked_for_one_way_only() -> None:
@@ -133,7 +133,7 @@ def test_the_bases_address_reaches_the_later_phases() -> None:
     assert [p.name for p in made.phases] == ["base", "image", "cluster"]
 
 
-def test_no_address_stands_for_one_that_is_not_known() -> None:
+def test_an_unknown_address_is_left_open() -> None:
     """It was 0.0.0.0: gcluster took it, and the nodes mounted from nowhere."""
     for case in ("seed", "seed-filestore"):
         made = deployment_of(mega(**CASES[case]))
@@ -150,7 +150,7 @@ def test_an_address_that_the_base_did_not_give_stops_the_next_phase() -> None:
         _require_addresses(deployment_of(mega(**SEED), {}, LATER))
 
 
-def test_what_blueprints_cannot_say_is_reported() -> None:
+def test_what_blueprints_cannot_express_is_reported() -> None:
     assert not_exported(mega()) == ("groups[].ssh: how Corral logs in",)
     data = mega().model_dump(mode="json")
     data["users"] = [{"name": "ann", "uid": 2000}]
@@ -185,10 +185,10 @@ def test_each_field_of_the_cluster_file_is_expressed_or_reported(name: str) -> N
     expressed = EXPORTERS[name]
     assert expressed <= set(PATHS), "no such field"
     for path in PATHS:
-        said = unexpressed(Declared(path), expressed, {"": "why"})  # type: ignore[arg-type]
-        there = any(_below(path, one) or _below(one, path) for one in expressed)
-        assert bool(said) is not there, path
-        assert all(_below(path, line.removesuffix(": why")) for line in said)
+        lines = unexpressed(Declared(path), expressed, {"": "why"})  # type: ignore[arg-type]
+        there = any(_below(path, field) or _below(field, path) for field in expressed)
+        assert bool(lines) is not there, path
+        assert all(_below(path, line.removesuffix(": why")) for line in lines)
 
 
 def test_shell_in_blueprints_is_no_expression() -> None:
@@ -209,13 +209,15 @@ def test_another_cluster_is_refused() -> None:
 def binary(release: str) -> str:
     """A gcluster of that release: CORRAL_TEST_GCLUSTER_V1_95_0, or the one on PATH."""
     variable = "CORRAL_TEST_GCLUSTER_" + release.replace(".", "_").upper()
-    found = os.environ.get(variable) or shutil.which("gcluster") or ""
-    if not found:
+    program = os.environ.get(variable) or shutil.which("gcluster") or ""
+    if not program:
         pytest.skip(f"gcluster is not on PATH, and {variable} names none")
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
-    if release not in said:
-        pytest.skip(f"{found} is not {release}: {said.splitlines()[0]}")
-    return found
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    if release not in version:
+        pytest.skip(f"{program} is not {release}: {version.splitlines()[0]}")
+    return program
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -233,9 +235,9 @@ def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
             env={**os.environ, "GHPC_MOCK_MACHINE_CONFIG": mock, "HOME": str(tmp_path)},
         )  # fmt: skip
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, said
-        assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), said
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), output
     shutil.rmtree(tmp_path / "out")
 
 

@@ -72,8 +72,8 @@ def test_there_and_back_it_is_the_same_machines() -> None:
     text, _ = deepops_import.from_deepops(dgx())
     after = load_text(text, "back.yaml").spec
     assert after is not None
-    told = {n.name: (n.address, n.group.ssh) for n in nodes_of(before)}
-    assert {n.name: (n.address, n.group.ssh) for n in nodes_of(after)} == told
+    logins = {n.name: (n.address, n.group.ssh) for n in nodes_of(before)}
+    assert {n.name: (n.address, n.group.ssh) for n in nodes_of(after)} == logins
     assert after.controller == before.controller
     assert after.access == before.access
     kept = [(s.mount, s.kind, s.server, s.path) for s in before.storage]
@@ -132,8 +132,8 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
     text, left = deepops_import.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
     spec = load_text(text, "perf.yaml").spec
     assert spec is not None, text
-    told = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
-    assert told == {
+    logins = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
+    assert logins == {
         "dgx01": ("10.0.1.101", "nvidia"),
         "dgx02": ("10.0.1.102", "ops"),
         "head": ("10.0.0.100", "nvidia"),
@@ -149,7 +149,7 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "jump"),
+    ("arguments", "jump"),
     [
         ('-o ProxyCommand="ssh -W %h:%p -q ubuntu@10.0.0.1"', "ubuntu@10.0.0.1"),
         ("-o ProxyJump=ops@bastion:2222", "ops@bastion:2222"),
@@ -157,14 +157,14 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
         ('-o ProxyCommand="nc %h %p"', None),
     ],
 )
-def test_the_way_through_another_host(said: str, jump: str | None) -> None:
+def test_a_jump_host_is_read(arguments: str, jump: str | None) -> None:
     text, left = deepops_import.from_deepops(
-        {"inventory": f"{PERF}[all:vars]\nansible_ssh_common_args='{said}'\n"}
+        {"inventory": f"{PERF}[all:vars]\nansible_ssh_common_args='{arguments}'\n"}
     )
     spec = load_text(text, "perf.yaml").spec
     assert spec is not None, text
     assert {g.ssh.jump for g in spec.groups} == {jump}
-    assert (jump is None) == any(said in line for line in left)
+    assert (jump is None) == any(arguments in line for line in left)
 
 
 def test_values_of_any_kind_make_no_lines_of_their_own() -> None:
@@ -259,9 +259,9 @@ def listed_by(ansible: str, files: dict[str, str], folder: Path) -> dict[str, An
 
 @pytest.mark.slow
 def test_ansible_itself_reads_it(ansible: str, tmp_path: Path) -> None:
-    found = listed_by(ansible, dgx(), tmp_path)["_meta"]["hostvars"]
-    assert found["dgx07"]["ansible_host"] == "10.0.2.7"
-    assert found["dgx07"]["nfs_mounts"][0]["mountpoint"] == "/nfs/home"
+    hostvars = listed_by(ansible, dgx(), tmp_path)["_meta"]["hostvars"]
+    assert hostvars["dgx07"]["ansible_host"] == "10.0.2.7"
+    assert hostvars["dgx07"]["nfs_mounts"][0]["mountpoint"] == "/nfs/home"
 
 
 @pytest.mark.slow
@@ -284,10 +284,10 @@ def test_ansible_reads_an_adopted_cluster_as_its_own(ansible: str, tmp_path: Pat
 
 def carried(text: str, **files: str) -> tuple[str, str]:
     """The cluster file and all that it leaves behind, for variables of group_vars/all.yml."""
-    found, left = deepops_import.from_deepops(
+    imported, left = deepops_import.from_deepops(
         {"inventory": THEIRS, "group_vars/all.yml": text, **files}
     )
-    body = "".join(line + "\n" for line in found.splitlines() if not line.startswith("#"))
+    body = "".join(line + "\n" for line in imported.splitlines() if not line.startswith("#"))
     return body, "\n".join(left)
 
 
@@ -315,7 +315,7 @@ SAMPLES = {
 
 
 def test_the_table_has_all_fields_that_are_read() -> None:
-    fields = {name for name, one in variables().items() if one.field}
+    fields = {name for name, variable in variables().items() if variable.field}
     assert fields == set(SAMPLES)
     schema = ClusterSpec.model_json_schema()["properties"]
     assert {variables()[name].field.split(".")[0].split("[")[0] for name in fields} <= set(schema)
@@ -451,8 +451,8 @@ def test_there_and_back_it_has_the_same_containers_drivers_and_gpus(driver: str)
     after = load_text(text, "back.yaml").spec
     assert after is not None
     assert after.software == before.software
-    told = {n.name: (n.group.name, n.group.gpu) for n in nodes_of(before)}
-    assert {n.name: (n.group.name, n.group.gpu) for n in nodes_of(after)} == told
+    gpus = {n.name: (n.group.name, n.group.gpu) for n in nodes_of(before)}
+    assert {n.name: (n.group.name, n.group.gpu) for n in nodes_of(after)} == gpus
     assert after.partitions == before.partitions
     assert not [line for line in left if "nfs" in line or "mount" in line or "nvidia" in line]
 
@@ -471,11 +471,11 @@ def test_the_driver_of_deepops_own_variables(flavour: str, kernel: bool) -> None
 
 
 def test_what_deepops_has_no_variable_for_is_reported() -> None:
-    said = deepops.not_exported(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
-    text = "\n".join(said)
+    lines = deepops.not_exported(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
+    text = "\n".join(lines)
     for field in ("users", "network.topology", "network.data", "slurm.prolog"):
         assert field in text
-    assert all(f"# not carried over: {line}" in dgx()[deepops.VARIABLES] for line in said)
+    assert all(f"# not carried over: {line}" in dgx()[deepops.VARIABLES] for line in lines)
     data = load_or_raise(EXAMPLES / "dgx-infiniband.yaml").model_dump(mode="json")
     data["partitions"].append({"name": "debug", "groups": ["dgx"]})
     data["storage"].append({"mount": "/scratch", "kind": "existing"})

@@ -65,24 +65,24 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodm
     yield fake
 
 
-def made(fake: FakePodman, wanted: ClusterSpec | None = None) -> EmbeddedProvider:
-    return EmbeddedProvider(wanted or spec(), Podman(("--runtime", "runc"), fake))
+def made(fake: FakePodman, declared: ClusterSpec | None = None) -> EmbeddedProvider:
+    return EmbeddedProvider(declared or spec(), Podman(("--runtime", "runc"), fake))
 
 
-def bring_up(fake: FakePodman, wanted: ClusterSpec | None = None) -> list[MachineAction]:
+def bring_up(fake: FakePodman, declared: ClusterSpec | None = None) -> list[MachineAction]:
     async def run() -> list[MachineAction]:
-        one = made(fake, wanted)
-        actions = one.plan(await one.observe())
-        await one.apply(actions, ignore)
+        embedded = made(fake, declared)
+        actions = embedded.plan(await embedded.observe())
+        await embedded.apply(actions, ignore)
         return list(actions)
 
     return asyncio.run(run())
 
 
-def plan(fake: FakePodman, wanted: ClusterSpec | None = None) -> dict[str, Action]:
+def plan(fake: FakePodman, declared: ClusterSpec | None = None) -> dict[str, Action]:
     async def run() -> dict[str, Action]:
-        one = made(fake, wanted)
-        return {a.node: a.action for a in one.plan(await one.observe())}
+        embedded = made(fake, declared)
+        return {a.node: a.action for a in embedded.plan(await embedded.observe())}
 
     return asyncio.run(run())
 
@@ -146,7 +146,7 @@ def test_stopped_node_is_started_and_keeps_its_address(podman: FakePodman) -> No
     assert podman.containers["corral-lab-node1"]["Labels"] == before
 
 
-def test_podman_says_running_but_no_process_is_there(podman: FakePodman) -> None:
+def test_podman_reports_running_but_no_process_is_there(podman: FakePodman) -> None:
     bring_up(podman)
     podman.containers["corral-lab-node2"]["Pid"] = 4711
     assert plan(podman) == {"node2": Action.START}
@@ -214,25 +214,25 @@ def test_destroy_leaves_nothing_and_can_be_repeated(podman: FakePodman) -> None:
         "State": "running",
         "Pid": 1,
     }
-    one = made(podman)
-    gone = asyncio.run(one.destroy(ignore))
+    embedded = made(podman)
+    gone = asyncio.run(embedded.destroy(ignore))
     assert "container corral-lab-node0" in gone
     assert "network corral-lab" in gone
     assert len([g for g in gone if g.startswith("file ")]) == 3
-    assert asyncio.run(one.leftovers()) == []
+    assert asyncio.run(embedded.leftovers()) == []
     assert list(podman.containers) == ["theirs"]
-    assert asyncio.run(one.destroy(ignore)) == ()
+    assert asyncio.run(embedded.destroy(ignore)) == ()
 
 
-def test_destroy_says_so_when_something_is_left(podman: FakePodman) -> None:
+def test_destroy_fails_when_something_is_left(podman: FakePodman) -> None:
     bring_up(podman)
 
     async def stubborn() -> None:
-        one = made(podman)
+        embedded = made(podman)
         kept = dict(podman.volumes)
         drop = podman._drop
         podman._drop = lambda have, args: (drop(have, args), podman.volumes.update(kept))[0]  # type: ignore[method-assign]
-        await one.destroy(ignore)
+        await embedded.destroy(ignore)
 
     with pytest.raises(CorralError) as caught:
         asyncio.run(stubborn())
@@ -275,8 +275,8 @@ def test_several_failures_come_together(podman: FakePodman) -> None:
     seen: list[Event] = []
 
     async def run() -> None:
-        one = made(podman)
-        await one.apply(one.plan(await one.observe()), seen.append)
+        embedded = made(podman)
+        await embedded.apply(embedded.plan(await embedded.observe()), seen.append)
 
     with pytest.raises(NodesFailedError) as caught:
         asyncio.run(run())
@@ -286,15 +286,15 @@ def test_several_failures_come_together(podman: FakePodman) -> None:
 
 def test_traits_and_prediction(podman: FakePodman, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_memory_mib", lambda: 8192)
-    one = made(podman, spec(group={"memory_mib": None}))
-    asyncio.run(one.observe())
-    assert one.traits("node0").memory_mib == 2048
-    assert one.traits("node0").gpu_devices == ("/dev/nvidia0", "/dev/nvidia1")
-    assert one.traits("node0").shared == ("/shared",)
-    assert not one.traits("node0").own_clock
-    facts = one.predict("node1")
+    embedded = made(podman, spec(group={"memory_mib": None}))
+    asyncio.run(embedded.observe())
+    assert embedded.traits("node0").memory_mib == 2048
+    assert embedded.traits("node0").gpu_devices == ("/dev/nvidia0", "/dev/nvidia1")
+    assert embedded.traits("node0").shared == ("/shared",)
+    assert not embedded.traits("node0").own_clock
+    facts = embedded.predict("node1")
     assert facts.memory_mib == 2048
-    assert facts.address == one.address("node1")
+    assert facts.address == embedded.address("node1")
     assert facts.sockets * facts.cores_per_socket * facts.threads_per_core == facts.cpus
 
 
@@ -304,21 +304,21 @@ def test_memory_of_a_node_that_exists_is_what_it_was_made_with(
     monkeypatch.setattr(machine, "host_memory_mib", lambda: 8192)
     bring_up(podman)
     monkeypatch.setattr(machine, "host_memory_mib", lambda: 65536)
-    one = made(podman)
-    asyncio.run(one.observe())
-    assert one.traits("node0").memory_mib == 2048
+    embedded = made(podman)
+    asyncio.run(embedded.observe())
+    assert embedded.traits("node0").memory_mib == 2048
 
 
 def test_unknown_node_is_not_found(podman: FakePodman) -> None:
-    one = made(podman)
-    asyncio.run(one.observe())
-    for ask in (one.address, one.ssh_target, one.traits, one.predict):
+    embedded = made(podman)
+    asyncio.run(embedded.observe())
+    for ask in (embedded.address, embedded.ssh_target, embedded.traits, embedded.predict):
         with pytest.raises(CorralError) as caught:
             ask("nobody")
         assert caught.value.code is Code.NOT_FOUND
 
 
-def test_missing_podman_says_how_to_get_it(tmp_path: Path) -> None:
+def test_missing_podman_comes_with_how_to_get_it(tmp_path: Path) -> None:
     async def absent(argv: object, *, stdin: bytes = b"", timeout: float) -> object:
         raise CorralError(Code.MISSING_TOOL, "podman is not installed on this machine")
 
@@ -347,8 +347,8 @@ def test_providers_of_a_mixed_file_see_their_own_nodes_only(
             {"name": "there", "provider": "ssh", "nodes": "s0", "addresses": "192.0.2.7"},
         ]
     )
-    found = {p.name: [n.name for n in p.nodes] for p in providers_of(mixed)}
-    assert found == {"embedded": ["e0", "e1"], "ssh": ["s0"]}
+    names = {p.name: [n.name for n in p.nodes] for p in providers_of(mixed)}
+    assert names == {"embedded": ["e0", "e1"], "ssh": ["s0"]}
 
 
 def test_state_folder_is_private(podman: FakePodman) -> None:

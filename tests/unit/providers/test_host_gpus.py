@@ -176,15 +176,15 @@ def test_a_gpu_that_a_node_cannot_have(here: HostGpus, words: str, hint: str) ->
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> list[HostGpus]:
     """What this machine has; tests change the list's only item. It counts how often it is asked."""
-    looks = [machine("NVIDIA H200", "NVIDIA H200")]
+    machines = [machine("NVIDIA H200", "NVIDIA H200")]
 
     async def look() -> HostGpus:
-        looks.append(looks[0])
-        return looks[0]
+        machines.append(machines[0])
+        return machines[0]
 
     monkeypatch.setattr(host_gpus, "host_gpus", look)
     monkeypatch.setattr(host_gpus, "driver_version", lambda: "580.159.04")
-    return looks
+    return machines
 
 
 def test_nodes_are_made_with_their_gpus_and_stay(podman: FakePodman, here: list[HostGpus]) -> None:

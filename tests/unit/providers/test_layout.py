@@ -54,13 +54,13 @@ def test_subnet_has_room_for_its_nodes_and_more(count: int) -> None:
 def test_addresses_are_unique_and_kept(known: dict[str, int]) -> None:
     net = Network("10.160.1.0/24")
     have = {n: str(net[i]) for i, n in enumerate(known, start=10)}
-    found = layout.addresses(net, nodes(), have)
-    assert len(set(found.values())) == len(found) == 5
-    assert all(found[n] == a for n, a in have.items() if n in found)
-    assert not set(found.values()) & {a for n, a in have.items() if n not in found}
+    addresses = layout.addresses(net, nodes(), have)
+    assert len(set(addresses.values())) == len(addresses) == 5
+    assert all(addresses[n] == a for n, a in have.items() if n in addresses)
+    assert not set(addresses.values()) & {a for n, a in have.items() if n not in addresses}
 
 
-def test_full_network_says_so() -> None:
+def test_a_full_network_is_reported() -> None:
     with pytest.raises(CorralError) as caught:
         layout.addresses(Network("10.160.1.0/28"), nodes("n[0-9]"), {})
     assert caught.value.node == "n5"
@@ -174,7 +174,7 @@ def test_key_is_made_once_and_private(tmp_path: Path) -> None:
 
 def images(*listed: tuple[str, str], users: str = "[]") -> tuple[Images, list[list[str]]]:
     calls: list[list[str]] = []
-    found = ",".join(
+    rows = ",".join(
         f'{{"Id":"{i}","Names":["{n}"],"Size":7,"Created":{k},'
         f'"Labels":{{"corral.os":"debian:13","corral.image":"{n}"}}}}'
         for k, (i, n) in enumerate(listed)
@@ -188,7 +188,7 @@ def images(*listed: tuple[str, str], users: str = "[]") -> tuple[Images, list[li
         if args[0] == "images" and "dangling=true" in args:
             return Ended(0, b"", b"")
         if args[0] == "images":
-            return Ended(0, f"[{found}]".encode(), b"")
+            return Ended(0, f"[{rows}]".encode(), b"")
         if args[0] == "ps" and "json" in args:
             return Ended(0, users.encode(), b"")
         if args[0] == "ps":
@@ -200,10 +200,10 @@ def images(*listed: tuple[str, str], users: str = "[]") -> tuple[Images, list[li
 
 def test_images_newest_first_with_users() -> None:
     have, _ = images(("a", "old"), ("b", "new"), users='[{"Names":["c1"],"ImageID":"a"}]')
-    found = asyncio.run(have.listed())
-    assert [i.reference for i in found] == ["new", "old"]
-    assert found[1].used_by == ("c1",)
-    assert found[0].as_dict()["os"] == "debian 13"
+    listed = asyncio.run(have.listed())
+    assert [i.reference for i in listed] == ["new", "old"]
+    assert listed[1].used_by == ("c1",)
+    assert listed[0].as_dict()["os"] == "debian 13"
 
 
 def test_remove_takes_unused_images_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,20 +235,20 @@ def test_ssh_provider_has_nothing_to_do() -> None:
             ],
         }
     )
-    one = SshProvider(spec)
-    seen = asyncio.run(one.observe())
-    assert one.plan(seen) == ()
+    provider = SshProvider(spec)
+    seen = asyncio.run(provider.observe())
+    assert provider.plan(seen) == ()
     assert [m.address for m in seen.machines.values()] == ["192.0.2.5", "192.0.2.6"]
-    target = one.ssh_target("n1")
+    target = provider.ssh_target("n1")
     assert (target.address, target.port, target.user) == ("192.0.2.6", 2222, "admin")
     assert target.known_hosts is not None
     assert target.known_hosts.parts[-2:] == ("c", "known_hosts")
     assert (target.user_config, target.pin_new, target.key) == (True, True, None)
-    assert asyncio.run(one.destroy(lambda event: None)) == ()
+    assert asyncio.run(provider.destroy(lambda event: None)) == ()
     with pytest.raises(CorralError):
-        asyncio.run(one.apply([MachineAction("n0", Action.CREATE, "")], lambda event: None))
+        asyncio.run(provider.apply([MachineAction("n0", Action.CREATE, "")], lambda event: None))
     with pytest.raises(CorralError):
-        one.address("nobody")
+        provider.address("nobody")
 
 
 def test_networks_of_old_and_new_podman() -> None:

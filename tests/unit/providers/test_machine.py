@@ -92,8 +92,13 @@ def processor(socket: int, core: int) -> str:
     ],
 )
 def test_cpus(info: str, count: int, want: tuple[int, ...]) -> None:
-    found = machine.cpus(info, count)
-    assert want == (found.cpus, found.sockets, found.cores_per_socket, found.threads_per_core)
+    topology = machine.cpus(info, count)
+    assert want == (
+        topology.cpus,
+        topology.sockets,
+        topology.cores_per_socket,
+        topology.threads_per_core,
+    )
 
 
 def test_routes() -> None:
@@ -107,20 +112,20 @@ def test_routes() -> None:
 
 
 def places(folder: Path) -> Places:
-    found = Places(
+    folders = Places(
         root=folder / "root",
         runroot=folder / "runroot",
         tmpdir=folder / "tmpdir",
         ipam=folder / "ipam.db",
         runtimes=(folder / "runc",),
     )
-    (found.root / "overlay-containers" / IDENTITY).mkdir(parents=True)
-    (found.runroot / "overlay").mkdir(parents=True)
-    (found.tmpdir / "exits").mkdir(parents=True)
+    (folders.root / "overlay-containers" / IDENTITY).mkdir(parents=True)
+    (folders.runroot / "overlay").mkdir(parents=True)
+    (folders.tmpdir / "exits").mkdir(parents=True)
     (folder / "runc" / IDENTITY).mkdir(parents=True)
     (folder / "runc" / "theirs").mkdir(parents=True)
-    found.ipam.touch()
-    return found
+    folders.ipam.touch()
+    return folders
 
 
 # Recorded on Debian 12: /run/netns with one of podman's namespaces and one that a user made.
@@ -149,26 +154,26 @@ def process(
 
 
 def test_after_a_reboot_the_runtime_state_goes(tmp_path: Path) -> None:
-    found = places(tmp_path)
+    folders = places(tmp_path)
     process(tmp_path / "proc")
-    assert reboot.clear(found, tmp_path / "proc")
-    assert not found.tmpdir.exists()
-    assert not found.runroot.exists()
+    assert reboot.clear(folders, tmp_path / "proc")
+    assert not folders.tmpdir.exists()
+    assert not folders.runroot.exists()
     assert [p.name for p in (tmp_path / "runc").iterdir()] == ["theirs"]
-    assert (found.root / "overlay-containers" / IDENTITY).exists()
-    assert found.ipam.exists(), "another podman's addresses may be in it"
-    assert not reboot.clear(found, tmp_path / "proc"), "nothing more to do"
+    assert (folders.root / "overlay-containers" / IDENTITY).exists()
+    assert folders.ipam.exists(), "another podman's addresses may be in it"
+    assert not reboot.clear(folders, tmp_path / "proc"), "nothing more to do"
 
 
 def test_nothing_goes_while_a_container_or_conmon_lives(tmp_path: Path) -> None:
-    found = places(tmp_path)
+    folders = places(tmp_path)
     process(tmp_path / "a", cgroup=f"0::/machine.slice/libpod-{IDENTITY}.scope/init.scope")
-    exits = str(found.tmpdir / "exits").encode()
+    exits = str(folders.tmpdir / "exits").encode()
     process(tmp_path / "b", cmdline=b"conmon\0--exit-dir\0" + exits + b"\0")
     for proc in ("a", "b"):
-        assert not reboot.clear(found, tmp_path / proc)
+        assert not reboot.clear(folders, tmp_path / proc)
     assert (tmp_path / "runc" / IDENTITY).exists()
-    assert found.tmpdir.exists()
+    assert folders.tmpdir.exists()
 
 
 def test_what_is_of_this_boot_is_left_to_podman(tmp_path: Path) -> None:
@@ -189,13 +194,13 @@ def test_a_zombie_is_not_alive(tmp_path: Path) -> None:
 
 
 def test_a_dead_container_is_buried_and_a_living_one_not(tmp_path: Path) -> None:
-    found = places(tmp_path)
+    folders = places(tmp_path)
     process(tmp_path / "alive", cgroup=f"4:memory:/libpod_parent/libpod-{IDENTITY}")
-    reboot.bury(found, IDENTITY, tmp_path / "alive")
-    assert not (found.tmpdir / "exits" / IDENTITY).exists()
+    reboot.bury(folders, IDENTITY, tmp_path / "alive")
+    assert not (folders.tmpdir / "exits" / IDENTITY).exists()
     process(tmp_path / "dead")
-    reboot.bury(found, IDENTITY, tmp_path / "dead")
-    assert (found.tmpdir / "exits" / IDENTITY).read_text() == "137"
+    reboot.bury(folders, IDENTITY, tmp_path / "dead")
+    assert (folders.tmpdir / "exits" / IDENTITY).read_text() == "137"
 
 
 def test_places_follow_podmans_options() -> None:

@@ -74,7 +74,7 @@ def host(tmp_path: Path, *, keyring: bool = True) -> supply.Host:
     return supply.Host("ubuntu", "jammy", UBUNTU, keys)
 
 
-def found(
+def find(
     monkeypatch: pytest.MonkeyPatch, here: supply.Host, archives: Archives, tmp_path: Path
 ) -> tuple[supply.Supply, list[str]]:
     monkeypatch.setattr(image_build, "mmdebstrap", archives)
@@ -90,22 +90,24 @@ def found(
 def test_debian_host_asks_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archives = Archives({})
     here = supply.Host("debian", "bookworm", DEBIAN)
-    one, notes = found(monkeypatch, here, archives, tmp_path)
-    assert one.recipe is recipe.RECIPES["debian"]
-    assert [s.line() for s in one.sources] == ["deb http://archive.example/debian trixie main"]
-    assert one.keyring == Path("/keys/debian.gpg")
+    chosen, notes = find(monkeypatch, here, archives, tmp_path)
+    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert [s.line() for s in chosen.sources] == ["deb http://archive.example/debian trixie main"]
+    assert chosen.keyring == Path("/keys/debian.gpg")
     assert (archives.calls, notes) == ([], [])
 
 
 def test_ubuntu_host_builds_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archives = Archives({"trixie": "host"})
-    one, _ = found(monkeypatch, host(tmp_path), archives, tmp_path)
-    assert one.recipe is recipe.RECIPES["debian"]
-    assert [s.line() for s in one.sources] == [
+    chosen, _ = find(monkeypatch, host(tmp_path), archives, tmp_path)
+    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert [s.line() for s in chosen.sources] == [
         f"deb {MIRROR} {s} main" for s in ("trixie", "trixie-security", "trixie-updates")
     ], "mmdebstrap's own mirror, without its signed-by"
-    assert one.keyring is not None
-    assert one.keyring.is_relative_to(tmp_path / "by-host"), "Debian's own keys, not the old ones"
+    assert chosen.keyring is not None
+    assert chosen.keyring.is_relative_to(tmp_path / "by-host"), (
+        "Debian's own keys, not the old ones"
+    )
     assert len(archives.calls) == 1
 
 
@@ -114,10 +116,10 @@ def test_old_keys_are_renewed_through_the_hosts_own_archive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keyring: bool
 ) -> None:
     archives = Archives({supply.BRIDGE: "ubuntu.gpg", "trixie": "newer"})
-    one, _ = found(monkeypatch, host(tmp_path, keyring=keyring), archives, tmp_path)
-    assert one.recipe is recipe.RECIPES["debian"]
-    assert one.keyring is not None
-    assert one.keyring.is_relative_to(tmp_path / "by-newer")
+    chosen, _ = find(monkeypatch, host(tmp_path, keyring=keyring), archives, tmp_path)
+    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert chosen.keyring is not None
+    assert chosen.keyring.is_relative_to(tmp_path / "by-newer")
     bridge = archives.calls[-2]
     assert bridge[-1] == f"deb http://archive.example/ubuntu {supply.BRIDGE} universe"
     assert "--keyring=/keys/ubuntu.gpg" in bridge
@@ -129,10 +131,10 @@ def test_without_debian_it_is_the_hosts_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: Code, bridge: str
 ) -> None:
     archives = Archives({supply.BRIDGE: bridge}, code)
-    one, notes = found(monkeypatch, host(tmp_path), archives, tmp_path)
-    assert one.recipe is recipe.RECIPES["ubuntu"]
-    assert [s.suite for s in one.sources] == ["noble", "noble-security", "noble-updates"]
-    assert one.keyring == Path("/keys/ubuntu.gpg")
+    chosen, notes = find(monkeypatch, host(tmp_path), archives, tmp_path)
+    assert chosen.recipe is recipe.RECIPES["ubuntu"]
+    assert [s.suite for s in chosen.sources] == ["noble", "noble-security", "noble-updates"]
+    assert chosen.keyring == Path("/keys/ubuntu.gpg")
     reasons = "trixie is not signed"
     if bridge == "nobody":
         reasons += f"; nor the keys of {supply.BRIDGE}: {supply.BRIDGE} is not signed"
@@ -143,8 +145,8 @@ def test_without_debian_it_is_the_hosts_own(
 def test_mmdebstrap_that_knows_no_such_suite(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    one, notes = found(monkeypatch, host(tmp_path), Archives({}, mirrors=False), tmp_path)
-    assert one.recipe is recipe.RECIPES["ubuntu"]
+    chosen, notes = find(monkeypatch, host(tmp_path), Archives({}, mirrors=False), tmp_path)
+    assert chosen.recipe is recipe.RECIPES["ubuntu"]
     assert "no such suite" in notes[-2]
 
 
@@ -156,7 +158,7 @@ def test_nothing_is_taken_unverified(
         archives = Archives(verified)
         here = host(tmp_path / str(k))
         here = replace(here, sources=tuple(replace(s, trusted=blind) for s in here.sources))
-        found(monkeypatch, here, archives, tmp_path / str(k))
+        find(monkeypatch, here, archives, tmp_path / str(k))
         assert archives.calls
         for argv in archives.calls:
             assert any(a.startswith("--keyring=/") for a in argv)
@@ -167,7 +169,7 @@ def test_other_errors_are_no_reason_to_fall_back(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(CorralError) as caught:
-        found(monkeypatch, host(tmp_path), Archives({}, Code.MISSING_TOOL), tmp_path)
+        find(monkeypatch, host(tmp_path), Archives({}, Code.MISSING_TOOL), tmp_path)
     assert caught.value.code is Code.MISSING_TOOL
 
 

@@ -49,7 +49,7 @@ def proof(text: str = "fine", *charts: Plot | Matrix) -> Proof:
     )
 
 
-def test_it_stands_alone() -> None:
+def test_it_needs_no_other_file() -> None:
     seen = Seen(text := render(proof_report(proof("fine", PLOT, MATRIX))))
     assert not {"link", "iframe", "img", "object", "base"} & set(seen.tags)
     links = [v for name, v in seen.attributes if name in {"href", "src", "srcset", "action"}]
@@ -70,7 +70,7 @@ def test_only_the_scripts_of_the_policy_run() -> None:
     assert digests == allowed
 
 
-def test_the_verdict_comes_first_and_says_what_to_do() -> None:
+def test_the_verdict_comes_first_with_what_to_do() -> None:
     text = Seen(render(proof_report(proof("dgx05 is slow")))).text
     order = [
         "NOT proven",
@@ -91,8 +91,8 @@ def hostile(text: str = HOSTILE) -> Report:
         Matrix(text, (text,), (text,), ((1.0,),), text),
     )  # fmt: skip
     notes = [Note(text, text, (text,), ((text,),))]
-    found = proof_report(proof(text, *charts), notes)
-    return replace(found, subject=text, verdict=text, made=text, noun=text)
+    report = proof_report(proof(text, *charts), notes)
+    return replace(report, subject=text, verdict=text, made=text, noun=text)
 
 
 def test_hostile_text_stays_text() -> None:
@@ -126,7 +126,7 @@ def test_what_plots_show() -> None:
     assert "4 MiB 300" in seen.words, "a row of the table"
 
 
-def test_a_plot_without_points_is_said_to_be_one() -> None:
+def test_a_plot_without_points_shows_that_nothing_was_measured() -> None:
     empty = Plot("none", Axis("x"), Axis("y"), (Series("s", ()),))
     seen = Seen(render(proof_report(proof("fine", empty))))
     assert "nothing was measured" in seen.words
@@ -172,8 +172,8 @@ def luminance(text: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(ink: str, ground: str) -> float:
+    high, low = sorted((luminance(ink), luminance(ground)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 

@@ -23,18 +23,18 @@ from tests.unit.report.seen import Seen
 
 LOG = Path(__file__).parents[2] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
 DRAWN = {"kind", "at", "log", "better", "mark", "word", "seconds", "made", "noun"}
-"""Fields that are shown by a form, not by their value: each has a test of its own."""
+"""Fields that are shown by a form, not by their value: each has its own test."""
 
 REPLACED = ("Made by", "numbers")
-"""The footer said that no script runs; small heat maps hold their numbers."""
+"""The footer stated that no script runs; small heat maps hold their numbers."""
 
 
 def collectives() -> str:
     reading, _ = read_program(LOG.read_text().splitlines())
     pairs = (Pair("node0", "node1", 300.0), Pair("node0", "node2", 30.0),
              Pair("node1", "node2", 30.0))  # fmt: skip
-    found = Benched(7, "node[0-2]", judged(reading, Known(busbw=900)), pairs)
-    return bench_page("lab", found, 1795304182.0)
+    benched = Benched(7, "node[0-2]", judged(reading, Known(busbw=900)), pairs)
+    return bench_page("lab", benched, 1795304182.0)
 
 
 PAGES = {
@@ -64,8 +64,8 @@ def values(thing: Any) -> Iterator[str]:
     elif isinstance(thing, Mapping):
         yield from values([*thing.keys(), *thing.values()])
     elif isinstance(thing, list | tuple):
-        for one in thing:
-            yield from values(one)
+        for part in thing:
+            yield from values(part)
     elif isinstance(thing, str):
         yield from (" ".join(line.split()) for line in thing.splitlines())
     elif isinstance(thing, float):
@@ -81,8 +81,8 @@ def sizes(report: Report) -> set[str]:
         for section in report.sections
         for chart in section.drawn
         if isinstance(chart, Plot) and chart.x.unit == "B"
-        for one in chart.series
-        for x, _ in one.points
+        for series in chart.series
+        for x, _ in series.points
     }
 
 
@@ -90,6 +90,6 @@ def sizes(report: Report) -> set[str]:
 def test_every_field_is_there(name: str) -> None:
     report = full() if name == "full" else recorded(name)
     seen = Seen(render(report)).words
-    wanted = set(values(report)) - sizes(report)
-    assert len(wanted) > 15
-    assert sorted(text for text in wanted if text not in seen) == []
+    shown = set(values(report)) - sizes(report)
+    assert len(shown) > 15
+    assert sorted(text for text in shown if text not in seen) == []

@@ -37,14 +37,14 @@ def test_a_file_converges_whatever_it_holds(
     path = tmp_path_factory.mktemp("file") / "x.conf"
     if before is not None:
         path.write_bytes(before.encode())
-    wanted = File(str(path), content, ME, "640")
-    change = diff(wanted)
+    file = File(str(path), content, ME, "640")
+    change = diff(file)
     assert change is not None
     if before != content:
         assert change.before == (before or "")
     run(change)
     assert path.read_bytes() == content.encode()
-    assert diff(wanted) is None
+    assert diff(file) is None
     assert [p.name for p in path.parent.iterdir()] == ["x.conf"]
 
 
@@ -65,12 +65,12 @@ def test_file_in_place_keeps_the_inode(folder: Path) -> None:
     path = folder / "x"
     path.write_text("old")
     inode = path.stat().st_ino
-    wanted = File(str(path), "new", ME, "644", in_place=True)
-    change = diff(wanted)
+    file = File(str(path), "new", ME, "644", in_place=True)
+    change = diff(file)
     assert change is not None
     run(change)
     assert (path.read_text(), path.stat().st_ino) == ("new", inode)
-    assert diff(wanted) is None
+    assert diff(file) is None
 
 
 def test_file_impact_comes_from_both_contents(folder: Path) -> None:
@@ -89,15 +89,15 @@ def test_file_impact_comes_from_both_contents(folder: Path) -> None:
 
 
 def test_directory(folder: Path) -> None:
-    wanted = Directory(str(folder / "a" / "b"), ME, "750")
-    change = diff(wanted)
+    directory = Directory(str(folder / "a" / "b"), ME, "750")
+    change = diff(directory)
     assert change is not None
     assert change.before == ""
     run(change)
     assert (folder / "a" / "b").stat().st_mode & 0o777 == 0o750
-    assert diff(wanted) is None
+    assert diff(directory) is None
     (folder / "a" / "b").chmod(0o777)
-    again = diff(wanted)
+    again = diff(directory)
     assert again is not None
     assert again.before == f"777 {ME}"
 
@@ -127,8 +127,8 @@ def test_secret_is_made_once_and_copied(folder: Path) -> None:
 
 
 def test_a_secret_cut_short_is_not_put_in_place(folder: Path) -> None:
-    wanted = Secret(str(folder / "k"), "far", ME, "600")
-    change = diff(wanted)
+    secret = Secret(str(folder / "k"), "far", ME, "600")
+    change = diff(secret)
     assert change is not None
     with pytest.raises(AssertionError):
         run(change, b"")
@@ -141,8 +141,8 @@ def test_hosts_block(folder: Path) -> None:
     path.write_text(
         f"127.0.0.1 localhost\n127.0.1.1 {name}.lab {name} other # note {name}\n10.0.0.9 mine\n"
     )
-    wanted = HostsBlock((("10.0.0.1", "node0"), ("10.0.0.2", "node1")), str(path))
-    change = diff(wanted)
+    block = HostsBlock((("10.0.0.1", "node0"), ("10.0.0.2", "node1")), str(path))
+    change = diff(block)
     assert change is not None
     assert name in change.before
     run(change)
@@ -152,8 +152,8 @@ def test_hosts_block(folder: Path) -> None:
     assert name not in after.replace("node0", "").replace("node1", "")
     assert "10.0.0.9 mine" in after
     assert f"{BEGIN}\n10.0.0.1\tnode0\n10.0.0.2\tnode1\n{END}\n" in after
-    assert diff(wanted) is None
-    grown = HostsBlock((*wanted.entries, ("10.0.0.3", "node2")), str(path))
+    assert diff(block) is None
+    grown = HostsBlock((*block.entries, ("10.0.0.3", "node2")), str(path))
     change = diff(grown)
     assert change is not None
     run(change)
@@ -161,14 +161,14 @@ def test_hosts_block(folder: Path) -> None:
     assert diff(grown) is None
 
 
-def test_hosts_block_with_its_end_cut_off_is_mended(folder: Path) -> None:
+def test_hosts_block_with_its_end_cut_off_is_repaired(folder: Path) -> None:
     path = folder / "hosts"
     path.write_text(f"127.0.0.1 localhost\n{BEGIN}\n10.0.0.1\tno")
-    wanted = HostsBlock((("10.0.0.1", "node0"),), str(path))
-    change = diff(wanted)
+    block = HostsBlock((("10.0.0.1", "node0"),), str(path))
+    change = diff(block)
     assert change is not None
     run(change)
-    assert diff(wanted) is None
+    assert diff(block) is None
     assert "localhost" in path.read_text()
 
 

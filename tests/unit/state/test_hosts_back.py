@@ -28,7 +28,7 @@ BACK = re.search(
 
 
 @pytest.mark.parametrize(
-    ("edit", "wanted"),
+    ("edit", "after"),
     [
         (lambda now: now, WAS),
         (lambda now: now + "10.0.0.6 scanner\n", WAS + "10.0.0.6 scanner\n"),
@@ -42,7 +42,7 @@ BACK = re.search(
     ids=["as it was", "a line more", "a name of loopback", "a line less", "a line changed"],
 )
 def test_the_file_is_as_it_was_but_for_what_its_owner_did(
-    edit: object, wanted: str, tmp_path: Path
+    edit: object, after: str, tmp_path: Path
 ) -> None:
     hosts, was = tmp_path / "hosts", tmp_path / "was"
     hosts.write_text(WAS)
@@ -59,5 +59,5 @@ def test_the_file_is_as_it_was_but_for_what_its_owner_did(
     subprocess.run(
         ["sh", "-c", script], env={"L": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=True
     )
-    assert hosts.read_text() == wanted
+    assert hosts.read_text() == after
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hosts", "was"]

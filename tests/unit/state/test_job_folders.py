@@ -90,12 +90,12 @@ def test_what_the_guard_lets_through_no_user_can_replace(
         os.chown(path, owner, owner, follow_symlinks=False)
     part.chmod(mode)
     os.chown(part, owner, 2003)
-    said = refusal(path)
-    if not said:
+    reason = refusal(path)
+    if not reason:
         assert not swapped(path)
         return
-    assert str(part) in said
-    assert ("belongs to" in said) == (owner != 0)
+    assert str(part) in reason
+    assert ("belongs to" in reason) == (owner != 0)
     # Only what a user could replace is refused; for a member of the group, too.
     assert owner == 2003 or swapped(path)
     assert (refusal(path, 2003) == "") == (
@@ -106,7 +106,7 @@ def test_what_the_guard_lets_through_no_user_can_replace(
 @needs_root
 @pytest.mark.parametrize("mode", [0o777, 0o757, 0o775])
 @pytest.mark.parametrize("owner", [0, 2003])
-def test_up_closes_a_top_that_it_serves_and_says_so_of_others(
+def test_up_closes_a_top_that_it_serves_and_reports_others(
     ground: Path, mode: int, owner: int
 ) -> None:
     top = ground / "shared"
@@ -114,13 +114,13 @@ def test_up_closes_a_top_that_it_serves_and_says_so_of_others(
     top.chmod(mode)
     os.chown(top, owner, 2003)
     foreign = JobFolders(str(top), USERS, foreign=True)
-    said = foreign.exposed(probe(foreign)[foreign.id])
-    assert str(top) in said
+    exposure = foreign.exposed(probe(foreign)[foreign.id])
+    assert str(top) in exposure
     change = diff(foreign)
     assert change is not None
     run(change)
     assert top.stat().st_mode & 0o7777 == mode
-    assert foreign.exposed(probe(foreign)[foreign.id]) == said
+    assert foreign.exposed(probe(foreign)[foreign.id]) == exposure
     assert diff(foreign) is None
     ours = JobFolders(str(top), USERS)
     change = diff(ours)
@@ -148,7 +148,7 @@ def test_nothing_to_do_where_all_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "words"),
     [
         ("corral 0 755 directory", "corral 2002 755 directory", "corral of uid 2002"),
         ("corral 0 755 directory", "corral 0 777 symbolic link", "corral of uid 0"),
@@ -161,11 +161,13 @@ def test_nothing_to_do_where_all_is_right() -> None:
         ("alice 2001 700 directory", "alice 2001 777 regular file", "alice of uid 2001"),
     ],
 )
-def test_what_is_somebody_elses_is_set_aside_and_said(right: str, wrong: str, said: str) -> None:
+def test_what_is_somebody_elses_is_set_aside_and_reported(
+    right: str, wrong: str, words: str
+) -> None:
     summary = planned(THERE.replace(right, wrong))
     assert summary is not None
     assert "set aside" in summary
-    assert said in summary
+    assert words in summary
 
 
 def test_a_missing_folder_and_a_mode_are_made_right_without_setting_aside() -> None:

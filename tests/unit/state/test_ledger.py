@@ -118,8 +118,8 @@ def test_folders(machine: Machine) -> None:
 def test_a_machine_belongs_to_one_cluster(machine: Machine) -> None:
     machine.run(sh("corral_open lab || exit 1"))
     machine.run(sh("corral_open lab || exit 1"))
-    said = machine.run(sh("corral_open other || exit 1"), fails=True)
-    assert "belongs to cluster lab" in said
+    message = machine.run(sh("corral_open other || exit 1"), fails=True)
+    assert "belongs to cluster lab" in message
 
 
 def test_what_was_there_is_known_from_the_first_inventory(machine: Machine) -> None:
@@ -143,7 +143,7 @@ def test_packages_of_a_run_that_was_killed_are_not_lost(machine: Machine) -> Non
     assert not snapshot.exists()
 
 
-def test_every_kind_of_resource_says_what_keeps_what_was_before() -> None:
+def test_every_kind_of_resource_has_a_row_in_kept_as() -> None:
     pattern = re.compile(r'def id\(self\).*?return f?"([a-z-]+)', re.S)
     kinds = {k for file in STATE.glob("*.py") for k in pattern.findall(file.read_text())}
     assert {"file", "service", "packages", "user"} <= kinds
@@ -151,6 +151,11 @@ def test_every_kind_of_resource_says_what_keeps_what_was_before() -> None:
 
 
 def test_all_scripts_are_shell() -> None:
-    one = Reports()
-    for script in (undo.undo(one, purge=True), undo.survey(one), undo.leftovers(one), undo.close()):
+    reports = Reports()
+    for script in (
+        undo.undo(reports, purge=True),
+        undo.survey(reports),
+        undo.leftovers(reports),
+        undo.close(),
+    ):
         assert subprocess.run(["/bin/sh", "-n", "-c", script], check=False).returncode == 0

@@ -18,11 +18,11 @@ from corral.state.logins import TRIAL_S, KeysOnly, confirmed
     [("off", False), ("on", True), ("off\ntrial", True), ("on\ntrial", True), ("", True)],
 )
 def test_only_off_and_confirmed_is_right(seen: str, change: bool) -> None:
-    found = KeysOnly().diff(Seen(0, seen), Context("node0"))
-    assert (found is not None) is change
+    planned = KeysOnly().diff(Seen(0, seen), Context("node0"))
+    assert (planned is not None) is change
 
 
-def test_the_guard_stands_before_the_change() -> None:
+def test_the_guard_starts_before_the_change() -> None:
     change = KeysOnly().diff(Seen(0, "on"), Context("node0"))
     assert change is not None
     text = str(change.script)

@@ -45,28 +45,28 @@ def program(path: Path, text: str, word: str = "") -> str:
 
 def test_a_link_converges_over_whatever_is_there(tmp_path: Path) -> None:
     path = tmp_path / "sleep.target"
-    wanted = Link(str(path), "/dev/null")
-    change = diff(wanted)
+    link = Link(str(path), "/dev/null")
+    change = diff(link)
     assert change is not None
     run(change)
     assert str(path.readlink()) == "/dev/null"
-    assert diff(wanted) is None
+    assert diff(link) is None
     path.unlink()
     path.write_text("[Unit]\n")
-    change = diff(wanted)
+    change = diff(link)
     assert change is not None
     run(change)
-    assert diff(wanted) is None
+    assert diff(link) is None
 
 
-def test_a_mask_tells_systemd() -> None:
+def test_a_mask_reloads_systemd() -> None:
     change = masked("sleep.target", "no sleep").diff(Seen(0, "absent"), Context("n"))
     assert change is not None
     assert change.script.endswith("systemctl daemon-reload")
 
 
 @pytest.mark.parametrize(
-    ("said", "word"),
+    ("output", "word"),
     [
         ("System time     : 0.000012 seconds slow of NTP time\nLeap status     : Normal", "good"),
         ("System time     : 1.500000 seconds fast of NTP time\nLeap status     : Normal", "off"),
@@ -76,24 +76,24 @@ def test_a_mask_tells_systemd() -> None:
         ("", "absent"),
     ],
 )  # fmt: skip
-def test_a_clock_is_a_word_and_never_a_figure(tools: Path, said: str, word: str) -> None:
-    tool(tools, "chronyc", f"echo '{said}'")
+def test_a_clock_is_a_word_and_never_a_figure(tools: Path, output: str, word: str) -> None:
+    tool(tools, "chronyc", f"echo '{output}'")
     change = diff(Clock())
     assert (change is None) == (word == "good")
     if change is not None:
         assert change.before == word
 
 
-def test_a_clock_that_stays_wrong_fails_and_one_that_is_mended_does_not(tools: Path) -> None:
+def test_a_clock_that_stays_wrong_fails_and_one_that_is_set_does_not(tools: Path) -> None:
     good = "System time     : 0.1 seconds slow of NTP time\\nLeap status     : Normal"
     far = "System time     : 900.0 seconds slow of NTP time\\nLeap status     : Normal"
-    mended = tools / "mended"
+    stepped = tools / "stepped"
     tool(tools, "sleep", ":")
     tool(
         tools,
         "chronyc",
-        f'case $* in *tracking) if [ -e {mended} ]; then echo "{good}"; else echo "{far}"; fi | '
-        f"sed 's/\\\\n/\\n/';; makestep) [ ! -e {tools}/may ] || touch {mended};; esac",
+        f'case $* in *tracking) if [ -e {stepped} ]; then echo "{good}"; else echo "{far}"; fi | '
+        f"sed 's/\\\\n/\\n/';; makestep) [ ! -e {tools}/may ] || touch {stepped};; esac",
     )
     change = diff(Clock())
     assert change is not None
@@ -111,13 +111,13 @@ def test_packages_are_held_that_are_there_or_that_come(tools: Path) -> None:
         "echo 'install installed slurmd'; echo 'hold installed libslurm42'; "
         "echo 'deinstall config-files slurm-old'",
     )
-    wanted = Holds("slurm", ("slurm*",), ("packages:slurmd",))
-    change = diff(wanted)
+    holds = Holds("slurm", ("slurm*",), ("packages:slurmd",))
+    change = diff(holds)
     assert change is not None
     assert (change.before, change.keeps) == ("slurmd", ("hold:slurmd",))
     coming = {"packages:slurmd": Change("packages:slurmd", "", "", "", change.script)}
-    assert wanted.diff(Seen(0, ""), Context("n")) is None
-    assert wanted.diff(Seen(0, ""), Context("n", coming)) is not None
+    assert holds.diff(Seen(0, ""), Context("n")) is None
+    assert holds.diff(Seen(0, ""), Context("n", coming)) is not None
 
 
 def test_addresses_become_no_network_that_holds_another_one() -> None:
@@ -204,7 +204,7 @@ def test_ports_open_again_and_are_taken_back() -> None:
     assert "corral-firewall remove" in change.script
 
 
-def test_a_reboot_says_why() -> None:
+def test_a_reboot_states_its_reasons() -> None:
     seen = Seen(0, "required\ndriver:none:580.178.04\nnouveau")
     change = Reboot(required=True, driver=True).diff(seen, Context("n"))
     assert change is not None
@@ -220,11 +220,11 @@ def test_a_reboot_says_why() -> None:
 def test_a_services_files_move_with_its_number(tmp_path: Path) -> None:
     """First the files, then the number: a crash between the two is seen by the next plan."""
     folder = tmp_path / "munge"
-    wanted = UserAccount(
+    account = UserAccount(
         "munge", 64032, "/nonexistent", system=True, owns=(str(folder),), units=("munge",)
     )
     seen = Seen(0, "passwd\nmunge:x:101:102::/nonexistent:/bin/false\ngroup\nmunge:x:102:")
-    change = wanted.diff(seen, Context("n"))
+    change = account.diff(seen, Context("n"))
     assert change is not None
     order = [change.script.index(w) for w in ("systemctl stop", "-uid 101", "-gid 102", "usermod")]
     assert order == sorted(order)

@@ -12,8 +12,8 @@ HERE = Context("node0")
 
 
 def leaving(seen: str) -> tuple[str, Impact] | None:
-    wanted = Leaving(("node0", "node1"), ("main",))
-    change = wanted.diff(Seen(0, seen), HERE)
+    resource = Leaving(("node0", "node1"), ("main",))
+    change = resource.diff(Seen(0, seen), HERE)
     return (change.summary, change.impact) if change else None
 
 
@@ -38,11 +38,11 @@ def test_a_node_that_stays_after_all_is_resumed() -> None:
 
 
 def test_the_list_grows_and_never_shrinks_by_itself() -> None:
-    wanted = Roster((Member("n0", "10.0.0.1", 22, "root"),))
-    change = wanted.diff(Seen(0, "n1 10.0.0.2 22 admin\nnonsense"), HERE)
+    roster = Roster((Member("n0", "10.0.0.1", 22, "root"),))
+    change = roster.diff(Seen(0, "n1 10.0.0.2 22 admin\nnonsense"), HERE)
     assert change is not None
     assert change.after.splitlines() == ["n1 10.0.0.2 22 admin", "n0 10.0.0.1 22 root"]
-    assert wanted.diff(Seen(0, change.after), HERE) is None
+    assert roster.diff(Seen(0, change.after), HERE) is None
     assert [m.node for m in parse_members(change.after)] == ["n1", "n0"]
 
 

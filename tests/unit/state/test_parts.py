@@ -32,11 +32,11 @@ def test_own_files_come_and_go_and_others_stay(folder: Path) -> None:
     write(folder / "40-gone", OLD)
     write(folder / "50-mine", OLD)
     write(folder / "60-taken", THEIRS)
-    wanted = Parts(str(folder), (("50-mine", OWN), ("60-taken", OWN), ("70-new", OWN)))
-    change = diff(wanted)
+    parts = Parts(str(folder), (("50-mine", OWN), ("60-taken", OWN), ("70-new", OWN)))
+    change = diff(parts)
     assert change is not None
-    for said in ("write 50-mine", "write 60-taken", "write 70-new", "remove 40-gone"):
-        assert said in change.summary
+    for action in ("write 50-mine", "write 60-taken", "write 70-new", "remove 40-gone"):
+        assert action in change.summary
     assert f"file:{folder}/60-taken" in change.keeps
     assert "10-site" not in change.summary
     run(change)
@@ -44,15 +44,15 @@ def test_own_files_come_and_go_and_others_stay(folder: Path) -> None:
         "10-site": THEIRS,
         **dict.fromkeys(("50-mine", "60-taken", "70-new"), OWN),
     }
-    assert diff(wanted) is None
+    assert diff(parts) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="chown root:root needs root")
 def test_a_mode_that_keeps_it_from_running_is_put_right(folder: Path) -> None:
-    wanted = Parts(str(folder), (("50-mine", OWN),))
-    run(diff(wanted) or pytest.fail("nothing to do"))
+    parts = Parts(str(folder), (("50-mine", OWN),))
+    run(diff(parts) or pytest.fail("nothing to do"))
     (folder / "50-mine").chmod(0o644)
-    change = diff(wanted)
+    change = diff(parts)
     assert change is not None
     run(change)
     assert (folder / "50-mine").stat().st_mode & 0o777 == 0o755
@@ -63,6 +63,6 @@ def test_a_folder_that_is_not_there_is_empty(folder: Path) -> None:
     assert diff(Parts(str(folder), ())) is None
 
 
-def test_a_text_must_say_whose_it_is() -> None:
+def test_a_text_must_name_its_owner() -> None:
     with pytest.raises(ValueError, match="50-x"):
         Parts("/etc/slurm/prolog.d", (("50-x", THEIRS),))

@@ -51,12 +51,12 @@ class Keys:
 
     def read(self) -> list[dict[str, Any]]:
         assert stat.S_IMODE(self.jwks.stat().st_mode) == 0o600
-        found: list[dict[str, Any]] = json.loads(self.jwks.read_text())["keys"]
-        for one in found:
-            raw = base64.b64decode(one["k"])
-            assert one["kid"] == hashlib.sha256(raw).hexdigest()[:16]
-            assert (one["alg"], one["kty"]) == ("HS256", "oct")
-        return found
+        keys: list[dict[str, Any]] = json.loads(self.jwks.read_text())["keys"]
+        for key in keys:
+            raw = base64.b64decode(key["k"])
+            assert key["kid"] == hashlib.sha256(raw).hexdigest()[:16]
+            assert (key["alg"], key["kty"]) == ("HS256", "oct")
+        return keys
 
 
 @pytest.fixture
@@ -99,19 +99,19 @@ def test_the_next_rotation_forgets_the_key_before(keys: Keys) -> None:
 def test_each_phase_done_again_changes_nothing(keys: Keys) -> None:
     """So a rotation that was killed goes through them again from the first."""
     keys.announce()
-    one = keys.jwks.read_text()
+    announced = keys.jwks.read_text()
     keys.announce()
-    assert keys.jwks.read_text() == one
+    assert keys.jwks.read_text() == announced
     keys.promote()
-    two = keys.jwks.read_text()
+    promoted = keys.jwks.read_text()
     keys.announce()
     keys.promote()
-    assert keys.jwks.read_text() == two
+    assert keys.jwks.read_text() == promoted
     keys.retire()
-    three = keys.jwks.read_text()
+    retired = keys.jwks.read_text()
     keys.promote()
     keys.retire()
-    assert keys.jwks.read_text() == three
+    assert keys.jwks.read_text() == retired
 
 
 def test_no_phase_is_skipped_and_a_file_of_somebody_else_is_left_alone(keys: Keys) -> None:
@@ -128,14 +128,14 @@ def test_a_next_key_is_made_once(keys: Keys) -> None:
     script = rotation.prepare(str(keys.key), 64, ME, "400")
     keys.sh(script)
     coming = Path(f"{keys.key}{rotation.NEXT}")
-    one = coming.read_bytes()
-    assert len(one) == 64
+    first = coming.read_bytes()
+    assert len(first) == 64
     keys.sh(script)
-    assert coming.read_bytes() == one
+    assert coming.read_bytes() == first
 
 
-@pytest.mark.parametrize("way", ["announce", "replace", "prepare", "make", "copy"])
-def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, way: str) -> None:
+@pytest.mark.parametrize("step", ["announce", "replace", "prepare", "make", "copy"])
+def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, step: str) -> None:
     """tests/embedded/test_keys_rotate.py looks for it on nodes, and saw nothing of mktemp's."""
     path = str(keys.key)
     made = Secret(f"{path}.x", "node0", ME).diff(Seen(0, "absent"), Context("node0"))
@@ -147,7 +147,7 @@ def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, way: str) -> N
         "prepare": rotation.prepare(path, 64, ME, "400"),
         "make": made.script,
         "copy": copied.script,
-    }[way]
+    }[step]
     killed = subprocess.run(
         ["/bin/sh", "-c", sh("chown() {{ kill -9 0; }}; {s}", s=script)],
         input=b"3\nabc",
@@ -157,6 +157,6 @@ def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, way: str) -> N
     assert killed.returncode == -9
     (left,) = (f.name for f in keys.key.parent.iterdir() if f != keys.key)
     assert re.search(HALF_WRITTEN, left), left
-    found = subprocess.run(["grep", "-E", HALF_WRITTEN], input=f"{left}\n".encode(), check=False)
-    assert found.returncode == 0
+    matched = subprocess.run(["grep", "-E", HALF_WRITTEN], input=f"{left}\n".encode(), check=False)
+    assert matched.returncode == 0
     assert not re.search(HALF_WRITTEN, "slurm.conf slurm.key slurm.jwks munge.key jwt_hs256.key")

@@ -45,20 +45,20 @@ CORRAL = Member("corral", "corral")
 WANTED = SlurmAccounts("lab", (VISION, Account("corral")), (ALICE, CORRAL), (HIGH, Quality("low")))
 
 
-def diff(wanted: SlurmAccounts, seen: str = SEEN) -> Change | None:
-    return wanted.diff(Seen(0, seen), Context("node0"))
+def diff(accounts: SlurmAccounts, seen: str = SEEN) -> Change | None:
+    return accounts.diff(Seen(0, seen), Context("node0"))
 
 
 def calls(change: Change | None) -> list[str]:
     """The sacctmgr calls that change something, after the one that makes the cluster."""
     assert change is not None
     words = shlex.split(change.script.replace("&&", " ; ").replace("||", " ; "))
-    found: list[str] = []
+    commands: list[str] = []
     for i, word in enumerate(words):
         if word == "-iQ":
             end = next((j for j in range(i, len(words)) if words[j] in (";", ">/dev/null")), None)
-            found.append(" ".join(words[i + 1 : end]))
-    return [call for call in found if not call.startswith("add cluster")]
+            commands.append(" ".join(words[i + 1 : end]))
+    return [call for call in commands if not call.startswith("add cluster")]
 
 
 def test_what_is_there_as_declared_is_left_alone() -> None:
@@ -108,8 +108,8 @@ def test_a_limit_that_nobody_declares_is_lifted() -> None:
 
 def test_wall_time_goes_in_minutes() -> None:
     longer = Quality(HIGH.name, 100, ("low",), "2-00:00:00", HIGH.limit, HIGH.per_user)
-    wanted = SlurmAccounts("lab", WANTED.accounts, WANTED.users, (longer, Quality("low")))
-    assert calls(diff(wanted)) == ["modify qos where name=high set MaxWall=2880"]
+    accounts = SlurmAccounts("lab", WANTED.accounts, WANTED.users, (longer, Quality("low")))
+    assert calls(diff(accounts)) == ["modify qos where name=high set MaxWall=2880"]
 
 
 def test_others_associations_stay_and_keep_their_account() -> None:
@@ -137,8 +137,8 @@ def test_what_corral_made_and_nobody_uses_is_deleted_last() -> None:
 def test_a_qos_goes_though_it_was_the_default_of_who_is_named_no_longer() -> None:
     """ "Associations ... have the qos as default": sacctmgr 24.11.5 changes nothing then."""
     kept = Account("vision", "root", 5, Limit(), ("normal",))
-    wanted = SlurmAccounts("lab", (kept, Account("corral")), (CORRAL,), (HIGH,))
-    assert calls(diff(wanted)) == [
+    accounts = SlurmAccounts("lab", (kept, Account("corral")), (CORRAL,), (HIGH,))
+    assert calls(diff(accounts)) == [
         "modify account where name=vision cluster=lab set QosLevel=normal DefaultQOS=-1",
         "modify user where name=alice account=vision cluster=lab set DefaultQOS=-1",
         "delete qos where name=low",

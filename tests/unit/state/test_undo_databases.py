@@ -89,9 +89,9 @@ def server(tmp_path: Path) -> Server:
 
 def test_it_is_dumped_and_dropped(server: Server) -> None:
     (server.root / "up").unlink()
-    said = server.undo()
-    assert "did dropped database corral-mlflow" in said
-    assert said.endswith("goes\n")
+    report = server.undo()
+    assert "did dropped database corral-mlflow" in report
+    assert report.endswith("goes\n")
     assert 'DROP DATABASE "corral-mlflow" WITH (FORCE)' in server.log
     assert 'DROP ROLE IF EXISTS "corral-mlflow"' in server.log
     (dump,) = (server.root / "backups").iterdir()

@@ -60,13 +60,13 @@ def test_no_answer_is_exempt() -> None:
 
 
 def test_unknown_fields_and_values() -> None:
-    def said(body: dict[str, Any], **query: str) -> list[str]:
+    def problems(body: dict[str, Any], **query: str) -> list[str]:
         return RUNPOD.request(Request("POST", "/v2/pods", query, body=body))
 
-    assert said(POD) == []
-    assert said({**POD, "entrypoint": ["x"]})  # newer clients send it; this document has it not
-    assert said({**POD, "disk": 0})
-    assert said({k: v for k, v in POD.items() if k != "image"})
+    assert problems(POD) == []
+    assert problems({**POD, "entrypoint": ["x"]})  # newer clients send it; this document has it not
+    assert problems({**POD, "disk": 0})
+    assert problems({k: v for k, v in POD.items() if k != "image"})
     wrong = Request("GET", "/v2/catalog/gpus", {"product": "BOAT"})
     assert any("BOAT" in text for text in RUNPOD.request(wrong))
 

@@ -19,7 +19,7 @@ RECORDED = Path(__file__).parents[2] / "recorded" / "rest"
 
 
 def token(user: str = "kim", lasts: float = 3600, **claims: Any) -> str:
-    """A token as Slurm makes them; the fake below takes those it was told of."""
+    """A token as Slurm makes them; the fake below takes those of its `login`."""
     body = {"exp": int(time.time() + lasts), "iat": int(time.time()), "sun": user, **claims}
     parts = ({"alg": "HS256", "typ": "JWT"}, body)
     coded = [base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts]
@@ -27,7 +27,7 @@ def token(user: str = "kim", lasts: float = 3600, **claims: Any) -> str:
 
 
 class FakeRest:
-    """Answers as the recorded release does; refuses tokens it was not told of, as that one does."""
+    """Answers as the recorded release does; refuses tokens it did not make, as that one does."""
 
     def __init__(self, release: str = "24.11", api: int = 42) -> None:
         self.folder = RECORDED / release / f"v0.0.{api}"
@@ -70,15 +70,15 @@ class FakeRest:
             return httpx.Response(404, text="Unable find requested URL.")
         what = path.removeprefix(base).strip("/")
         if what == "ping":
-            return self._said("ping")
+            return self._recorded("ping")
         if not known:
-            return self._said("bad-token")
+            return self._recorded("bad-token")
         if request.method != "GET":
             body = json.loads(request.content or b"null")
             self.sent.append((request.method, what, body, user))
             return self._changed(request.method, what, user)
         if what == "job/999999":
-            return self._said("no-job")
+            return self._recorded("no-job")
         if what.startswith("job/"):
             number = int(what.removeprefix("job/"))
             jobs = [j for j in self.bodies["jobs"]["body"]["jobs"] if j["job_id"] == number]
@@ -89,7 +89,7 @@ class FakeRest:
         if since and what == "nodes" and self.api == 42:  # a bug of 24.11.5, as it answers
             error = {"description": "Unable to query partitions", "error": "Unspecified error"}
             return httpx.Response(500, json={"errors": [error]})
-        return self._said(what)
+        return self._recorded(what)
 
     def _past(self, request: httpx.Request, path: str) -> httpx.Response:
         if not self.accounting or "past" not in self.bodies:
@@ -97,11 +97,11 @@ class FakeRest:
         if not path.endswith("/jobs"):
             number = int(path.rpartition("/")[2])
             known = self.bodies["past-job"]["body"]["jobs"][0]["job_id"]
-            return self._said("past-job" if number == known else "past-no-job")
+            return self._recorded("past-job" if number == known else "past-no-job")
         self.past_asked.append(request.url.params)
         if request.url.params["end_time"] != "now":
-            return self._said("past-none")
-        return self._said("past-user" if "users" in request.url.params else "past")
+            return self._recorded("past-none")
+        return self._recorded("past-user" if "users" in request.url.params else "past")
 
     def _updated(self, what: str) -> int:
         return self.bodies[what]["body"].get("last_update", {}).get("number", 0)
@@ -111,15 +111,15 @@ class FakeRest:
 
     def _changed(self, method: str, what: str, user: str) -> httpx.Response:
         if what == "job/submit":
-            return self._said("submit")
+            return self._recorded("submit")
         if what.startswith("node/") and self.roles.get(user) == "None":
             body = {"errors": [{"error": "Invalid user id", "error_number": 2010}]}
             return httpx.Response(500, json=body)
         return httpx.Response(200, json={"errors": [], "status": []})
 
-    def _said(self, what: str) -> httpx.Response:
-        found = self.bodies[what]
-        return httpx.Response(found["status"], json=found["body"])
+    def _recorded(self, what: str) -> httpx.Response:
+        body = self.bodies[what]
+        return httpx.Response(body["status"], json=body["body"])
 
 
 class Page:

@@ -212,7 +212,7 @@ def test_jobs_page() -> None:
     run(work())
 
 
-def test_submit_says_what_slurm_gets() -> None:
+def test_what_submit_sends_to_slurm() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
             await page.login()
@@ -230,8 +230,8 @@ def test_submit_says_what_slurm_gets() -> None:
                 {"name": "a\nb"},
             ):
                 assert (await page.post("jobs", {**body, **wrong})).status_code == 422
-            wanted = {"script": "/etc/shadow.py", "user": "root"}
-            assert (await page.post("jobs/spec", wanted)).status_code == 403
+            spec = {"script": "/etc/shadow.py", "user": "root"}
+            assert (await page.post("jobs/spec", spec)).status_code == 403
 
     run(work())
 
@@ -281,7 +281,7 @@ def test_calls_do_not_grow_with_viewers() -> None:
     assert run(work(40)) <= run(work(1)) + 2
 
 
-def test_event_tells_what_changed_and_no_more() -> None:
+def test_an_event_holds_what_changed_and_no_more() -> None:
     async def work() -> None:
         rest = FakeRest()
         async with Page(rest) as page:
@@ -295,9 +295,9 @@ def test_event_tells_what_changed_and_no_more() -> None:
             rest.bodies["nodes"]["body"]["nodes"][1]["state"] = ["DOWN"]
             rest.touch("nodes")
             await poller.look()
-            told = json.loads(queue.get_nowait())
-            assert [row[0] for row in told["nodes"]] == ["node0"]
-            assert "jobs" not in told
+            event = json.loads(queue.get_nowait())
+            assert [row[0] for row in event["nodes"]] == ["node0"]
+            assert "jobs" not in event
 
     run(work())
 

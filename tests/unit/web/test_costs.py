@@ -93,7 +93,7 @@ def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
         views = [view("kim") for _ in range(50)] + [view("ada")]
         for _ in range(20):
             await asyncio.sleep(0)
-        refused = [one.exception() for one in views if one.done()]
+        refused = [task.exception() for task in views if task.done()]
         assert len(refused) == 48
         assert all(isinstance(e, CorralError) and e.code is Code.TOO_MANY for e in refused)
         gate.set()

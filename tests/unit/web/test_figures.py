@@ -1,4 +1,4 @@
-"""Figures over time, the exporter's text, and what a job's page shows beside."""
+"""Figures over time, the exporter's text, and what a job's page shows next to its fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ corral_x{a="b"} one
 """
 
 
-def test_a_jobs_share_of_what_its_nodes_tell() -> None:
+def test_a_jobs_share_of_what_its_nodes_report() -> None:
     values = of_job({"n1": readings(TEXT)}, 12)
     assert values == {
         ("memory", "n1"): 2000000,
@@ -45,7 +45,7 @@ def test_processor_time_becomes_processors() -> None:
     samples = [(float(at), {("cpu_seconds", "n1"): spent}) for at, spent in ((0, 1.0), (10, 21.0))]
     assert curves_of(samples) == [{"what": "cpus", "name": "n1", "points": [[10.0, 2.0]]}]
     again = [*samples, (20.0, {("cpu_seconds", "n1"): 0.5})]
-    assert len(curves_of(again)[0]["points"]) == 1, "a counter that begins anew is no rate"
+    assert len(curves_of(again)[0]["points"]) == 1, "a counter that restarts gives no rate"
 
 
 def prometheus(answer: Any, seen: list[str] | None = None) -> Prometheus:
@@ -63,19 +63,19 @@ def a_job() -> Any:
 
 
 def test_curves_out_of_prometheus() -> None:
-    found = {"metric": {"node": "n1", "gpu": "0"}, "values": [[1000, "1.5"], [1015, "NaN"]]}
+    row = {"metric": {"node": "n1", "gpu": "0"}, "values": [[1000, "1.5"], [1015, "NaN"]]}
     seen: list[str] = []
-    source = prometheus({"data": {"result": [found]}}, seen)
-    told = asyncio.run(source.job(a_job()))
-    assert told["curves"][0]["name"] == "n1 GPU 0"
-    assert told["curves"][0]["points"] == [[1000, 1.5]]
+    source = prometheus({"data": {"result": [row]}}, seen)
+    figures = asyncio.run(source.job(a_job()))
+    assert figures["curves"][0]["name"] == "n1 GPU 0"
+    assert figures["curves"][0]["points"] == [[1000, 1.5]]
     assert all('jobid="12"' in query for query in seen)
 
 
 def test_all_viewers_share_one_question_about_the_nodes() -> None:
     seen: list[str] = []
-    one = {"metric": {"node": "n1"}, "value": [1, "61"]}
-    source = prometheus({"data": {"result": [one]}}, seen)
+    row = {"metric": {"node": "n1"}, "value": [1, "61"]}
+    source = prometheus({"data": {"result": [row]}}, seen)
 
     async def work() -> None:
         many = await asyncio.gather(*(source.nodes() for _ in range(20)))
@@ -92,7 +92,7 @@ def test_a_silent_prometheus_is_an_error_in_words() -> None:
 
 def test_the_exporters_text() -> None:
     body = FakeRest().bodies["nodes"]["body"]["nodes"]
-    nodes = [read.node(one, 42) for one in body]
+    nodes = [read.node(node, 42) for node in body]
     lines = parse_counted(
         f"{'RUNNING':24}{'main':64}{'kim':64}{'cpu=2,mem=1G,node=1,gres/gpu=3':160}\n"
         f"{'PENDING':24}{'main':64}{'lee':64}{'cpu=1':160}\nshort\n"
@@ -131,10 +131,10 @@ def test_secrets_of_an_environment_are_hidden() -> None:
         "run 0123456789abcdef0123456789abcdef\nrecording rank-0.json\nenv A=b=c\n"
         "env HF_TOKEN=hf_x\nenv DB=postgres://me:pw@host/x\nenv AWS_SECRET_ACCESS_KEY=y\n"
     )
-    found = extras_of(text, "http://node0:5000")
-    assert found.tracking == "http://node0:5000"
-    assert found.recordings == ("rank-0.json",)
-    shown = dict(found.environment)
+    extras = extras_of(text, "http://node0:5000")
+    assert extras.tracking == "http://node0:5000"
+    assert extras.recordings == ("rank-0.json",)
+    shown = dict(extras.environment)
     assert shown["A"] == "b=c"
     assert shown["HF_TOKEN"] == shown["AWS_SECRET_ACCESS_KEY"] == HIDDEN
     assert "pw" not in shown["DB"]

@@ -46,7 +46,7 @@ def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
 
 
 def test_no_list_of_states_in_javascript() -> None:
-    # A comparison with one state (a button, a sentence) is no list.
+    # Comparisons with a single state (a button, a sentence) are allowed.
     known = {*JobState.__members__, *NodeBase.__members__, *NODE_FLAGS} - {
         "RUNNING",
         "DOWN",

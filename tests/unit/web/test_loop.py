@@ -31,7 +31,7 @@ async def owner(page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", ["plan", "doctor", "prove", "doctor/plan"])
-def test_use_cases_run_beside_the_loop(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_cases_run_outside_the_loops_thread(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
 
     async def use_case(*args: Any, **more: Any) -> Any:
@@ -51,8 +51,8 @@ def test_use_cases_run_beside_the_loop(path: str, monkeypatch: pytest.MonkeyPatc
             await page.app.state.corral.background._task
             return (await page.get("corral/work")).json()
 
-    told = run(work())
-    assert told["error"]["message"] == "as far as this goes"
+    done = run(work())
+    assert done["error"]["message"] == "as far as this goes"
     assert threads
     assert threading.get_ident() not in threads
 

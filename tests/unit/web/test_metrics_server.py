@@ -37,8 +37,8 @@ def test_half_open_requests_keep_nobody_out(sent: bytes) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)
         answer = await asyncio.wait_for(reader.read(), 10)
-        for _, one in others:
-            one.close()
+        for _, connection in others:
+            connection.close()
         server.should_exit = True
         await serving
         return answer

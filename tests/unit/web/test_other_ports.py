@@ -22,13 +22,13 @@ def routes(page: Page) -> list[tuple[str, str]]:
     """All routes of the API but the login, with their places filled in."""
     described = page.app.openapi()["paths"]
     filled = {"{job_id}": "1", "{name}": "node0"}
-    found = list[tuple[str, str]]()
+    every = list[tuple[str, str]]()
     for path, methods in described.items():
         real = path
         for place, value in filled.items():
             real = real.replace(place, value)
-        found += [(method.upper(), real) for method in methods]
-    return [one for one in found if "/login" not in one[1]]
+        every += [(method.upper(), real) for method in methods]
+    return [route for route in every if "/login" not in route[1]]
 
 
 def test_the_cookie_alone_opens_nothing() -> None:
@@ -36,8 +36,8 @@ def test_the_cookie_alone_opens_nothing() -> None:
 
     async def work() -> None:
         async with Page(FakeRest()) as page:
-            told = await page.login("kim", "Administrator")
-            assert told.json()["csrf"]
+            opened = await page.login("kim", "Administrator")
+            assert opened.json()["csrf"]
             every = routes(page)
             assert len(every) > 25
             stolen = dict(page.http.cookies)
@@ -80,7 +80,10 @@ def test_two_pages_of_one_host_do_not_log_each_other_out() -> None:
                 reply = await page.post("login", {"token": page.rest.login()}, **origin)
                 page.csrf = reply.json()["csrf"]
                 jar = page.http.cookies
-            assert {one.name for one in jar.jar} == {"corral_session_8001", "corral_session_8002"}
+            assert {cookie.name for cookie in jar.jar} == {
+                "corral_session_8001",
+                "corral_session_8002",
+            }
             for page in (first, second):
                 page.http.cookies = jar
                 assert (await page.get("me")).status_code == 200
@@ -102,15 +105,15 @@ def test_a_ticket_opens_one_get_and_nothing_else() -> None:
                 reply = await page.post("ticket", {}, **{"x-csrf-token": secret})
                 return reply.json()["ticket"]
 
-            one = await ticket()
-            assert (await page.get(f"me?ticket={one}")).status_code == 200
-            assert (await page.get(f"me?ticket={one}")).status_code == 401  # used up
+            given = await ticket()
+            assert (await page.get(f"me?ticket={given}")).status_code == 200
+            assert (await page.get(f"me?ticket={given}")).status_code == 401  # used up
             for path in ("ticket", "logout", "jobs/1"):
                 reply = await page.post(f"{path}?ticket={await ticket()}", {"do": "cancel"})
                 assert reply.status_code == 401, path
-            one = await ticket()
+            given = await ticket()
             page.http.cookies.clear()
-            assert (await page.get(f"me?ticket={one}")).status_code == 401
+            assert (await page.get(f"me?ticket={given}")).status_code == 401
             assert not page.rest.sent
 
     run(work())

@@ -57,25 +57,25 @@ def test_deep_json_is_a_wrong_request(depth: int, kind: str) -> None:
     async def work() -> list[tuple[str, int, dict[str, Any]]]:
         async with Page(FakeRest()) as page:
             await page.login()
-            found: list[tuple[str, int, dict[str, Any]]] = []
+            answered: list[tuple[str, int, dict[str, Any]]] = []
             headers = {"x-csrf-token": page.csrf, "content-type": "application/json"}
             for path, methods in page.app.openapi()["paths"].items():
                 if "post" not in methods:
                     continue
                 real = path.replace("{job_id}", "1").replace("{name}", "node0")
                 reply = await page.http.post(real, content=deep(depth, kind), headers=headers)
-                found.append((path, reply.status_code, reply.json()))
-            return found
+                answered.append((path, reply.status_code, reply.json()))
+            return answered
 
-    found = asyncio.run(work())
-    assert len(found) > 8
-    for path, status, told in found:
+    replies = asyncio.run(work())
+    assert len(replies) > 8
+    for path, status, body in replies:
         assert status < 500, (path, status)
         if status == 400 and depth > 2000:
-            assert told["error"]["code"] == "usage", path
-            assert "nested too deeply" in told["error"]["message"]
+            assert body["error"]["code"] == "usage", path
+            assert "nested too deeply" in body["error"]["message"]
     if depth > 2000:
-        assert sum(status == 400 for _, status, _ in found) >= 4
+        assert sum(status == 400 for _, status, _ in replies) >= 4
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,4 +1,4 @@
-"""What the server answers is what ``web.schemas`` says, and the page's types are made from that."""
+"""The server's answers have the types of ``web.schemas``, from which the page's types are made."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("path", "shape"), ASKED, ids=[path for path, _ in ASKED])
-def test_answers_are_as_their_types_say(path: str, shape: Any) -> None:
+def test_answers_have_their_types(path: str, shape: Any) -> None:
     async def asked() -> Any:
         async with Page(FakeRest()) as page:
             await page.login()
@@ -69,12 +69,12 @@ def test_answers_are_as_their_types_say(path: str, shape: Any) -> None:
     held(shape, asyncio.run(asked()))
 
 
-def test_rows_are_as_their_types_say() -> None:
+def test_rows_have_their_types() -> None:
     async def asked(path: str) -> list[dict[str, Any]]:
         async with Page(FakeRest()) as page:
             await page.login()
-            told = (await page.get(path)).raise_for_status().json()
-            return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+            table = (await page.get(path)).raise_for_status().json()
+            return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
     for path, shape in (("nodes", schemas.NodeRow), ("jobs", schemas.JobRow)):
         rows = asyncio.run(asked(path))
@@ -83,7 +83,7 @@ def test_rows_are_as_their_types_say() -> None:
             held(shape, row)
 
 
-def test_a_plan_is_as_its_type_says() -> None:
+def test_a_plan_has_its_type() -> None:
     held(schemas.ShownPlan, plan_dict(FAKE_PLAN))
 
 

@@ -59,10 +59,10 @@ def test_a_code_is_handed_over_for_a_good_token_alone() -> None:
 def test_codes_of_several_people_live_side_by_side() -> None:
     now = [100.0]
     sessions = Sessions(3600, 600, lambda: now[0])
-    one, other = sessions.code(Login("kim", "a")), sessions.code(Login("lee", "b"))
-    assert sessions.redeem(one) == Login("kim", "a")
+    first, second = sessions.code(Login("kim", "a")), sessions.code(Login("lee", "b"))
+    assert sessions.redeem(first) == Login("kim", "a")
     now[0] += 121
-    assert sessions.redeem(other) is None
+    assert sessions.redeem(second) is None
 
 
 @pytest.mark.parametrize("name", ["root", "no-such-user-here"])
@@ -100,6 +100,6 @@ def test_a_mistake_of_the_helper_repeats_no_token(
 
     monkeypatch.setattr(as_user.sys, "stdin", Stdin)
     as_user.main()
-    told = capsysbinary.readouterr()
-    assert b"the helper failed" in told.out
-    assert b"secret" not in told.out + told.err
+    printed = capsysbinary.readouterr()
+    assert b"the helper failed" in printed.out
+    assert b"secret" not in printed.out + printed.err

@@ -33,7 +33,7 @@ VENDORED = {
 }
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(text: str, ground: str) -> float:
     """WCAG 2.2, relative luminance and contrast ratio."""
 
     def light(colour: str) -> float:
@@ -44,7 +44,7 @@ def contrast(one: str, other: str) -> float:
                             for p in parts)  # fmt: skip
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    high, low = sorted((light(one), light(other)), reverse=True)
+    high, low = sorted((light(text), light(ground)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
@@ -58,8 +58,8 @@ def test_colours_can_be_read(theme: str) -> None:
     pairs += [(text, ground) for text in ("text", "dim", "accent", "warn", "bad", "good")
               for ground in ("bg", "card")]  # fmt: skip
     pairs += [("accent-text", "accent"), ("text", "code"), ("text", "hover"), ("dim", "code")]
-    found = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
-    assert not {pair: ratio for pair, ratio in found.items() if ratio < 4.5}
+    ratios = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+    assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5}
     for kind in kinds:  # the heat map's squares and the cards' edges
         assert contrast(colours[kind], colours["card"]) >= 3
 
@@ -71,8 +71,8 @@ def test_front_end_is_small_and_calls_nobody() -> None:
         if path.parent.name == "vendor":
             continue
         text = path.read_text()
-        found = re.findall(r"https?://[^\s\"'`)]+", text)
-        assert set(found) <= {"http://www.w3.org/2000/svg"}, path
+        addresses = re.findall(r"https?://[^\s\"'`)]+", text)
+        assert set(addresses) <= {"http://www.w3.org/2000/svg"}, path
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert word not in text, (path, word)
         assert not re.search(r"<script(?![^>]*src=)|style=\"|onclick=\"", text), path
@@ -95,16 +95,16 @@ def test_the_first_view_of_10000_nodes_weighs_under_500_kb() -> None:
         )
         for n in range(2000)
     ]  # fmt: skip
-    told = gzip.compress(dumps(view._nodes(Snapshot().with_nodes(nodes))), 3)
+    transferred = gzip.compress(dumps(view._nodes(Snapshot().with_nodes(nodes))), 3)
     page = (STATIC / "index.html").read_text()
     first = {"index.html", *re.findall(r'(?:href|src)="([\w./]+)"', page)}
     assert len(first) > 8
-    assert sum((STATIC / name).stat().st_size for name in first) + 5 * len(told) < 500_000
+    assert sum((STATIC / name).stat().st_size for name in first) + 5 * len(transferred) < 500_000
 
 
 def test_what_is_vendored_is_what_its_makers_published() -> None:
-    found = {
+    digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in (STATIC / "vendor").iterdir()
     }
-    assert found == VENDORED
+    assert digests == VENDORED

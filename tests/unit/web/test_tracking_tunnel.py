@@ -1,4 +1,4 @@
-"""The way to MLflow's pages: opened once, opened anew when it broke, silent where there is none."""
+"""The tunnel to MLflow's pages: opened once, again after it broke, silent where there is none."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def test_one_tunnel_for_all_and_a_new_one_when_it_broke(monkeypatch: pytest.Monk
     async def work() -> None:
         tunnels = Tunnels()
         monkeypatch.setattr(api, "tracking_page", tunnels)
-        way = TrackingTunnel(load(LAPTOP).spec)
-        first = await asyncio.gather(*(way.address() for _ in range(5)))
+        tunnel = TrackingTunnel(load(LAPTOP).spec)
+        first = await asyncio.gather(*(tunnel.address() for _ in range(5)))
         assert set(first) == {"http://127.0.0.1:40001"}
         tunnels.broke.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         tunnels.broke = asyncio.Event()
-        assert await way.address() == "http://127.0.0.1:40002"
+        assert await tunnel.address() == "http://127.0.0.1:40002"
         assert tunnels.closed == 1
-        await way.close()
+        await tunnel.close()
         assert tunnels.closed == 2
         tunnels.refuse = True
-        assert await way.address() == ""
+        assert await tunnel.address() == ""
 
     asyncio.run(work())
 

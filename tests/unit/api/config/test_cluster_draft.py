@@ -59,7 +59,7 @@ def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None
     )
     golden("init/odd.yaml", made.text)
     text = "\n".join(made.warnings)
-    for said in (
+    for warning in (
         "different systems",
         "Wi-Fi address; enp130s0 is wired",
         "node1: its clock is 95 s ahead",
@@ -69,12 +69,12 @@ def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None
         "user alice has unlike numbers: 1000, 1001",
         "PCI device 9999 is not in Corral's table",
     ):
-        assert said in text
+        assert warning in text
     assert text.count("its clock") == 1
     assert "node[1-3]: sshd takes passwords" in text
 
 
-def test_every_warning_stands_in_the_file() -> None:
+def test_every_warning_is_in_the_file() -> None:
     made = drafted("odd")
     assert made.warnings
     assert all(f"#   * {warning}" in made.text for warning in made.warnings)
@@ -91,29 +91,29 @@ def test_addresses_stay_with_their_nodes_whatever_the_order() -> None:
 
 
 def test_a_host_of_the_ssh_config_gives_way_to_the_address() -> None:
-    one = replace(machines("lab")[0], at="ws1")
-    spec = load_text(draft("lab", [one], Reached(), {}).text, "x").spec
+    machine = replace(machines("lab")[0], at="ws1")
+    spec = load_text(draft("lab", [machine], Reached(), {}).text, "x").spec
     assert spec is not None and nodes_of(spec)[0].address == "192.168.1.10"
 
 
 def test_two_machines_of_one_address_are_refused() -> None:
-    one = machines("lab")[0]
+    machine = machines("lab")[0]
     with pytest.raises(CorralError) as caught:
-        draft("lab", [one, replace(one, at="ws1", hostname="other")], Reached(), {})
+        draft("lab", [machine, replace(machine, at="ws1", hostname="other")], Reached(), {})
     assert caught.value.code is Code.SPEC_INVALID
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_machines_own_words_break_out_of_no_comment(system: str, processor: str) -> None:
-    one = replace(machines("lab")[0], system=system, processor=processor, hostname="node0")
-    made = draft("lab", [one], Reached(), {})
+    machine = replace(machines("lab")[0], system=system, processor=processor, hostname="node0")
+    made = draft("lab", [machine], Reached(), {})
     assert load_text(made.text, "x").findings == ()
 
 
 @given(st.text(max_size=40))
 def test_host_names_that_are_none(hostname: str) -> None:
-    one = replace(machines("lab")[0], hostname=hostname)
-    assert load_text(draft("lab", [one], Reached(), {}).text, "x").findings == ()
+    machine = replace(machines("lab")[0], hostname=hostname)
+    assert load_text(draft("lab", [machine], Reached(), {}).text, "x").findings == ()
 
 
 def test_gpu_types() -> None:
@@ -140,21 +140,21 @@ def test_an_answer_that_lacks_a_fact() -> None:
     assert caught.value.code is Code.PARSE_FAILED
 
 
-def test_a_machine_with_a_firewall_says_so_once(tmp_path: Path) -> None:
+def test_the_firewall_of_a_machine_is_reported_once(tmp_path: Path) -> None:
     """Discovery and facts printed sections of one name, and each read the other's."""
     (tmp_path / "ufw.conf").write_text("ENABLED=yes\n")
     asked = inquiry()
     script = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
     printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True).stdout
-    found = parse("192.168.1.10", asked.answers(printed, "192.168.1.10", "asking"))
-    assert found.facts.firewall == "ufw"
-    assert "a firewall is on (ufw)" in "\n".join(draft("lab", [found], Reached(), {}).warnings)
+    machine = parse("192.168.1.10", asked.answers(printed, "192.168.1.10", "asking"))
+    assert machine.facts.firewall == "ufw"
+    assert "a firewall is on (ufw)" in "\n".join(draft("lab", [machine], Reached(), {}).warnings)
 
 
 def test_gpus_of_discovery_and_of_the_facts_are_the_same() -> None:
     for folder in ("lab", "odd"):
-        for one in machines(folder):
-            assert one.gpus == len(one.facts.nvidia_pci)
+        for machine in machines(folder):
+            assert machine.gpus == len(machine.facts.nvidia_pci)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_gpus_of_discovery_and_of_the_facts_are_the_same() -> None:
 )
 def test_no_machine_writes_keys_into_the_file(login: str) -> None:
     """YAML takes a carriage return for a line end: the file declared the machine's jump host."""
-    found = [replace(one, login=login) for one in machines("lab")]
+    hostile = [replace(machine, login=login) for machine in machines("lab")]
     with pytest.raises(CorralError, match="not a user name") as raised:
-        draft("lab", found, Reached(), {})
+        draft("lab", hostile, Reached(), {})
     assert raised.value.code is Code.PARSE_FAILED

@@ -23,8 +23,8 @@ def test_a_machine_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
             return await super().run(script, **more)
 
     monkeypatch.setattr(machine_facts, "OpenSSH", lambda node, *_: Counted(node))
-    found = asyncio.run(machine_facts.ask_machines(["head=root@192.0.2.1", "192.0.2.2"], ignore))
+    machines = asyncio.run(machine_facts.ask_machines(["head=root@192.0.2.1", "192.0.2.2"], ignore))
     here = os.uname().nodename.partition(".")[0]
-    assert set(found) == {"head", here}
-    assert {one.hostname for one in found.values()} == {here}
-    assert len(scripts) == len(found)
+    assert set(machines) == {"head", here}
+    assert {machine.hostname for machine in machines.values()} == {here}
+    assert len(scripts) == len(machines)

@@ -60,7 +60,7 @@ def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"),
+    ("impossible", "reason"),
     [
         (Wanted(collectives=("all_reduse",)), "all_reduse"),
         (Wanted(smallest=2, largest=1), "is above"),
@@ -68,15 +68,15 @@ def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
         (Wanted(nccl_tests="/opt/nccl-tests/build"), "one collective at a time"),
     ],
 )
-def test_what_cannot_be_measured(wanted: Wanted, says: str) -> None:
-    with pytest.raises(CorralError, match=says) as caught:
-        bench_job(spec(), wanted)
+def test_what_cannot_be_measured(impossible: Wanted, reason: str) -> None:
+    with pytest.raises(CorralError, match=reason) as caught:
+        bench_job(spec(), impossible)
     assert caught.value.code is Code.USAGE
 
 
 def test_nccl_tests_on_one_node() -> None:
-    wanted = Wanted(("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b")
-    job, _ = bench_job(spec(gpus=8), wanted)
+    request = Wanted(("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b")
+    job, _ = bench_job(spec(gpus=8), request)
     assert job.script.endswith("/exec.sh")
     assert job.ranks_on_node == 1
     assert job.args == (
@@ -89,8 +89,8 @@ def test_nccl_tests_on_one_node() -> None:
 
 
 def test_in_a_container() -> None:
-    wanted = Wanted(("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh")
-    job, _ = bench_job(spec(gpus=8), wanted)
+    request = Wanted(("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh")
+    job, _ = bench_job(spec(gpus=8), request)
     assert job.container == "/nfs/nccl.sqsh"
     job, _ = bench_job(spec(gpus=8), Wanted(container="nvidia/pytorch:26.10-py3"))
     assert job.container  # as corral.jobs.containers writes an image's name
@@ -204,7 +204,7 @@ def test_what_was_given_wins() -> None:
     assert given_or_declared(lab, Known(busbw=0.2), nodes=3, gpus=1).busbw == 0.2
 
 
-def test_the_network_says_nothing_about_one_node_nor_without_a_rate() -> None:
+def test_the_network_gives_no_limit_for_one_node_nor_without_a_rate() -> None:
     assert given_or_declared(spec(gbps=10), None, nodes=1, gpus=2) == Known(nodes=1)
     assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3, gloo=True)
     # gloo writes no NCCL log: its transport is unknown

@@ -42,16 +42,16 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("measured")
 def test_the_newest_of_each_is_kept_with_its_plots() -> None:
-    found = {one.id: one for one in api.last_measured("lab")}
-    assert {name: (one.word, len(one.charts)) for name, one in found.items()} == {
+    checks = {check.id: check for check in api.last_measured("lab")}
+    assert {name: (check.word, len(check.charts)) for name, check in checks.items()} == {
         "measured.all_gather": ("fail", 1),
         "measured.pairs": ("warn", 1),
         "measured.all_reduce": ("pass", 1),
         "measured.scaling": ("warn", 1),
     }
-    assert "364.9 GB/s at 8 GiB" in found["measured.all_reduce"].summary
-    assert found["measured.all_gather"].evidence[0].command == "job 7 on node[0-2]"
-    assert "slow: node2" in found["measured.pairs"].summary
+    assert "364.9 GB/s at 8 GiB" in checks["measured.all_reduce"].summary
+    assert checks["measured.all_gather"].evidence[0].command == "job 7 on node[0-2]"
+    assert "slow: node2" in checks["measured.pairs"].summary
 
 
 @pytest.mark.usefixtures("measured")

@@ -77,8 +77,8 @@ def test_an_idle_node_stays_and_slurm_is_not_asked(monkeypatch: pytest.MonkeyPat
 
 def test_of_several_only_those_out_of_service_are_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = Slurm(node0="IDLE", node1="IDLE+DRAIN", node2="IDLE")
-    found = resume(monkeypatch, slurm, "node[0-1]")
-    assert found == {"node0": "IDLE", "node1": "IDLE"}
+    after = resume(monkeypatch, slurm, "node[0-1]")
+    assert after == {"node0": "IDLE", "node1": "IDLE"}
     assert slurm.resumed == ["node1"]
 
 

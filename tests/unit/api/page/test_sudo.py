@@ -14,7 +14,7 @@ from corral.passwords import SUDO, Person, accompanied, person
 ROOT, KIM = SshTarget("10.0.0.4"), SshTarget("10.0.0.5", user="kim")
 
 
-class Standing:
+class Machines:
     """A session, and the fleet in it: some machines want a password, some do not answer."""
 
     def __init__(self, wants: Iterable[str] = (), dead: Iterable[str] = ()) -> None:
@@ -32,25 +32,25 @@ class Standing:
         return {n: CorralError(Code.TIMED_OUT, "no word", node=n) for n in self.dead}
 
 
-def handed(session: Standing) -> tuple[dict[str, Any] | None, list[str], list[str]]:
+def handed(session: Machines) -> tuple[dict[str, Any] | None, list[str], list[str]]:
     asked: list[str] = []
-    told: list[str] = []
+    remarks: list[str] = []
 
     async def ask(words: str) -> str:
         asked.append(words)
         return "pw"
 
-    with accompanied(Person(ask, lambda node, what: told.append(f"{node}: {what}"))):
-        return asyncio.run(sudo_of(session)), asked, told  # type: ignore[arg-type]
+    with accompanied(Person(ask, lambda node, what: remarks.append(f"{node}: {what}"))):
+        return asyncio.run(sudo_of(session)), asked, remarks  # type: ignore[arg-type]
 
 
 def test_nothing_is_handed_over_where_no_machine_wants_it() -> None:
-    session = Standing(dead=("n1", "n2"))
+    session = Machines(dead=("n1", "n2"))
     assert handed(session) == (None, [], ["n[1-2]: no word"])
     assert session.looked == ["n1", "n2"], "root needs no sudo"
 
 
 def test_the_password_and_the_machines_that_may_have_it() -> None:
-    found, asked, _ = handed(Standing(wants=("n2",)))
-    assert found == {"password": "pw", "machines": [KIM.place("n1"), KIM.place("n2")]}
+    handed_over, asked, _ = handed(Machines(wants=("n2",)))
+    assert handed_over == {"password": "pw", "machines": [KIM.place("n1"), KIM.place("n2")]}
     assert asked == ["sudo password of kim"]

@@ -25,7 +25,7 @@ exec sh -c "$last"
 """
 
 
-class Standing:
+class Running:
     """A cluster that runs: its session and its provider."""
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -64,14 +64,14 @@ def test_a_tunnel_ends_with_its_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The input ends when its owner does, however that died."""
-    found: list[Sequence[str]] = []
+    commands: list[Sequence[str]] = []
 
     async def start(argv: Sequence[str], **options: Any) -> None:
-        found.append(argv)
+        commands.append(argv)
         raise CorralError(Code.UNREACHABLE, "seen enough")
 
-    async def opened(spec: ClusterSpec) -> Standing:
-        return Standing(spec)
+    async def opened(spec: ClusterSpec) -> Running:
+        return Running(spec)
 
     async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
         return False, page_server.OLDEST_REST, None
@@ -82,14 +82,14 @@ def test_a_tunnel_ends_with_its_input(
     for module in (page_server, tracking_tunnel):
         monkeypatch.setattr(module.Child, "start", start)
         monkeypatch.setattr(module.Session, "open", opened)
-    monkeypatch.setattr(page_server, "providers_of", lambda spec: [Standing(spec)])
+    monkeypatch.setattr(page_server, "providers_of", lambda spec: [Running(spec)])
     monkeypatch.setattr(page_server, "_asked", asked)
     monkeypatch.setattr(page_server, "token_of", token)
     spec = load_or_raise(LAPTOP)
     spec = spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
     with pytest.raises(CorralError, match="seen enough"):
         asyncio.run(tunnel(spec))
-    (argv,) = found
+    (argv,) = commands
     assert "-L" in argv
     ssh = tmp_path / "ssh"
     ssh.write_text(SSH)

@@ -87,10 +87,10 @@ def test_gpus_that_accounting_does_not_count_are_unknown(folder: Path) -> None:
     uses = recorded_uses(folder)
     counts = {use.gpus for use in uses}
     assert (counts == {None}) == (folder.name == "untracked")
-    one = [use for use in uses if use.cpus == 1][:1]
-    start = one[0].start
+    single = [use for use in uses if use.cpus == 1][:1]
+    start = single[0].start
     machine = replace(rental("node0", 0, gpus=8), intent=start, ended=start + 3600)
-    bill = judge("lab", [machine], one, {"node0": 16}, 9e9, limits=(None, None))
+    bill = judge("lab", [machine], single, {"node0": 16}, 9e9, limits=(None, None))
     shown = {line.name: (line.in_dollars(), line.in_hours()) for line in bill.users}
     known = folder.name == "tracked"
     least, most = ("", "") if known else ("at least ", "at most ")
@@ -144,18 +144,18 @@ def test_what_ends_when_the_budget_is_spent() -> None:
         ),
     )
 
-    def told(now: Spend, nodes: tuple[str, ...] = ("gpu1", "gpu0"), **budget: object) -> str:
+    def forecast(now: Spend, nodes: tuple[str, ...] = ("gpu1", "gpu0"), **budget: object) -> str:
         limits = Budget.model_validate({"total": 10, **budget})
         return what_then(spec.model_copy(update={"budget": limits}), now, nodes)
 
-    assert told(Spend(2.0, 5.0)) == (
+    assert forecast(Spend(2.0, 5.0)) == (
         "at this rate the budget is spent in 2.5 h: nothing ends gpu[0-1] then "
         "(budget.guard is off)"
     )
-    assert told(Spend(2.0, 11.0), guard="5m") == (
+    assert forecast(Spend(2.0, 11.0), guard="5m") == (
         "the budget is spent: the guard on desk drains gpu[0-1] then, gives jobs 10m to save, and "
         "ends the machines"
     )
-    assert "spent at the latest in 2.5 h" in told(Spend(2.0, 5.0, 1))
-    assert told(Spend(0.0, 5.0), ()) == ""
+    assert "spent at the latest in 2.5 h" in forecast(Spend(2.0, 5.0, 1))
+    assert forecast(Spend(0.0, 5.0), ()) == ""
     assert what_then(spec, Spend(2.0, 5.0), ("gpu0",)) == ""

@@ -62,7 +62,7 @@ def test_json_and_secrets(corral: Run, lab: Path) -> None:
 
 
 def test_what_is_refused(corral: Run, lab: Path) -> None:
-    for words, said in (
+    for words, reason in (
         (["--existing", "none.conf"], "no file none.conf"),
         (["--existing", "facts"], "none of these is a file of Slurm's"),
         (["slurm.conf", "--fix"], "need --existing"),
@@ -72,7 +72,7 @@ def test_what_is_refused(corral: Run, lab: Path) -> None:
         (["--existing", "slurm.conf", "--version", "new"], "no Slurm version"),
     ):
         result = corral("lint", *words)
-        assert result.exit_code in (2, 3) and said in result.stderr, words
+        assert result.exit_code in (2, 3) and reason in result.stderr, words
 
 
 def test_a_dash_is_standard_output(corral: Run, lab: Path) -> None:

@@ -33,7 +33,7 @@ groups:
 """
 
 
-def test_lint_says_everything_at_once(corral: Run, home: Path, golden: Golden) -> None:
+def test_lint_reports_everything_at_once(corral: Run, home: Path, golden: Golden) -> None:
     (home / "bad.yaml").write_text(BAD)
     result = corral("lint", "bad.yaml", "laptop.yaml", "none.yaml")
     assert result.exit_code == 2

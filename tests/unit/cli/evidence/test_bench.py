@@ -79,7 +79,7 @@ def test_nodes_that_a_log_does_not_list(corral: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "status", "says"),
+    ("more", "status", "reason"),
     [
         (["--hardware", "dgx-9"], 2, "no hardware called 'dgx-9'"),
         (["--fabric", "wifi"], 2, "no fabric is called 'wifi'"),
@@ -87,10 +87,10 @@ def test_nodes_that_a_log_does_not_list(corral: Run) -> None:
         (["--nics", "1", "--gbps", "100", "--reference", "200"], 2, "above the limit of 12.5"),
     ],
 )
-def test_usage(corral: Run, more: list[str], status: int, says: str) -> None:
+def test_usage(corral: Run, more: list[str], status: int, reason: str) -> None:
     done = corral("bench", "read", str(MEGA), *more)
     assert done.exit_code == status
-    assert says in done.stderr
+    assert reason in done.stderr
 
 
 def test_cut_and_missing_files(corral: Run, home: Path) -> None:
@@ -103,5 +103,5 @@ def test_cut_and_missing_files(corral: Run, home: Path) -> None:
 
 def test_hardware(corral: Run) -> None:
     listed = json.loads(corral("bench", "hardware", "--json").stdout)["hardware"]
-    assert {one["name"] for one in listed} == set(known_hardware())
-    assert all(isinstance(one["busbw_gb_s"], float) for one in listed)
+    assert {row["name"] for row in listed} == set(known_hardware())
+    assert all(isinstance(row["busbw_gb_s"], float) for row in listed)

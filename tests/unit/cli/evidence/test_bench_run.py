@@ -28,10 +28,11 @@ SLOW = (Pair("node0", "node1", 300.0), Pair("node0", "node2", 30.0), Pair("node1
 
 
 @pytest.mark.parametrize(
-    ("text", "due"), [("1", 1), ("4096", 4096), ("64k", 64 << 10), ("1M", 1 << 20), ("8G", 8 << 30)]
+    ("text", "size"),
+    [("1", 1), ("4096", 4096), ("64k", 64 << 10), ("1M", 1 << 20), ("8G", 8 << 30)],
 )
-def test_sizes(text: str, due: int) -> None:
-    assert bytes_of(text) == due
+def test_sizes(text: str, size: int) -> None:
+    assert bytes_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "M", "0", "0G", "1T", "1.5G", "-1M", "1 M", "x"])
@@ -47,9 +48,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     spec = load_or_raise(ROOT / "examples/laptop.yaml")
 
     async def run_bench(
-        _spec: object, wanted: Wanted, known: api.Known, _emit: object, **calls: Any
+        _spec: object, request: Wanted, known: api.Known, _emit: object, **calls: Any
     ) -> Benched:
-        seen.update(wanted=wanted, known=known)
+        seen.update(request=request, known=known)
         for row in filter(None, map(progress_of, LOG)):
             calls["on_row"](row)
         reading, _ = read_program(LOG)
@@ -66,7 +67,7 @@ def test_a_good_run(corral: Run, asked: dict[str, Any]) -> None:
         *("--smallest", "8M", "--largest", "8G", "--type", "bfloat16", "--reference", "360"),
     )
     assert done.exit_code == 0, done.output
-    assert asked["wanted"] == Wanted(
+    assert asked["request"] == Wanted(
         ("all_reduce", "all_gather"), 3, 8 << 20, 8 << 30, type="bfloat16"
     )
     assert asked["known"].busbw == 360
@@ -80,7 +81,7 @@ def test_a_bad_run_names_the_node(corral: Run, asked: dict[str, Any]) -> None:
     assert done.exit_code == 1
     assert "fail: 364.9 GB/s at 8 GiB" in done.stdout
     assert "slow: node2 is slow with every other node" in done.stdout
-    assert asked["wanted"] == Wanted()
+    assert asked["request"] == Wanted()
 
 
 def test_a_slow_node_is_named_where_nothing_else_is_known(
@@ -95,9 +96,9 @@ def test_a_slow_node_is_named_where_nothing_else_is_known(
 
 def test_json(corral: Run, asked: dict[str, Any]) -> None:
     done = corral("bench", "run", "--json", "--reference", "500")
-    found = json.loads(done.stdout)
-    assert (found["good"], found["job"], found["slow_nodes"]) == (False, 7, ["node2"])
-    assert [table["outcome"] for table in found["tables"]] == ["fail", "fail"]
+    printed = json.loads(done.stdout)
+    assert (printed["good"], printed["job"], printed["slow_nodes"]) == (False, 7, ["node2"])
+    assert [table["outcome"] for table in printed["tables"]] == ["fail", "fail"]
     assert asked
 
 
@@ -112,9 +113,9 @@ def test_history(
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
     assert "nothing was measured yet" in corral("bench", "history").stderr
     reading, _ = read_program(LOG)
-    found = Benched(7, "node[0-2]", judged(reading, api.Known(busbw=360)), SLOW)
+    benched = Benched(7, "node[0-2]", judged(reading, api.Known(busbw=360)), SLOW)
     journal = Journal(tmp_path / "clusters" / "laptop" / "bench.jsonl", "job-7")
-    journal.write("bench", found.as_dict())
+    journal.write("bench", benched.as_dict())
     slow = Remark(Outcome.WARN, "node1", "node1 is slow")
     journal.write("network", Measured("network", (slow,), job=8, nodes="node[0-1]").as_dict())
     journal.write("gpu", Measured("gpu", ()).as_dict())
@@ -127,5 +128,5 @@ def test_history(
         "gpu - unknown nothing",
     ]
     kept = json.loads(corral("bench", "history", "--json").stdout)["history"]
-    assert [(one["kind"], one["job"]) for one in kept] == [("bench", 7), ("network", 8), ("gpu", 0)]
+    assert [(row["kind"], row["job"]) for row in kept] == [("bench", 7), ("network", 8), ("gpu", 0)]
     assert not asked

@@ -66,10 +66,14 @@ def test_ctrl_c_prints_what_was_measured(count: int, corral: Run, fake: Fake, kn
 def test_ctrl_c_gives_one_json_value(corral: Run, fake: Fake, known: Any) -> None:
     fake.answer("bench_scaling", ends([*SEEN, *TRAINED], KeyboardInterrupt()))
     result = corral("bench", "scaling", "--json")
-    found = stdout_json(result)
+    printed = stdout_json(result)
     assert result.exit_code == 130
-    assert (found["partial"], found["job"], found["error"]["code"]) == (True, 7, "interrupted")
-    assert found["figures"]["trained"] and found["remarks"] and found["figures"]["pays_from"]
+    assert (printed["partial"], printed["job"], printed["error"]["code"]) == (
+        True,
+        7,
+        "interrupted",
+    )
+    assert printed["figures"]["trained"] and printed["remarks"] and printed["figures"]["pays_from"]
 
 
 @pytest.mark.parametrize(("lines", "submitted"), [([], True), (SEEN[:1], True), ([], False)])

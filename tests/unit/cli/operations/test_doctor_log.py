@@ -26,7 +26,7 @@ def test_a_log_without_an_error_is_not_called_healthy(corral: Run) -> None:
     assert "nothing known is wrong" not in corral("doctor", "--log", "-", stdin="step 1\n").stdout
 
 
-def test_what_the_log_says_itself_is_shown_as_such(corral: Run) -> None:
+def test_the_logs_own_words_are_shown_as_such(corral: Run) -> None:
     done = corral("doctor", "--log", "-", stdin="frob: error: plan 7 not found\n")
     assert done.exit_code == 1
     assert "by the log's own words, something that the program needs is not there" in done.stdout

@@ -36,7 +36,7 @@ def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "reason"),
     [
         (b"", "a.log is empty"),
         (b" \n\n", "a.log is empty"),
@@ -50,12 +50,12 @@ def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
 )
 @pytest.mark.parametrize("verb", [("doctor", "--log"), ("bench", "read")], ids=" ".join)
 def test_what_is_none_is_never_called_healthy(
-    corral: Run, home: Path, verb: tuple[str, str], data: bytes, says: str
+    corral: Run, home: Path, verb: tuple[str, str], data: bytes, reason: str
 ) -> None:
     (home / "a.log").write_bytes(data)
     done = corral(*verb, "a.log")
     assert done.exit_code == 2, done.output
-    assert says in done.stderr
+    assert reason in done.stderr
     assert "hint:" in done.stderr
 
 

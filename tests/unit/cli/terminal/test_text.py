@@ -103,8 +103,8 @@ def test_no_view_can_forget_to_clean(terminal: bool, text: str) -> None:
         out = console(stream)
         grid = Table("name", text)
         grid.add_row("x", text)
-        for one in (text, Text(text), Text(text, "red"), grid, Group(Text(text), Panel(text))):
-            out.print(one, soft_wrap=isinstance(one, (str, Text)))
+        for printed in (text, Text(text), Text(text, "red"), grid, Group(Text(text), Panel(text))):
+            out.print(printed, soft_wrap=isinstance(printed, (str, Text)))
         out.print(text, Text(text), sep=text)
         assert obeyed(stream.getvalue()) == set()
         if not terminal:

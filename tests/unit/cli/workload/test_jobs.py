@@ -61,7 +61,7 @@ def test_run_follows_the_job(corral: Run, fake: Fake, known: Any, golden: Golden
     assert (job.nodes, job.gpus_per_node) == (2, 1)
 
 
-def test_run_that_fails_says_which_rank_was_first(corral: Run, fake: Fake, known: Any) -> None:
+def test_run_that_fails_names_the_rank_that_was_first(corral: Run, fake: Fake, known: Any) -> None:
     fake.answer("run", running(BAD))
     result = corral("run", "train.py", "-N", "2")
     assert result.exit_code == 1

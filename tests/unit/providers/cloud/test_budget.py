@@ -14,8 +14,8 @@ def rental(price: float | None, hours: float, *, ended: bool = False) -> Rental:
 
 
 def test_spend_counts_what_runs_and_what_ran() -> None:
-    found = spend([rental(2.0, 3, ended=True), rental(1.0, 0), rental(None, 0)], 3600.0)
-    assert found == Spend(1.0, 7.0, 1, 1)
+    spent = spend([rental(2.0, 3, ended=True), rental(1.0, 0), rental(None, 0)], 3600.0)
+    assert spent == Spend(1.0, 7.0, 1, 1)
     gone = spend([rental(None, 1, ended=True), rental(2.0, 0)], 3600.0)
     assert (gone.rate(), gone.spent()) == ("2.00", "at least 2.00")
 

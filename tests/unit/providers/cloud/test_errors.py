@@ -44,24 +44,24 @@ def statuses(name: str) -> set[int]:
     every = (
         int(status)
         for methods in document(name)["paths"].values()
-        for one in methods.values()
-        if isinstance(one, dict)
-        for status in one.get("responses", {})
+        for method in methods.values()
+        if isinstance(method, dict)
+        for status in method.get("responses", {})
         if status.isdecimal()
     )
     return {status for status in every if status >= 400}
 
 
-def codes(found: Any) -> Iterator[str]:
+def codes(schema: Any) -> Iterator[str]:
     """The values of every property ``code`` in the schemas of Lambda's errors."""
-    if isinstance(found, dict):
-        code = found.get("code")
+    if isinstance(schema, dict):
+        code = schema.get("code")
         if isinstance(code, dict):
             yield from (*code.get("enum", ()), *([code["const"]] if "const" in code else ()))
-        for value in found.values():
+        for value in schema.values():
             yield from codes(value)
-    elif isinstance(found, list):
-        for value in found:
+    elif isinstance(schema, list):
+        for value in schema:
             yield from codes(value)
 
 

@@ -380,8 +380,8 @@ def test_all_pages_are_read_and_an_empty_one_is_not_the_last(cloud: str, tmp_pat
     names: list[str] = []
 
     async def ask() -> None:
-        for one in await PAGED[cloud].make(world.client):
-            names.append(one["name"] if cloud == "gcp" else one.name)
+        for entry in await PAGED[cloud].make(world.client):
+            names.append(entry["name"] if cloud == "gcp" else entry.name)
 
     run(world.loop, ask())
     assert names == ["a", "b"] and len(world.sent) == 3
@@ -458,7 +458,7 @@ def test_two_machines_with_one_id(tmp_path: Path) -> None:
     names: list[str] = []
 
     async def ask() -> None:
-        names.extend(one.name for one in await world.client.instances())
+        names.extend(instance.name for instance in await world.client.instances())
 
     run(world.loop, ask())
     assert names == ["a", "b", "c"]

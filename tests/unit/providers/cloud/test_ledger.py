@@ -19,8 +19,8 @@ def test_life_of_a_rental(tmp_path: Path) -> None:
     clock[0] += 3540
     ledger.ended("00000a")
     clock[0] += 9999
-    one = ledger.rentals()["00000a"]
-    assert (one.id, one.open, one.cost(clock[0])) == ("i-1", False, 2.0)
+    rental = ledger.rentals()["00000a"]
+    assert (rental.id, rental.open, rental.cost(clock[0])) == ("i-1", False, 2.0)
     assert ledger.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -43,11 +43,11 @@ def test_a_line_cut_off_by_a_crash_hides_nothing(tmp_path: Path) -> None:
 def test_unknown_instances_are_adopted(tmp_path: Path) -> None:
     ledger = Ledger("lab", tmp_path, lambda: 5000.0)
     label = Label("lab", "gpu0", "00000b")
-    one = Instance("runpod", "p1", label.name, label, State.RUNNING, price=3.0, created=1400.0)
-    ledger.adopt(one)
-    ledger.adopt(one)
-    found = ledger.rentals()["00000b"]
-    assert (found.id, found.cost(5000.0)) == ("p1", 3.0)
+    instance = Instance("runpod", "p1", label.name, label, State.RUNNING, price=3.0, created=1400.0)
+    ledger.adopt(instance)
+    ledger.adopt(instance)
+    rental = ledger.rentals()["00000b"]
+    assert (rental.id, rental.cost(5000.0)) == ("p1", 3.0)
     assert len(ledger.path.read_text().splitlines()) == 2
 
 

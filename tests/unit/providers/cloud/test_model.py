@@ -28,10 +28,10 @@ def test_label_survives_the_name(cluster: str, node: str, nonce: str) -> None:
 
 
 def test_hyphens_do_not_move_a_node_to_another_cluster() -> None:
-    one, other = Label("a", "b-c", "000001"), Label("a-b", "c", "000001")
-    assert one.name != other.name
-    assert label_of(one.name, "a-b") is None
-    assert label_of(other.name, "a-b") == other
+    first, second = Label("a", "b-c", "000001"), Label("a-b", "c", "000001")
+    assert first.name != second.name
+    assert label_of(first.name, "a-b") is None
+    assert label_of(second.name, "a-b") == second
 
 
 def test_names_of_others_are_no_labels() -> None:
@@ -59,13 +59,13 @@ def instance(node: str, state: State, identity: str = "i", cluster: str = "lab")
 
 
 def test_of_two_the_running_one_stays() -> None:
-    found = [
+    instances = [
         instance("gpu0", State.STARTING, "a"),
         instance("gpu0", State.RUNNING, "b"),
         instance("gpu1", State.GONE, "c"),
         instance("old", State.RUNNING, "d"),
         instance("gpu0", State.RUNNING, "e", cluster="other"),
     ]
-    now = sort(found, "lab", ["gpu0", "gpu1"])
+    now = sort(instances, "lab", ["gpu0", "gpu1"])
     assert {n: i.id for n, i in now.nodes.items()} == {"gpu0": "b"}
     assert {i.id for i in now.surplus} == {"a", "d"}

@@ -25,14 +25,14 @@ SALE = {
 }
 
 
-def places(found: tuple[Offer, ...]) -> list[str]:
-    return [f"{o.provider} {o.region} {o.gpus}" for o in found]
+def places(offers: tuple[Offer, ...]) -> list[str]:
+    return [f"{o.provider} {o.region} {o.gpus}" for o in offers]
 
 
 def test_order_of_the_file_and_what_is_empty_last() -> None:
     cloud = Cloud(type="h100", fallback=(Source(provider="paperspace", type="H100"),))
-    found = candidates("g", "lambda", cloud, SALE)
-    assert places(found) == ["lambda east 1", "paperspace ny2 1", "lambda west 1"]
+    offers = candidates("g", "lambda", cloud, SALE)
+    assert places(offers) == ["lambda east 1", "paperspace ny2 1", "lambda west 1"]
 
 
 def test_cheapest_first() -> None:
@@ -55,7 +55,7 @@ def test_count_of_gpus() -> None:
         (Cloud(type="h100", count=4), Code.NOT_FOUND, "corral offers"),
     ],
 )
-def test_bad_wishes_are_said_before_any_launch(cloud: Cloud, code: Code, word: str) -> None:
+def test_bad_wishes_are_refused_before_any_launch(cloud: Cloud, code: Code, word: str) -> None:
     with pytest.raises(CorralError) as caught:
         candidates("g", "lambda", cloud, SALE)
     assert caught.value.code is code

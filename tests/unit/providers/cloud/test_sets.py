@@ -30,7 +30,7 @@ def test_rules(text: str, rule: tuple[str, object, str]) -> None:
     "text", ["", "tcp:22", "tcp:0:0.0.0.0/0", "tcp:9-2:0.0.0.0/0", "tcp:70000:0.0.0.0/0",
              "tcp:22:10.0.0.1/8", "all:0.0.0.0/0", "tcp:22:0.0.0.0/0\n"],
 )  # fmt: skip
-def test_what_is_no_rule_is_said(text: str) -> None:
+def test_an_invalid_rule_is_refused(text: str) -> None:
     with pytest.raises(CorralError):
         rule_of(text)
 

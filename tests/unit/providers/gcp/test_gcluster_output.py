@@ -52,7 +52,7 @@ def test_groups_sums_and_what_takes_long(timed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message", "hint"),
+    ("output", "message", "hint"),
     [
         ("╷\n│ Error: Error creating Network: googleapi: Error 403: Quota 'NETWORKS' exceeded.  "
          "Limit: 5.0 globally., quotaExceeded\n╵\nError: exit status 1",
@@ -66,9 +66,9 @@ def test_groups_sums_and_what_takes_long(timed: bool) -> None:
         ("something new", "something new", "what was made stays"),
     ],
 )  # fmt: skip
-def test_googles_own_sentence_and_what_to_do(said: str, message: str, hint: str) -> None:
+def test_googles_own_sentence_and_what_to_do(output: str, message: str, hint: str) -> None:
     hearing, _ = heard([])
-    error = failure(hearing, "gcluster deploy x", 1, said)
+    error = failure(hearing, "gcluster deploy x", 1, output)
     assert message in error.message
     assert hint in error.hint
     assert "exit status 1" not in error.message

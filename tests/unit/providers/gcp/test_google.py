@@ -39,14 +39,14 @@ def wrong(schema: str, value: Any, at: str) -> list[str]:
     known = DOCUMENT["schemas"].get(schema)
     if known is None:
         return [f"{at}: the digest has no {schema}"]
-    found: list[str] = []
-    for name, one in value.items():
+    problems: list[str] = []
+    for name, item in value.items():
         where = f"{at}.{name}"
         if name not in known:
-            found.append(f"{where}: not in {schema}")
+            problems.append(f"{where}: not in {schema}")
             continue
-        found += _typed(known[name], one, where)
-    return found
+        problems += _typed(known[name], item, where)
+    return problems
 
 
 def _typed(kind: dict[str, Any], value: Any, at: str) -> list[str]:
@@ -78,12 +78,12 @@ class Asked:
         return httpx.Response(200, json=simulated.paged(body, query.get("pageToken", "")))
 
     def _method(self, request: httpx.Request, path: str, query: dict[str, str]) -> dict[str, Any]:
-        for name, one in DOCUMENT["methods"].items():
-            pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(f"/{one['path']}"))
-            if request.method == one["method"] and re.fullmatch(pattern, path):
+        for name, method in DOCUMENT["methods"].items():
+            pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(f"/{method['path']}"))
+            if request.method == method["method"] and re.fullmatch(pattern, path):
                 self.methods.add(name)
-                self.problems += [f"{name}: no {q}" for q in query if q not in one["query"]]
-                return one
+                self.problems += [f"{name}: no {q}" for q in query if q not in method["query"]]
+                return method
         raise AssertionError(f"the document has no {request.method} {path}")
 
 

@@ -55,7 +55,7 @@ test("keys go over the squares and stop at the edges", () => {
   }
 });
 
-test("states are told apart without colours", () => {
+test("states are distinguished without colours", () => {
   const paint = (change) => heat.paintOf(node(change), "state");
   assert.deepEqual(paint({ kind: "warn" }), { ink: "warn", alpha: 1, mark: "hollow" });
   assert.deepEqual(paint({ kind: "bad" }), { ink: "bad", alpha: 1, mark: "struck" });

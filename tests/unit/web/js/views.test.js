@@ -60,12 +60,12 @@ test("a plan: what is refused is named, and a text is never markup", () => {
   assert.ok(shown(made).includes(`<span class="reason"> refused: ${refuses}</span>`));
 });
 
-test("a plan with nothing to do says so", () => {
+test("a plan with nothing to do states that", () => {
   const words = texts(plan.PlanView({ plan: { ...PLAN, empty: true, machines: [], stages: [] } }));
   assert.equal(words, "nothing to do The cluster is as the file declares.");
 });
 
-test("findings of a cluster file stand at their lines; the first of a line gives its mark", () => {
+test("findings of a cluster file are at their lines; the first of a line gives its mark", () => {
   const finding = (line, level) => ({ line, level, rule: `r${line}`, message: "wrong", hint: "" });
   const marks = plan.lineMarks("a\nb\nc", [
     finding(2, "error"),
@@ -100,7 +100,7 @@ test("nodes in their groups, in the order of their numbers, and counted once by 
     ["long", "main"],
   );
   assert.deepEqual(
-    groups[0][1].map((one) => one.name),
+    groups[0][1].map((node) => node.name),
     ["node1", "node9", "node10"],
   );
   assert.equal(count, 3);
@@ -320,8 +320,8 @@ test("rows of columns, spans, sizes", () => {
 });
 
 test("GPUs in use that Slurm does not report are unknown, not none", () => {
-  const one = node({ gpus_used: null });
-  assert.match(shown(Card({ node: one })), /aria-label="\? of 4 GPUs in use"/);
+  const unreported = node({ gpus_used: null });
+  assert.match(shown(Card({ node: unreported })), /aria-label="\? of 4 GPUs in use"/);
   const counts = { nodes: 1, usable: 1, gpus: 8, cpus: 8, cpus_used: 1, jobs: {}, partitions: [] };
   const tiles = (gpus_used, gpus_used_exact) => {
     const shownJobs = { all: 0, running: 0, waiting: 0 };

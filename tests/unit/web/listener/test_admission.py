@@ -72,8 +72,8 @@ def test_strangers_never_spend_what_a_session_has() -> None:
     assert admitted == STRANGERS[1]
     assert sum(bool(admission.viewer(mine)) for _ in range(5000)) == SESSION[1]
     clock.now = 3600.0
-    one = sum(admission.stranger(peers[0]) for _ in range(1000))
-    assert one == PEER[1] < STRANGERS[1]
+    admitted_again = sum(admission.stranger(peers[0]) for _ in range(1000))
+    assert admitted_again == PEER[1] < STRANGERS[1]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_service_may_speak_for_others_and_a_person_not() -> None:
     assert not Peer("x", None).service  # unknown is nobody's word
 
 
-def test_a_user_that_the_kernel_does_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_that_the_kernel_does_not_report_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown users share one limit, which is nobody's who is known."""
     monkeypatch.setattr(socket, "socket", _refused)
 

@@ -14,10 +14,10 @@ from corral.web.listener.quiet import without_cut_streams
 
 @pytest.fixture
 def log() -> Iterator[logging.Logger]:
-    found = logging.getLogger("uvicorn.error")
-    before = found.filters[:]
-    yield found
-    found.filters[:] = before
+    logger = logging.getLogger("uvicorn.error")
+    before = logger.filters[:]
+    yield logger
+    logger.filters[:] = before
 
 
 def test_cut_streams_are_left_out_and_errors_are_not(

@@ -68,10 +68,10 @@ def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
             state = page.app.state.corral
             state.own = Sent()
             await page.login(USER)
-            for wanted in refused:
-                for way in ("preview", "spec"):
-                    reply = await page.post(f"jobs/{way}", wanted)
-                    assert reply.status_code == 400, (wanted, reply.text)
+            for body in refused:
+                for route in ("preview", "spec"):
+                    reply = await page.post(f"jobs/{route}", body)
+                    assert reply.status_code == 400, (body, reply.text)
                     assert "key of the cluster" not in reply.text
             assert not state.own.jobs
 
@@ -79,7 +79,7 @@ def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
 
 
 def test_a_script_that_is_here_too_is_taken_from_the_cluster(tmp_path: Path) -> None:
-    """The machine with the page has the same path: what lies there stays there."""
+    """The machine with the page has the same path: its file stays there."""
     program = tmp_path / "train.py"
     program.write_text("another one's\n")
     here = spec()
@@ -105,9 +105,9 @@ def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
             await page.login(USER)
             return (await page.get("jobs/form")).json()
 
-    told = run(work())
-    assert told["can_spec"]
-    left_out = set(api.JobSpec.model_fields) - set(told["schema"]["properties"])
+    form = run(work())
+    assert form["can_spec"]
+    left_out = set(api.JobSpec.model_fields) - set(form["schema"]["properties"])
     assert left_out == {"user", "folder", "in_place", "environment"}
 
 
@@ -123,11 +123,11 @@ def test_every_field_of_the_form_can_be_typed() -> None:
         input=json.dumps({"schema": schema, "typed": typed}),
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert not [name for name, value in found.items() if value is None], "no field for these"
-    assert found == {
+    parsed = json.loads(done.stdout)
+    assert not [name for name, value in parsed.items() if value is None], "no field for these"
+    assert parsed == {
         "script": "/shared/a.py", "args": ["--lr", "1e-3"], "nodes": 3,
         "env": {"A": "b=c", "D": "", "E": ""}, "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
         "requeue": True, "profile": "torch",
     }  # fmt: skip
-    api.job_spec({k: v for k, v in found.items() if k != "args"} | {"args": ["{lr}"]})
+    api.job_spec({k: v for k, v in parsed.items() if k != "args"} | {"args": ["{lr}"]})

@@ -1,4 +1,4 @@
-"""Jobs that slurmctld has forgotten: who asks accounting, how often, and what the page is told."""
+"""Jobs that slurmctld has forgotten: who asks accounting, how often, and what the page gets."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def named(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+def named(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 @pytest.mark.parametrize("api", [40, 41, 42])
-def test_the_page_is_told_of_a_period(api: int) -> None:
+def test_the_page_gets_the_jobs_of_a_period(api: int) -> None:
     async def work() -> None:
         async with Page(FakeRest(api=api)) as page:
             await page.login()
-            told = (await page.get("past?days=7&q=ends")).json()
-            assert (told["why"], told["cut"], told["most"]) == ("", False, MOST)
-            assert [job["name"] for job in named(told)] == ["ends with 3", "ends with 3"]
+            table = (await page.get("past?days=7&q=ends")).json()
+            assert (table["why"], table["cut"], table["most"]) == ("", False, MOST)
+            assert [job["name"] for job in named(table)] == ["ends with 3", "ends with 3"]
             first = page.rest.past_asked[0]
             assert first["start_time"] == "now-1days"
             assert first.get_list("state")[:2] == ["BOOT_FAIL", "CANCELLED"]
@@ -68,11 +68,11 @@ def test_of_a_full_period_the_newest_are_kept_and_the_older_parts_not_asked_for(
         async with Page(FakeRest()) as page:
             page.rest.bodies["past"]["body"]["jobs"] = many
             await page.login()
-            told = (await page.get("past?days=30&limit=1&q=state=failed&by=end_at")).json()
-            assert told["cut"]
+            table = (await page.get("past?days=30&limit=1&q=state=failed&by=end_at")).json()
+            assert table["cut"]
             assert len(page.rest.past_asked) == 1
-            found = (await page.app.state.corral.past.ended(KIM, 30, "")).jobs
-            assert [found[0].id, found[-1].id, len(found)] == [2 * MOST + 500, MOST + 501, MOST]
+            kept = (await page.app.state.corral.past.ended(KIM, 30, "")).jobs
+            assert [kept[0].id, kept[-1].id, len(kept)] == [2 * MOST + 500, MOST + 501, MOST]
 
     run(work())
 
@@ -92,12 +92,12 @@ def test_ones_own_jobs_are_asked_for_alone() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
             await page.login()
-            told = (
+            table = (
                 await page.get("past", params={"days": "1", "q": "user=kim state=failed"})
             ).json()
             assert [asked["users"] for asked in page.rest.past_asked] == ["kim"]
-            assert {job["user"] for job in named(told)} == {"kim"}
-            assert {job["state"] for job in named(told)} == {"FAILED"}
+            assert {job["user"] for job in named(table)} == {"kim"}
+            assert {job["state"] for job in named(table)} == {"FAILED"}
 
     run(work())
 
@@ -137,15 +137,15 @@ def test_wrong_questions_are_refused() -> None:
     run(work())
 
 
-def test_without_accounting_it_says_so_and_shows_what_slurmctld_knows() -> None:
+def test_without_accounting_the_reason_is_shown_and_what_slurmctld_knows() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
             page.rest.accounting = False
             await page.login()
-            told = (await page.get("past")).json()
-            assert "has no accounting" in told["why"]
-            assert {job["state"] for job in named(told)} <= {"COMPLETED", "FAILED", "CANCELLED"}
-            assert told["total"] == len(told["rows"]) > 0
+            table = (await page.get("past")).json()
+            assert "has no accounting" in table["why"]
+            assert {job["state"] for job in named(table)} <= {"COMPLETED", "FAILED", "CANCELLED"}
+            assert table["total"] == len(table["rows"]) > 0
             assert (await page.get("jobs/28")).status_code == 404
 
     run(work())
@@ -166,10 +166,10 @@ def test_a_forgotten_job_has_its_page() -> None:
         async with Page(FakeRest()) as page:
             page.rest.bodies["jobs"]["body"]["jobs"] = []
             await page.login("kim")
-            told = (await page.get("jobs/28")).json()
-            assert told["forgotten"]
-            assert told["mine"]
-            assert (told["state"], told["node_count"], told["stdout"]) == (
+            job = (await page.get("jobs/28")).json()
+            assert job["forgotten"]
+            assert job["mine"]
+            assert (job["state"], job["node_count"], job["stdout"]) == (
                 "CANCELLED", 2, "/tmp/six-28.log",
             )  # fmt: skip
             assert (await page.get("jobs/4")).status_code == 404
@@ -191,8 +191,8 @@ def test_the_helper_reads_a_forgotten_jobs_output_for_its_owner_alone(
 ) -> None:
     rest = FakeRest()
     rest.bodies["jobs"]["body"]["jobs"] = []
-    way = SlurmRest("http://slurm", httpx.MockTransport(rest))
-    monkeypatch.setattr(as_user, "SlurmRest", lambda _: way)
+    slurm = SlurmRest("http://slurm", httpx.MockTransport(rest))
+    monkeypatch.setattr(as_user, "SlurmRest", lambda _: slurm)
     request = as_user.Request(token=rest.login(user), do=do, job=28)
     asked = as_user._accepted(request, Settings(cluster="lab", rest="http://slurm"), spec())
     if user == "kim" and do in {"log", "extras"}:
@@ -274,7 +274,7 @@ def test_trouble_is_kept_for_a_moment() -> None:
     run(work())
 
 
-def test_sacct_is_asked_only_where_slurmrestd_cannot_tell() -> None:
+def test_sacct_is_asked_only_where_slurmrestd_cannot_answer() -> None:
     async def work() -> None:
         spare = Counted()
         past, _ = past_jobs(Counted(CorralError(Code.NOT_FOUND, "too old")), spare)
@@ -288,11 +288,11 @@ def test_sacct_is_asked_only_where_slurmrestd_cannot_tell() -> None:
 
 
 def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sacct runs as the viewer; a cluster without accounting is no failure."""
+    """sacct runs as the viewer; without accounting, a job is not found."""
     ran: list[tuple[str, tuple[str, ...]]] = []
     line = ("7", "7", "FAILED", "3:0", "0:0", "main", "kim", "", "1", "1", "", "cpu=1", "2",
             "100", "101", "103", "node0", "x")  # fmt: skip
-    said = [
+    results = [
         CommandResult(0, "", ""),
         CommandResult(1, "", "Slurm accounting storage is disabled\n"),
     ]
@@ -302,19 +302,19 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> CommandResult:
         ran.append((user, words))
         mark = next(word for word in words if word.startswith("--delimiter="))[12:]
-        answer = said.pop(0)
+        answer = results.pop(0)
         return answer if answer.status else CommandResult(0, mark.join(line), "")
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
 
     async def work() -> None:
-        way: Any = ByCommands(None)  # type: ignore[arg-type]
-        found = await way.past(KIM, 7, "")
-        assert [(job.id, job.exit_status) for job in found.jobs] == [(7, 3)]
+        slurm: Any = ByCommands(None)  # type: ignore[arg-type]
+        ended = await slurm.past(KIM, 7, "")
+        assert [(job.id, job.exit_status) for job in ended.jobs] == [(7, 3)]
         assert ran[0][0] == "kim"
         assert "--starttime=now-7days" in ran[0][1]
         with pytest.raises(CorralError) as raised:
-            await way.past_job(KIM, 7)
+            await slurm.past_job(KIM, 7)
         assert raised.value.code is Code.NOT_FOUND
 
     run(work())

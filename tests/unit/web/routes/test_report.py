@@ -23,8 +23,8 @@ from tests.unit.web.users.test_owner import EXAMPLES, run
 
 
 def spec(**changes: Any) -> dict[str, Any]:
-    found = load_or_raise(EXAMPLES / "laptop.yaml").model_copy(update=changes)
-    return found.model_dump(mode="json")
+    declared = load_or_raise(EXAMPLES / "laptop.yaml").model_copy(update=changes)
+    return declared.model_dump(mode="json")
 
 
 async def owner(page: Page) -> None:
@@ -53,8 +53,8 @@ def test_reports_are_pages_that_run_their_own_scripts_only(monkeypatch: pytest.M
             assert (await page.get("corral/reports")).status_code == 401
             await owner(page)
             listed = (await page.get("corral/reports")).json()["reports"]
-            assert [one["id"] for one in listed] == ["bench-25", "20261122-000000"]
-            assert [one["good"] for one in listed] == [False, True]
+            assert [entry["id"] for entry in listed] == ["bench-25", "20261122-000000"]
+            assert [entry["good"] for entry in listed] == [False, True]
             for name, word in (("bench-25", "below its limit"), ("20261122-000000", "smoke")):
                 reply = await page.get(f"corral/reports/{name}")
                 assert word in reply.text
@@ -93,7 +93,7 @@ def test_cost_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_doctors_plan_waits_for_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     from corral.plan.model import MachineChange, Plan  # noqa: PLC0415
 
-    async def plan(found: object, emit: object) -> Plan:
+    async def plan(declared: object, emit: object) -> Plan:
         return Plan("laptop", "a", "b", machines=(MachineChange("node0", "create", "x"),))
 
     monkeypatch.setattr(report.api, "plan", plan, raising=False)

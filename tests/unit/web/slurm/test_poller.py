@@ -86,7 +86,7 @@ def test_who_comes_late_sees_the_last_known_state_at_once(monkeypatch: Any) -> N
     run(work())
 
 
-def test_a_node_that_changed_is_told_before_the_jobs_are_asked() -> None:
+def test_a_node_that_changed_is_sent_before_the_jobs_are_asked() -> None:
     async def work() -> None:
         rest = FakeRest()
         slow = Slow(rest, "jobs")
@@ -99,8 +99,8 @@ def test_a_node_that_changed_is_told_before_the_jobs_are_asked() -> None:
         rest.bodies["nodes"]["body"]["nodes"][0]["reason"] = "changed"
         rest.touch("nodes")
         looking = asyncio.create_task(poller.look())
-        told = json.loads(await asyncio.wait_for(queue.get(), 10))
-        assert [row[0] for row in told["nodes"]] == ["gone"]
+        message = json.loads(await asyncio.wait_for(queue.get(), 10))
+        assert [row[0] for row in message["nodes"]] == ["gone"]
         assert not looking.done()
         slow.go.set()
         await looking
@@ -145,7 +145,7 @@ def test_an_error_of_ours_is_no_empty_cluster() -> None:
     run(work())
 
 
-def test_many_changed_nodes_are_asked_for_and_not_told(monkeypatch: Any) -> None:
+def test_many_changed_nodes_are_asked_for_and_not_sent(monkeypatch: Any) -> None:
     monkeypatch.setattr(snapshot, "MAX_CHANGED_NODES", 3)
 
     async def work() -> None:
@@ -159,9 +159,9 @@ def test_many_changed_nodes_are_asked_for_and_not_told(monkeypatch: Any) -> None
             node["cpu_load"] = 77
         rest.touch("nodes")
         await poller.look()
-        told = json.loads(queue.get_nowait())
-        assert "nodes" not in told
-        assert told["nodes_rev"] == 2
+        message = json.loads(queue.get_nowait())
+        assert "nodes" not in message
+        assert message["nodes_rev"] == 2
 
     run(work())
 
@@ -189,8 +189,8 @@ def test_the_same_states_are_not_compared_again(monkeypatch: Any) -> None:
         await poller.look()
         assert poller._states is kept
         assert poller.now.jobs_rev == before
-        wanted = next(j for j in rest.bodies["jobs"]["body"]["jobs"] if j["job_id"] == 1)
-        wanted["job_state"] = ["FAILED"]
+        first = next(j for j in rest.bodies["jobs"]["body"]["jobs"] if j["job_id"] == 1)
+        first["job_state"] = ["FAILED"]
         next(s for s in states["jobs"] if s["job_id"] == "1")["state"] = ["FAILED"]
         await poller.look()
         assert poller.now.jobs[1].state == "FAILED"

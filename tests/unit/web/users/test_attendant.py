@@ -1,4 +1,4 @@
-"""Who answers for sudo while the page runs: by hand-over alone, and for the machines named then."""
+"""Who answers sudo while the page runs: only with what `corral ui` passed, for its machines."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_machine_of_the_file_has_the_password_and_no_other() -> None:
 
 
 def test_the_password_is_in_no_representation() -> None:
-    told = Settings(cluster="lab", rest="commands:", sudo=sudo())
-    assert "s3cret" not in repr(told) + str(told) + told.model_dump_json()
+    settings = Settings(cluster="lab", rest="commands:", sudo=sudo())
+    assert "s3cret" not in repr(settings) + str(settings) + settings.model_dump_json()
     with pytest.raises(ValidationError) as caught:
         Settings.model_validate_json(
             '{"cluster": 1, "sudo": {"password": "s3cret"}, "x": "s3cret"}'

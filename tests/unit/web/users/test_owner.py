@@ -43,11 +43,11 @@ def test_apply_needs_the_code_of_the_terminal(
 ) -> None:
     applied: list[Plan] = []
 
-    async def plan(found: object, emit: object) -> Plan:
+    async def plan(declared: object, emit: object) -> Plan:
         return Plan("laptop", "a", "b", machines=(MachineChange("node0", "create", "x"),))
 
-    async def apply(found: object, wanted: Plan, emit: object) -> None:
-        applied.append(wanted)
+    async def apply(declared: object, agreed: Plan, emit: object) -> None:
+        applied.append(agreed)
 
     monkeypatch.setattr(owner.api, "plan", plan, raising=False)
     monkeypatch.setattr(owner.api, "apply", apply, raising=False)
@@ -87,8 +87,8 @@ def test_apply_needs_the_code_of_the_terminal(
 
     run(work())
     noted = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
-    told = [(one["audit"], one["outcome"]) for one in noted if one["user"] == "kim"]
-    assert told == [
+    outcomes = [(entry["audit"], entry["outcome"]) for entry in noted if entry["user"] == "kim"]
+    assert outcomes == [
         ("login", "ok"), ("plan", "ok"), ("apply", "forbidden"), ("apply", "forbidden"),
         ("apply", "ok"), ("plan", "ok"), *[("apply", "forbidden")] * 5,
     ]  # fmt: skip

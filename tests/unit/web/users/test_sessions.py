@@ -82,7 +82,9 @@ def test_a_page_that_nobody_touches_keeps_no_session() -> None:
     run(work())
 
 
-def test_the_stream_of_an_ended_session_says_so_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stream_of_an_ended_session_sends_logout_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(view, "KEEP_S", 0.02)
 
     async def work() -> str:
@@ -172,7 +174,7 @@ def test_a_stolen_session_is_its_user_and_no_longer_than_the_token() -> None:
         ("hpc.example.org", "https", True, True, True),
         ("hpc.example.org:8443", "https", True, True, True),
         ("hpc.example.org", "https", False, True, False),
-        ("hpc.example.org", "http", True, True, False),  # a proxy that does not say how it came
+        ("hpc.example.org", "http", True, True, False),  # a proxy that does not name the scheme
         ("127.0.0.1:8080", "http", True, False, False),  # a tunnel's end
     ],
 )

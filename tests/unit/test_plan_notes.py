@@ -53,18 +53,18 @@ def notes(
     return [e.message for e in events if e.kind is Kind.NOTE]
 
 
-def test_the_plan_says_how_jobs_run_where_there_is_no_pyxis(
+def test_the_plan_notes_how_jobs_run_where_there_is_no_pyxis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
-    (said,) = notes(lab, monkeypatch, empty=False)
-    assert said.startswith("jobs run without containers")
+    (note,) = notes(lab, monkeypatch, empty=False)
+    assert note.startswith("jobs run without containers")
     assert notes(lab, monkeypatch, empty=True) == []
     dgx = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
     assert notes(dgx, monkeypatch, empty=False) == []
 
 
-def test_the_plan_says_what_another_controller_begins_without(
+def test_the_plan_notes_what_another_controller_begins_without(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
@@ -72,9 +72,9 @@ def test_the_plan_says_what_another_controller_begins_without(
     assert notes(lab, monkeypatch, empty=True, folder=tmp_path) == []
     (first, *_, last) = [n.name for n in nodes_of(lab)]
     moved = lab.model_copy(update={"controller": last})
-    (said,) = notes(moved, monkeypatch, empty=True, folder=tmp_path)
-    assert f"the controller was {first} and is {last}" in said
-    assert "job queue" in said
+    (note,) = notes(moved, monkeypatch, empty=True, folder=tmp_path)
+    assert f"the controller was {first} and is {last}" in note
+    assert "job queue" in note
     # The same machine under another name keeps what is on it.
     groups = (lab.groups[0].model_copy(update={"nodes": "head,other1,other2"}), *lab.groups[1:])
     same = lab.model_copy(update={"groups": groups, "controller": None, "storage": ()})

@@ -31,13 +31,13 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def test_temperature_and_power_of_each_node() -> None:
-    told = {"corral_gpu_celsius": "61", "corral_gpu_watts": "402.5"}
+    values = {"corral_gpu_celsius": "61", "corral_gpu_watts": "402.5"}
 
     def prometheus(request: httpx.Request) -> httpx.Response:
         query = request.url.params["query"]
-        value = next((v for word, v in told.items() if word in query), "NaN")
-        found = [{"metric": {"node": "node0"}, "value": [1, value]}]
-        return httpx.Response(200, json={"data": {"result": found}})
+        value = next((v for word, v in values.items() if word in query), "NaN")
+        series = [{"metric": {"node": "node0"}, "value": [1, value]}]
+        return httpx.Response(200, json={"data": {"result": series}})
 
     async def work() -> None:
         async with Page(FakeRest()) as page:
@@ -45,8 +45,8 @@ def test_temperature_and_power_of_each_node() -> None:
             assert (await page.get("figures")).json() == {"nodes": {}}
             transport = httpx.MockTransport(prometheus)
             page.app.state.corral.figures = Prometheus("http://x", transport)
-            found = (await page.get("figures")).json()["nodes"]
-            assert found == {"node0": {"celsius": 61.0, "watts": 402.5}}
+            figures = (await page.get("figures")).json()["nodes"]
+            assert figures == {"node0": {"celsius": 61.0, "watts": 402.5}}
 
     run(work())
 
@@ -70,7 +70,7 @@ def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> N
     run(work())
 
 
-def test_progress_is_told_by_stage_and_node_as_it_happens() -> None:
+def test_progress_is_sent_by_stage_and_node_as_it_happens() -> None:
     """Server-sent events while the work is under way, all from its beginning, then its end."""
 
     async def work() -> None:
@@ -110,7 +110,7 @@ def test_progress_is_told_by_stage_and_node_as_it_happens() -> None:
 
 
 def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who logs out, or whose session was stolen and ended, is told nothing more."""
+    """Who logs out, or whose session was stolen and ended, gets nothing more."""
     monkeypatch.setattr(jobs, "QUIET_S", 0.01)
     since = background.Background.since
     monkeypatch.setattr(background.Background, "since", lambda self, at: since(self, at, 0.01))
@@ -140,7 +140,7 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
             ]
             await asyncio.wait_for(begun.wait(), 30)
             await asyncio.sleep(0.05)
-            assert not [one for one in streams if one.done()]
+            assert not [stream for stream in streams if stream.done()]
             await page.post("logout", {})
             log, work = await asyncio.wait_for(asyncio.gather(*streams), 30)
             assert '"before"' in log.text
@@ -176,11 +176,11 @@ def test_measurements_are_shown_with_their_plots(monkeypatch: pytest.MonkeyPatch
     run(work())
 
 
-def test_the_journal_says_who_did_what_when_and_what_changed(
+def test_the_journal_records_who_did_what_when_and_what_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = {"nodes": ["node0", "node1"], "change": {"summary": "write slurm.conf"}}
-    stages = [{"changes": [one, {}]}, {"changes": [{}]}]
+    change = {"nodes": ["node0", "node1"], "change": {"summary": "write slurm.conf"}}
+    stages = [{"changes": [change, {}]}, {"changes": [{}]}]
     done = {"kind": "change-done", "subject": "slurm.conf", "node": "node1", "message": "written"}
     records = [
         {"at": 1.0, "run": "a", "by": "kim", "kind": "plan", "plan": {"stages": stages}},
@@ -195,32 +195,34 @@ def test_the_journal_says_who_did_what_when_and_what_changed(
             await owner(page)
             return (await page.get("corral/history")).json()["records"]
 
-    told = run(work())
-    assert [(r["at"], r["what"], r["text"]) for r in told] == [
+    rows = run(work())
+    assert [(r["at"], r["what"], r["text"]) for r in rows] == [
         (4.0, "proof", "proof of 1 checks: 1 failed"), (2.0, "change-done", "written"),
         (1.0, "plan", "plan with 3 changes in 2 stages"),
     ]  # fmt: skip
-    assert told[1]["node"] == "node1"
-    assert [r["by"] for r in told] == ["", "", "kim"], "journals of before said nothing of it"
-    assert told[2]["changes"][0] == "node0, node1: write slurm.conf"
+    assert rows[1]["node"] == "node1"
+    assert [r["by"] for r in rows] == ["", "", "kim"], "older journals lack it"
+    assert rows[2]["changes"][0] == "node0, node1: write slurm.conf"
 
 
-def test_the_api_is_described_whole() -> None:
+def test_the_api_is_described_completely() -> None:
     async def work() -> Any:
         async with Page(FakeRest()) as page:
             await page.login()
             return (await page.get("openapi.json")).json()
 
-    found = run(work())
+    document = run(work())
     operations = [
-        (method, path, one) for path, item in found["paths"].items() for method, one in item.items()
+        (method, path, operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
     ]
     assert len(operations) > 25
-    assert not [where for *where, one in operations if not one.get("description")]
-    assert not [where for *where, one in operations if not one.get("tags")]
-    assert len({one["operationId"] for *_, one in operations}) == len(operations)
-    for *where, one in operations:
-        asked = one.get("requestBody", {}).get("content", {})
+    assert not [where for *where, operation in operations if not operation.get("description")]
+    assert not [where for *where, operation in operations if not operation.get("tags")]
+    assert len({operation["operationId"] for *_, operation in operations}) == len(operations)
+    for *where, operation in operations:
+        asked = operation.get("requestBody", {}).get("content", {})
         assert "application/json" in asked or not asked, where
 
 
@@ -235,8 +237,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_text_of_a_cluster_file_makes_its_process_fail(text: str) -> None:
-    found = json.loads(json.dumps(answer({"do": "lint", "text": text, "file": "x"})))
-    assert found["findings"] and found["spec"] is None
+    judged = json.loads(json.dumps(answer({"do": "lint", "text": text, "file": "x"})))
+    assert judged["findings"] and judged["spec"] is None
 
 
 @pytest.mark.parametrize(
