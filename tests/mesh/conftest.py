@@ -29,7 +29,7 @@ from tests.mesh.lab import Lab, LabNode, needs, tools
 KEPT = os.environ.get("CORRAL_TEST_MESH", "")
 FOLDER = Path(__file__).parent
 SHORTEST_PATH = {
-    "test_a_first_plan_says_how_each_node_joins_and_nothing_else",
+    "test_a_first_plan_states_how_each_node_joins_and_nothing_else",
     "test_there_is_no_way_but_the_mesh",
     "test_no_key_is_left_anywhere",
     "test_a_second_plan_is_empty",

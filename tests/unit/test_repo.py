@@ -249,6 +249,21 @@ def test_paths_named_in_docs_exist() -> None:
     assert not missing
 
 
+def lost_tests(text: str) -> list[str]:
+    """Tests and their modules that a text names in quotes and that no file holds."""
+    tests = [f for f in PYTHON if f.stem.startswith("test_")]
+    known = {f.stem for f in tests}
+    known.update(*(re.findall(r"^(?:async )?def (test_\w+)", f.read_text(), re.M) for f in tests))
+    return sorted(set(re.findall(r'"(test_\w+)"', text)) - known)
+
+
+def test_tests_named_in_conftests_exist() -> None:
+    """One that is renamed would leave its order, or the tests that each run takes, silently."""
+    lost = {name_of(f): lost_tests(f.read_text()) for f in PYTHON if f.name == "conftest.py"}
+    assert not {file: names for file, names in lost.items() if names}
+    assert lost_tests('{"test_repo", "test_of_no_file"}') == ["test_of_no_file"]
+
+
 def test_changelog_has_this_version() -> None:
     version = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
     text = (REPO / "CHANGELOG.md").read_text()
