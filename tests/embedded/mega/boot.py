@@ -79,7 +79,7 @@ def main(argv: list[str]) -> None:
             text=True,
             check=True,
         )
-        said = subprocess.run(
+        address = subprocess.run(
             [
                 "podman",
                 "inspect",
@@ -92,7 +92,7 @@ def main(argv: list[str]) -> None:
             text=True,
         ).stdout
         with changing() as now:
-            now["instances"][node]["address"] = said.strip()
+            now["instances"][node]["address"] = address.strip()
 
 
 def rxdm(world: dict[str, Any]) -> str:

@@ -25,11 +25,11 @@ def main(argv: list[str]) -> int:
             print(TOKEN)
             return 0
         case ["compute", "start-iap-tunnel", node, port, "--listen-on-stdin", *_]:
-            one = read()["instances"].get(node)
-            if one is None or "address" not in one:
+            instance = read()["instances"].get(node)
+            if instance is None or "address" not in instance:
                 print(f"ERROR: [4003: 'failed to connect to backend'] {node}", file=sys.stderr)
                 return 1
-            return pump(socket.create_connection((one["address"], int(port)), timeout=10))
+            return pump(socket.create_connection((instance["address"], int(port)), timeout=10))
         case _:
             print(f"ERROR: (gcloud) Invalid choice: {argv}", file=sys.stderr)
             return 2

@@ -128,14 +128,14 @@ def outputs(folder: Path, at: Path) -> None:
         capture_output=True,
         text=True,
     ).stdout
-    found = json.loads(text)
-    if not found:
+    exported = json.loads(text)
+    if not exported:
         info(f"Deployment group {at.name} contains no artifacts to export")
         return
     path = folder / ".ghpc/artifacts" / f"{at.name}_outputs.tfvars"
     info(f"Writing outputs artifact from deployment group {at.name} to file {path}")
     path.write_text(
-        "".join(f"\n{name} = {hcl(one['value'])}\n" for name, one in sorted(found.items()))
+        "".join(f"\n{name} = {hcl(output['value'])}\n" for name, output in sorted(exported.items()))
     )
 
 

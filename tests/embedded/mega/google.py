@@ -31,10 +31,10 @@ def missing(what: str) -> RefusedError:
 
 def answer(world: dict[str, Any], path: str, query: dict[str, str]) -> dict[str, Any]:
     """The body of a GET below /compute/v1."""
-    found = re.fullmatch(r"/projects/([^/]+)(/.*)?", path)
-    if not found or found[1] != world["project"]:
+    parts = re.fullmatch(r"/projects/([^/]+)(/.*)?", path)
+    if not parts or parts[1] != world["project"]:
         raise missing("")
-    rest = found[2] or ""
+    rest = parts[2] or ""
     filter = query.get("filter", "")
     for pattern, make in ROUTES:
         match = re.fullmatch(pattern, rest)
@@ -90,18 +90,18 @@ def machine_type(world: dict[str, Any], filter: str, zone: str, name: str) -> di
 
 
 def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
-    one = world["reservations"].get(name)
-    if one is None:
+    record = world["reservations"].get(name)
+    if record is None:
         raise missing(f"zones/{zone}/reservations/{name}")
     # int64 stands as text in the JSON of Google's APIs.
     return {
         "kind": "compute#reservation",
         "name": name,
-        "status": one["status"],
+        "status": record["status"],
         "specificReservation": {
-            "count": str(one["count"]),
-            "inUseCount": str(one["used"]),
-            "instanceProperties": {"machineType": one["machine"]},
+            "count": str(record["count"]),
+            "inUseCount": str(record["used"]),
+            "instanceProperties": {"machineType": record["machine"]},
         },
     }
 
@@ -118,17 +118,17 @@ def instances(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
     }
 
 
-def instance(name: str, one: dict[str, Any], zone: str) -> dict[str, Any]:
-    machine = worlds.MACHINE if one["role"] == "compute" else "c2-standard-8"
-    nic: dict[str, Any] = {"name": "nic0", "networkIP": one.get("address", "172.16.0.9")}
-    if one.get("public"):
-        nic["accessConfigs"] = [{"type": "ONE_TO_ONE_NAT", "natIP": one["public"]}]
+def instance(name: str, record: dict[str, Any], zone: str) -> dict[str, Any]:
+    machine = worlds.MACHINE if record["role"] == "compute" else "c2-standard-8"
+    nic: dict[str, Any] = {"name": "nic0", "networkIP": record.get("address", "172.16.0.9")}
+    if record.get("public"):
+        nic["accessConfigs"] = [{"type": "ONE_TO_ONE_NAT", "natIP": record["public"]}]
     return {
         "kind": "compute#instance",
         "name": name,
-        "status": one.get("status", "RUNNING"),
+        "status": record.get("status", "RUNNING"),
         "machineType": f"{BASE}/zones/{zone}/machineTypes/{machine}",
-        "labels": {"slurm_cluster_name": one["cluster"], "slurm_instance_role": one["role"]},
+        "labels": {"slurm_cluster_name": record["cluster"], "slurm_instance_role": record["role"]},
         "networkInterfaces": [nic],
     }
 

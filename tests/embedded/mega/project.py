@@ -100,7 +100,9 @@ class Mega:
 
     def calls(self, program: str) -> list[str]:
         lines = (self.folder / "calls").read_text().splitlines()
-        return [one.removeprefix(f"{program} ") for one in lines if one.startswith(f"{program} ")]
+        return [
+            line.removeprefix(f"{program} ") for line in lines if line.startswith(f"{program} ")
+        ]
 
     def world(self) -> dict[str, object]:
         return worlds.read(self.folder)
@@ -112,10 +114,10 @@ class Mega:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = Server(tmp_path_factory.mktemp("google"))
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    yield found
-    found.shutdown()
+    service = Server(tmp_path_factory.mktemp("google"))
+    threading.Thread(target=service.serve_forever, daemon=True).start()
+    yield service
+    service.shutdown()
 
 
 def mega_at(tmp_path: Path, patch: pytest.MonkeyPatch, release: str, server: Server) -> Mega:

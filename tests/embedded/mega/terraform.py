@@ -55,52 +55,54 @@ def group() -> tuple[dict[str, Any], dict[str, Any], str]:
     artifacts = here.parent / ".ghpc" / "artifacts"
     text = (artifacts / "expanded_blueprint.yaml").read_text()
     blueprint = YAML(typ="safe").load(text)
-    found = next(g for g in blueprint["deployment_groups"] if g["group"] == here.name)
-    return blueprint["vars"], found, f"{here.parent.name}/{here.name}"
+    deployment_group = next(g for g in blueprint["deployment_groups"] if g["group"] == here.name)
+    return blueprint["vars"], deployment_group, f"{here.parent.name}/{here.name}"
 
 
-def resources(variables: dict[str, Any], found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def resources(
+    variables: dict[str, Any], deployment_group: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
     """Terraform's address of each resource -> what it is in the world."""
-    wanted: dict[str, dict[str, Any]] = {}
+    declared: dict[str, dict[str, Any]] = {}
     cluster = variables.get("slurm_cluster_name", "")
-    for module in found["modules"]:
+    for module in deployment_group["modules"]:
         id, source, settings = module["id"], module["source"], module.get("settings", {})
         kind = source.rpartition("/")[2]
         if kind == "vpc":
             name = variables["network_name_system"]
-            wanted[f"module.{id}.module.vpc.module.vpc.google_compute_network.network"] = {
+            declared[f"module.{id}.module.vpc.module.vpc.google_compute_network.network"] = {
                 "networks": name}  # fmt: skip
         elif kind == "multivpc":
             for i in range(settings["network_count"]):
                 at = f'module.{id}.module.vpcs["{i}"].google_compute_network.network'
-                wanted[at] = {"networks": f"{variables['deployment_name']}-gpunet-{i}"}
+                declared[at] = {"networks": f"{variables['deployment_name']}-gpunet-{i}"}
         elif kind in ("managed-lustre", "filestore", "DDN-EXAScaler", "cloud-storage-bucket"):
-            wanted[f"module.{id}.google_storage.this"] = {"storage": id}
+            declared[f"module.{id}.google_storage.this"] = {"storage": id}
         elif kind == "schedmd-slurm-gcp-v6-nodeset":
             names = [
                 f"{cluster}-{settings['name']}-{i}" for i in range(settings["node_count_static"])
             ]
-            wanted[f"module.{id}.google_compute_instance_template.default"] = {"compute": names}
+            declared[f"module.{id}.google_compute_instance_template.default"] = {"compute": names}
         elif kind == "schedmd-slurm-gcp-v6-controller":
-            wanted[f"module.{id}.google_compute_instance_from_template.controller"] = {
+            declared[f"module.{id}.google_compute_instance_from_template.controller"] = {
                 "controller": f"{cluster}-controller"}  # fmt: skip
         elif kind == "schedmd-slurm-gcp-v6-login":
-            wanted[f"module.{id}.google_compute_instance_from_template.login"] = {
+            declared[f"module.{id}.google_compute_instance_from_template.login"] = {
                 "login": f"{cluster}-slurm-login-001"}  # fmt: skip
-    return wanted
+    return declared
 
 
 def plan(argv: list[str]) -> int:
-    variables, found, key = group()
+    variables, deployment_group, key = group()
     destroy = any(a in ("-destroy", "-destroy=true") for a in argv)
     out = next((a.partition("=")[2] for a in argv if a.startswith("-out=")), "")
-    wanted = {} if destroy else resources(variables, found)
+    declared = {} if destroy else resources(variables, deployment_group)
     have = read()["made"].get(key, {})
     data = {
         "key": key,
         "cluster": variables.get("slurm_cluster_name", ""),
-        "add": {k: v for k, v in wanted.items() if have.get(k) != v},
-        "gone": {k: v for k, v in have.items() if k not in wanted},
+        "add": {k: v for k, v in declared.items() if have.get(k) != v},
+        "gone": {k: v for k, v in have.items() if k not in declared},
     }
     if out:
         Path(out).write_text(json.dumps(data))
@@ -187,17 +189,17 @@ def _remove(data: dict[str, Any], at: str, what: dict[str, Any]) -> None:
 
 def outputs() -> dict[str, Any]:
     """``NAME_MODULE`` of the outputs that the blueprint asks for, as in gcluster's Terraform."""
-    variables, found, _ = group()
-    said: dict[str, Any] = {}
-    for module in found["modules"]:
-        for one in module.get("outputs", ()):
-            name = one["name"] if isinstance(one, dict) else one
+    variables, deployment_group, _ = group()
+    values: dict[str, Any] = {}
+    for module in deployment_group["modules"]:
+        for output in module.get("outputs", ()):
+            name = output["name"] if isinstance(output, dict) else output
             value: Any = variables.get(f"{name}_system", "x")
             kind: Any = "string"
             if name == "network_storage":
                 value, kind = NETWORK_STORAGE, ["object", dict.fromkeys(NETWORK_STORAGE, "string")]
-            said[f"{name}_{module['id']}"] = {"sensitive": False, "type": kind, "value": value}
-    return said
+            values[f"{name}_{module['id']}"] = {"sensitive": False, "type": kind, "value": value}
+    return values
 
 
 if __name__ == "__main__":

@@ -17,6 +17,6 @@ dist.init_process_group(
 )
 if sys.argv[1:] == ["hang"] and rank == 1:
     time.sleep(90)
-one = torch.ones(4)
-dist.all_reduce(one)
-print("together", one.tolist())
+tensor = torch.ones(4)
+dist.all_reduce(tensor)
+print("together", tensor.tolist())
