@@ -181,13 +181,13 @@ def container(hostname: str, *networks: str) -> Iterator[Bare]:
     try:
         subprocess.run([*argv, "--entrypoint", start, image], check=True, capture_output=True)
         show = [*base, "inspect", "--format", "{{json .NetworkSettings.Networks}}", name]
-        said = subprocess.run(show, check=True, capture_output=True, text=True)
-        found = json.loads(said.stdout)
-        address = found[networks[-1] if networks else "podman"]["IPAddress"]
-        one = Bare(name, address, base)
-        one.settle()
-        one.root(SETUP, PASSWORD)
-        yield one
+        inspection = subprocess.run(show, check=True, capture_output=True, text=True)
+        attached = json.loads(inspection.stdout)
+        address = attached[networks[-1] if networks else "podman"]["IPAddress"]
+        host = Bare(name, address, base)
+        host.settle()
+        host.root(SETUP, PASSWORD)
+        yield host
     finally:
         # Killed first, for a stop would wait for it; podman 3.4 (Ubuntu 22.04) knows no rm --time.
         for words in (("kill", name), ("rm", "--force", name)):
@@ -197,8 +197,8 @@ def container(hostname: str, *networks: str) -> Iterator[Bare]:
 @contextmanager
 def bare() -> Iterator[Bare]:
     """A fresh one, and its own state folder; both removed at the end."""
-    with own_state(), container("bare") as one:
-        yield one
+    with own_state(), container("bare") as host:
+        yield host
 
 
 def forget_state() -> None:

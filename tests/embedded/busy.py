@@ -33,7 +33,7 @@ class Ended:
     failed: int
     lived: int
     state: str
-    said: str
+    output: str
 
 
 class BusyJob:
@@ -77,6 +77,6 @@ class BusyJob:
             job=self.job,
         )
         state = self._run("sacct -X -n -P -j {job} -o state", job=self.job)
-        said = self._run("cat {name}.out; rm -f {name}.*")
-        ran, failed = re.findall(r"^steps (\d+) (\d+)$", said, re.MULTILINE)[0]
-        return Ended(int(ran), int(failed), said.count("lived"), state, said)
+        output = self._run("cat {name}.out; rm -f {name}.*")
+        ran, failed = re.findall(r"^steps (\d+) (\d+)$", output, re.MULTILINE)[0]
+        return Ended(int(ran), int(failed), output.count("lived"), state, output)

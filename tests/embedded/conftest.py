@@ -33,7 +33,7 @@ from corral.spec.nodes import controller_of
 T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHARED = pytest.StashKey["Live"]()
-UNWELL = sh(
+UNHEALTHY = sh(
     "squeue --noheader --format='job %i %j: %T, %r'; "
     "sinfo --noheader --Node --format='%N %T: %E' | sort -u | grep -v ' idle: '; true"
 )
@@ -54,7 +54,7 @@ LOGS = sh(
     "for log in /var/log/slurm/slurmd.log /var/log/slurm/slurmctld.log; do"
     ' [ -e "$log" ] || continue; echo "$(hostname -s) $log"; tail -n 60 "$log"; done'
 )
-MEND = sh(
+CLEAN_UP = sh(
     "scancel --state=PENDING --state=RUNNING --quiet; "
     "scontrol update nodename=ALL state=RESUME 2>/dev/null; true"
 )
@@ -153,9 +153,9 @@ def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Live]:
     """The one cluster that all embedded tests share; a test that breaks it fixes it."""
-    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
-    if standing:
-        spec = named(standing)
+    existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    if existing:
+        spec = named(existing)
         pytestconfig.stash[SHARED] = live = Live(spec, asyncio.run(_facts(spec)))
         yield live
         return
@@ -165,20 +165,20 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Live]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
+def left_healthy(pytestconfig: pytest.Config) -> Iterator[None]:
     """The file that leaves a job or a drained node is the one that fails, not a later one."""
     yield
     live = pytestconfig.stash.get(SHARED, None)
     if live is None:
         return
     until = time.monotonic() + 180  # slurmctld asks a silent node again after 40 s
-    asked = [(live.controller, UNWELL), *((node, LEFT) for node in live.facts)]
+    asked = [(live.controller, UNHEALTHY), *((node, LEFT) for node in live.facts)]
     while text := "".join(answer.stdout for answer in live.each(asked)):
         if time.monotonic() > until:
             logs = "".join(a.stdout for a in live.each((node, LOGS) for node in live.facts))
-            live.each([(live.controller, MEND), *((node, END_LEFT) for node in live.facts)])
+            live.each([(live.controller, CLEAN_UP), *((node, END_LEFT) for node in live.facts)])
             asyncio.run(api.up(live.spec))  # so that later files report only their own faults
-            pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}{logs}")
+            pytest.fail(f"the tests of this file leave the shared cluster unhealthy:\n{text}{logs}")
         time.sleep(1)
 
 

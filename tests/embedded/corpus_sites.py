@@ -24,8 +24,10 @@ def names_of(reading: Reading, controllers: list[str]) -> dict[str, str]:
     words = [*reading.nodes, *(offer.address for offer in reading.nodes.values())]
     words += reading.keys.get("accountingstoragehost", [])
     own = [re.findall(r"\((.+)\)", v) for v in reading.keys.get("slurmctldhost", [])]
-    words += [address for found in own[:1] for address in found]
-    others = [address for found in own[1:] for address in found if not ADDRESS.fullmatch(address)]
+    words += [address for addresses in own[:1] for address in addresses]
+    others = [
+        address for addresses in own[1:] for address in addresses if not ADDRESS.fullmatch(address)
+    ]
     names = {word: HERE for word in words if not ADDRESS.fullmatch(word)}
     names |= dict.fromkeys([*controllers[1:], *others], NOWHERE) | dict.fromkeys(
         controllers[:1], HERE
@@ -88,8 +90,8 @@ def stage(cases: list[Case], release: str, where: Path) -> None:
             continue
         fixed = where / f"{case.name}-fixed"
         shutil.copytree(raw, fixed)
-        for one in opinion.corrections:
-            (fixed / Path(one.name).relative_to(raw)).write_bytes(one.after)
+        for correction in opinion.corrections:
+            (fixed / Path(correction.name).relative_to(raw)).write_bytes(correction.after)
         texts = {
             path.name: path.read_bytes().decode("utf-8", "replace")
             for path in sorted(fixed.rglob("*"))

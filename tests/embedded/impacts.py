@@ -34,8 +34,8 @@ def together(*edits: Edit) -> Edit:
     """Several edits as one."""
 
     def edit(data: Data) -> None:
-        for one in edits:
-            one(data)
+        for change in edits:
+            change(data)
 
     return edit
 

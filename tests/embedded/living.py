@@ -65,14 +65,14 @@ def starts(live: Live) -> dict[str, str]:
     script = sh(
         "for u in {units}; do echo $u $(systemctl show -P InvocationID $u); done", units=UNITS
     )
-    found: dict[str, str] = {}
+    invocations: dict[str, str] = {}
     for node, answer in live.with_fleet(lambda fleet: fleet.all(script)).items():
         assert not isinstance(answer, CorralError), answer
         for line in answer.stdout.splitlines():
             unit, _, started = line.partition(" ")
             if started:
-                found[f"{node} {unit}"] = started
-    return found
+                invocations[f"{node} {unit}"] = started
+    return invocations
 
 
 def restarted(before: dict[str, str], after: dict[str, str]) -> set[str]:

@@ -77,24 +77,24 @@ def children(root: int, *, without: int = 0) -> set[int]:
         with contextlib.suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             below.setdefault(parent, []).append(int(stat.parent.name))
-    found: set[int] = set()
+    descendants: set[int] = set()
     ahead = [root]
     while ahead:
         fresh = [pid for pid in below.get(ahead.pop(), []) if pid != without]
-        found.update(fresh)
+        descendants.update(fresh)
         ahead.extend(fresh)
-    return found
+    return descendants
 
 
 def processes_with(text: str) -> list[str]:
     """Command lines on this machine that hold a text."""
-    found: list[str] = []
+    commands: list[str] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = file.read_bytes()
             if text.encode() in line:
-                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
-    return found
+                commands.append(line.replace(b"\0", b" ").decode(errors="replace"))
+    return commands
 
 
 def started(folder: Path, *, extra: str = "") -> Sshd:

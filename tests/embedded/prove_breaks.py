@@ -60,7 +60,7 @@ class Break:
         name: what is done, in words.
         do: script per node that breaks it.
         undo: script per node that fixes it; must work whatever ``do`` got done.
-        says: a piece of text the summary must hold.
+        summary: a piece of text the check's summary must hold.
         implies: checks that may fail too.
         sed: the controller's file that is changed, and how, where that and a reconfigure is all.
     """
@@ -69,7 +69,7 @@ class Break:
     name: str
     do: Mapping[str, Script]
     undo: Mapping[str, Script]
-    says: str
+    summary: str
     implies: frozenset[str] = frozenset()
     sed: tuple[str, str] | None = None
 
@@ -91,14 +91,14 @@ def restore(path: str) -> Script:
     )
 
 
-def conf(check: str, name: str, path: str, expression: str, says: str, *implies: str) -> Break:
+def conf(check: str, name: str, path: str, expression: str, summary: str, *implies: str) -> Break:
     """A setting changed on the controller and given to all by reconfigure."""
     return Break(
         check,
         name,
         {CTL: join([edit(path, expression), RECONFIGURE], " && ")},
         {CTL: join([restore(path), RECONFIGURE])},
-        says,
+        summary,
         frozenset(implies),
         (path, expression),
     )

@@ -44,24 +44,24 @@ def groups(*, alone: bool = False) -> tuple[Group, ...]:
     Args:
         alone: each alone, as recordings want it.
     """
-    found: dict[frozenset[str], list[Break]] = {}
-    for one in BREAKS:
-        single = frozenset({one.name})
-        name = single if alone else next((g for g in TOGETHER if one.name in g), single)
-        found.setdefault(name, []).append(one)
-    return tuple(tuple(group) for group in found.values())
+    grouped: dict[frozenset[str], list[Break]] = {}
+    for fault in BREAKS:
+        single = frozenset({fault.name})
+        name = single if alone else next((g for g in TOGETHER if fault.name in g), single)
+        grouped.setdefault(name, []).append(fault)
+    return tuple(tuple(group) for group in grouped.values())
 
 
 def label(group: Group) -> str:
     """What pytest calls it."""
-    return "; ".join(f"{one.check}: {one.name}" for one in group)
+    return "; ".join(f"{fault.check}: {fault.name}" for fault in group)
 
 
 def doing(group: Group) -> Iterator[tuple[str, Script]]:
     """What makes it so, node by node; one file is edited once, and Slurm reads it once."""
-    for one in group:
-        if one.sed is None:
-            yield from one.do.items()
+    for fault in group:
+        if fault.sed is None:
+            yield from fault.do.items()
     edits = [edit(path, "\n".join(expressions)) for path, expressions in _edits(group).items()]
     if edits:
         yield CTL, join([*edits, RECONFIGURE], " && ")
@@ -69,16 +69,16 @@ def doing(group: Group) -> Iterator[tuple[str, Script]]:
 
 def undoing(group: Group) -> Iterator[tuple[str, Script]]:
     """What fixes it."""
-    for one in reversed(group):
-        if one.sed is None:
-            yield from one.undo.items()
-    if found := _edits(group):
-        yield CTL, join([*map(restore, found), RECONFIGURE])
+    for fault in reversed(group):
+        if fault.sed is None:
+            yield from fault.undo.items()
+    if edits := _edits(group):
+        yield CTL, join([*map(restore, edits), RECONFIGURE])
 
 
 def _edits(group: Iterable[Break]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in group:
-        if one.sed is not None:
-            found.setdefault(one.sed[0], []).append(one.sed[1])
-    return found
+    edits: dict[str, list[str]] = {}
+    for fault in group:
+        if fault.sed is not None:
+            edits.setdefault(fault.sed[0], []).append(fault.sed[1])
+    return edits

@@ -112,7 +112,7 @@ class RecordingFleet(Fleet):
         if kind in FRAMED:
             word = word_of(script)
             asked = Inquiry(dict.fromkeys(names_of(kind, script), NOTHING), word=word)
-            stdout = "".join(f"@@ {n}\n{one.text}\n" for n, one in asked.read(stdout).items())
+            stdout = "".join(f"@@ {n}\n{answer.text}\n" for n, answer in asked.read(stdout).items())
         kinds[kind] = (result.status, stdout, result.stderr)
         return result
 

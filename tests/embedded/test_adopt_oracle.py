@@ -39,7 +39,7 @@ echo "=== log"; cat /tmp/log; scontrol ping 2>&1 | head -3
 """
 
 
-def said(image: str, folder: Path) -> dict[str, str]:
+def slurmctld_output(image: str, folder: Path) -> dict[str, str]:
     answer = run(image, START, "--volume", f"{folder}:/conf:ro")
     parts = [part.partition("\n") for part in answer.split("=== ")[1:]]
     return {title.split(" --")[0]: body for title, _, body in parts}
@@ -52,7 +52,7 @@ def seed_conf(folder: Path) -> None:
 
 def test_the_seed_as_it_is(image: str, tmp_path: Path) -> None:
     seed_conf(tmp_path)
-    answer = said(image, tmp_path)
+    answer = slurmctld_output(image, tmp_path)
     assert "ClusterName needs to be specified" in answer["log"]
     assert answer["ping"] == ""
 
@@ -70,7 +70,7 @@ def test_the_seed_corrected(image: str, version: SlurmVersion, tmp_path: Path) -
     opinion = lint_existing([old], version=version.release, machines=machines)
     for path in write_corrections(opinion.corrections, tmp_path / "made"):
         (new / path.name).write_bytes(path.read_bytes())
-    answer = said(image, new)
+    answer = slurmctld_output(image, new)
     assert "is UP" in answer["ping"], answer["log"]
     for word in ("fatal", "arse error", "arsing error", "nrecognized", "defunct", "Ignoring"):
         assert word not in answer["log"], answer["log"]
@@ -110,9 +110,9 @@ CLAIMS = [  # what slurm.conf has besides, which rule minds, what slurmctld prin
 ]
 
 
-@pytest.mark.parametrize(("more", "rule", "says"), CLAIMS, ids=[rule for _, rule, _ in CLAIMS])
-def test_what_is_said_is_so(  # noqa: PLR0917  # pytest names them
-    image: str, version: SlurmVersion, tmp_path: Path, more: str, rule: str, says: str
+@pytest.mark.parametrize(("more", "rule", "printed"), CLAIMS, ids=[rule for _, rule, _ in CLAIMS])
+def test_findings_agree_with_slurmctld(  # noqa: PLR0917  # pytest names them
+    image: str, version: SlurmVersion, tmp_path: Path, more: str, rule: str, printed: str
 ) -> None:
     if rule == "key-too-new" and version >= SlurmVersion(25, 11):
         pytest.skip("this release knows the key")
@@ -122,18 +122,18 @@ def test_what_is_said_is_so(  # noqa: PLR0917  # pytest names them
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert rule not in errors(files, version, rule)
-    assert "is UP" in said(image, tmp_path)["ping"]
+    assert "is UP" in slurmctld_output(image, tmp_path)["ping"]
     files["slurm.conf"] = conf + more
     (tmp_path / "slurm.conf").write_text(files["slurm.conf"])
     level = errors(files, version, rule)[rule]
-    answer = said(image, tmp_path)
-    assert says in answer["log"]
+    answer = slurmctld_output(image, tmp_path)
+    assert printed in answer["log"]
     if level == "error":
         assert "is UP" not in answer["ping"], answer["log"]
 
 
 def errors(files: dict[str, str], version: SlurmVersion, rule: str) -> dict[str, str]:
     """The rule's level for these files; empty when it finds nothing."""
-    found = [o for o in judge(existing(files, version.release)) if o.rule.id == rule]
-    serious = [one for one in found if one.level.value != "info"]
-    return {one.rule.id: one.level.value for one in serious}
+    opinions = [o for o in judge(existing(files, version.release)) if o.rule.id == rule]
+    serious = [opinion for opinion in opinions if opinion.level.value != "info"]
+    return {opinion.rule.id: opinion.level.value for opinion in serious}

@@ -56,9 +56,9 @@ MAKE = sh(
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
     """A cluster of this file's own; CORRAL_TEST_CONTAINERS=NAME uses one and leaves it standing."""
-    standing = os.environ.get("CORRAL_TEST_CONTAINERS", "")
-    spec = named(standing or f"ctb-{os.getpid()}", software=software())
-    if standing:
+    existing = os.environ.get("CORRAL_TEST_CONTAINERS", "")
+    spec = named(existing or f"ctb-{os.getpid()}", software=software())
+    if existing:
         asyncio.run(api.up(spec))
         live = Live(spec, {})
     else:
@@ -71,20 +71,20 @@ def lab(request: pytest.FixtureRequest) -> Live:
 
 
 def test_the_own_benchmark_runs_with_the_images_pytorch(lab: Live) -> None:
-    wanted = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=IMAGE)
-    found = asyncio.run(api.run_bench(lab.spec, wanted))
-    ((table, _),) = found.benchmark.tables
+    bench_request = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=IMAGE)
+    benched = asyncio.run(api.run_bench(lab.spec, bench_request))
+    ((table, _),) = benched.benchmark.tables
     assert (table.ranks, table.nodes, table.wrong) == (2, 2, 0)
     lines: list[str] = []
-    asyncio.run(api.logs(lab.spec, found.job, on_line=lambda line: lines.append(line.text)))
-    (told,) = [line for line in lines if OWN in line]
-    assert '"torch of-the-image gloo"' in told
+    asyncio.run(api.logs(lab.spec, benched.job, on_line=lambda line: lines.append(line.text)))
+    (own_line,) = [line for line in lines if OWN in line]
+    assert '"torch of-the-image gloo"' in own_line
 
 
 def test_nccl_tests_is_the_images(lab: Live) -> None:
-    wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests", container=IMAGE)
-    found = asyncio.run(api.run_bench(lab.spec, wanted, api.Known(hardware="dgx1")))
-    ((_, verdict),) = found.benchmark.tables
+    bench_request = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests", container=IMAGE)
+    benched = asyncio.run(api.run_bench(lab.spec, bench_request, api.Known(hardware="dgx1")))
+    ((_, verdict),) = benched.benchmark.tables
     assert verdict.busbw == 54.06
     with pytest.raises(CorralError):  # the machines have none
         asyncio.run(
@@ -92,10 +92,10 @@ def test_nccl_tests_is_the_images(lab: Live) -> None:
         )
 
 
-def test_an_image_without_a_shell_is_said(lab: Live) -> None:
-    wanted = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=EMPTY)
+def test_an_image_without_a_shell_is_reported(lab: Live) -> None:
+    bench_request = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=EMPTY)
     with pytest.raises(CorralError) as caught:
-        asyncio.run(api.run_bench(lab.spec, wanted))
+        asyncio.run(api.run_bench(lab.spec, bench_request))
     assert "no such file" in caught.value.tail.lower()
 
 
@@ -103,8 +103,8 @@ def in_a_container(lab: Live, mem: str) -> tuple[bool, list[str], str]:
     """Whether a job of so much memory enters the image on node1; what the doctor reads; its end."""
     words = sh("srun -Q -p main -t 3 -w node1 --mem={m} --container-image={i} true", m=mem, i=IMAGE)
     done = lab.run(lab.controller, as_user("corral", words), timeout=200)
-    found = api.doctor_log(f"{done.stdout}\n{done.stderr}").findings
-    return done.ok, [f.failure.id for f in found], done.tail
+    findings = api.doctor_log(f"{done.stdout}\n{done.stderr}").findings
+    return done.ok, [f.failure.id for f in findings], done.tail
 
 
 def test_folders_that_enroot_cannot_make_are_named(lab: Live) -> None:
@@ -113,14 +113,14 @@ def test_folders_that_enroot_cannot_make_are_named(lab: Live) -> None:
     broken = "echo ENROOT_RUNTIME_PATH /run/enroot-test/x >{f}"
     try:
         assert lab.run("node1", sh(broken, f=conf)).ok
-        ok, found, tail = in_a_container(lab, "2G")
+        ok, failures, tail = in_a_container(lab, "2G")
     finally:
         lab.run("node1", sh("rm -f {f}", f=conf))
     assert not ok
-    assert found == ["F21"], tail
+    assert failures == ["F21"], tail
 
 
 def test_unpacking_in_too_little_memory_is_named(lab: Live) -> None:
-    ok, found, tail = in_a_container(lab, "100M")
+    ok, failures, tail = in_a_container(lab, "100M")
     assert not ok
-    assert found == ["F103"], tail
+    assert failures == ["F103"], tail

@@ -51,11 +51,11 @@ def printed(name: str, *words: str) -> str:
 
 @pytest.mark.parametrize("name", ALONE)
 def test_it_measures(name: str) -> None:
-    words, said = ALONE[name]
-    assert said in printed(name, *words)
+    words, label = ALONE[name]
+    assert label in printed(name, *words)
 
 
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_it_measures_a_cluster(name: str, cluster: Live) -> None:
-    words, said = ON_A_CLUSTER[name]
-    assert said in printed(name, cluster.spec.name, *words)
+    words, label = ON_A_CLUSTER[name]
+    assert label in printed(name, cluster.spec.name, *words)

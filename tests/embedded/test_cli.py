@@ -45,8 +45,8 @@ def answer(*args: str, status: int = 0) -> Any:
 
 def test_plan_status_and_prove(file: str) -> None:
     assert answer("plan", file)["empty"] is True
-    found = answer("status", file)
-    assert sorted(n["node"] for n in found["nodes"]) == ["node0", "node1", "node2"]
+    report = answer("status", file)
+    assert sorted(n["node"] for n in report["nodes"]) == ["node0", "node1", "node2"]
     proof = answer("prove", file)
     verdicts = {r["check"]: r["verdict"] for r in proof["results"]}
     assert verdicts == {c: "skip" if c in NOT_HERE else "pass" for c in verdicts}
@@ -81,8 +81,8 @@ def test_exec_and_ssh(file: str) -> None:
 
 def test_drain_and_resume(file: str) -> None:
     typed("drain", "node2", "-r", "new memory; $(reboot)", "-c", file)
-    found = answer("status", file, status=1)
-    node = next(n for n in found["nodes"] if n["node"] == "node2")
+    report = answer("status", file, status=1)
+    node = next(n for n in report["nodes"] if n["node"] == "node2")
     assert "new memory; $(reboot)" in json.dumps(node)
     typed("resume", "node2", "-c", file)
     assert answer("resume", "node[0-2]", "-c", file)["nodes"].keys() == {"node0", "node1", "node2"}
@@ -114,9 +114,9 @@ def test_images_are_listed(file: str, cluster: Live) -> None:
 
 
 def test_the_same_from_python(file: str) -> None:
-    one = corral.open(file)
-    assert one.plan().empty
-    assert one.status().good
+    opened = corral.open(file)
+    assert opened.plan().empty
+    assert opened.status().good
     assert corral.lint(file) == ()
     with pytest.raises(corral.CorralError):
         corral.open("/nowhere.yaml")

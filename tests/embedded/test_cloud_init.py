@@ -45,23 +45,23 @@ def cloudy() -> Iterator[Bare]:
     reason = needs()
     if reason:
         pytest.skip(reason)
-    with bare() as one:
+    with bare() as host:
         try:
-            one.root(INSTALL, timeout=400)
+            host.root(INSTALL, timeout=400)
         except AssertionError as error:
             pytest.skip(f"cloud-init cannot be had: {error}")
-        done, _ = install(one, "free", PASSWORD)
+        done, _ = install(host, "free", PASSWORD)
         assert done.error is None
-        yield one
+        yield host
 
 
 def plan_of(there: Bare, fleet: Fleet) -> Plan:
     hosts = HostsBlock(((there.address, NODE), ("10.9.9.9", "node9")))
     resources = (Hostname(NODE), hosts, *kept_off(hosts))
     seen: dict[str, Seen] = {}
-    for one in resources:
-        said = asyncio.run(fleet.run(NODE, one.probe()))
-        seen[one.id] = Seen(said.status, said.stdout.strip())
+    for resource in resources:
+        probed = asyncio.run(fleet.run(NODE, resource.probe()))
+        seen[resource.id] = Seen(probed.status, probed.stdout.strip())
     stage = StageWanted("base", "names", (Wanted((NODE,), resources),), ())
     return make_plan(cluster=CLUSTER, spec_digest="", stages=[stage], observed={NODE: seen})
 

@@ -169,9 +169,9 @@ def settings(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in rows}
 
 
-def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
-    log = said["log"]
-    assert "is UP" in said["ping"], log
+def assert_taken(output: dict[str, str], conf: ClusterConf) -> None:
+    log = output["log"]
+    assert "is UP" in output["ping"], log
     for word in (
         "fatal",
         "arse error",
@@ -186,17 +186,17 @@ def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
     ):
         lines = [line for line in log.splitlines() if word in line and "MailProg" not in line]
         assert not lines, lines
-    got = {node.name: node for node in parse_nodes(said["show node"])}
+    got = {node.name: node for node in parse_nodes(output["show node"])}
     assert {name: node.address for name, node in got.items()} == {
         node.name: node.address for node in conf.nodes
     }
     for node in conf.nodes:
         assert (got[node.name].gres, got[node.name].memory) == (node.gres, node.real_memory)
-    assert said["show hostnames"].split() == HOSTS == expand(fold_in_order(HOSTS))
+    assert output["show hostnames"].split() == HOSTS == expand(fold_in_order(HOSTS))
     # One range of unlike lengths, which a cluster file refuses.
-    folded = said["show hostlist"].strip()
+    folded = output["show hostlist"].strip()
     assert folded == "n[08-101]" and expand(folded) == expand(PADDED)
-    now = settings(said["show config"])
+    now = settings(output["show config"])
     assert now["ClusterName"] == "oracle"
     assert now["SlurmctldHost[0]"] == "node0(10.9.9.1)"
     assert now["AuthType"] == f"auth/{conf.auth}"
@@ -229,15 +229,15 @@ def test_the_controller_takes_the_files_with_munge(
 
 def test_accounting_without_a_password(image: str, version: SlurmVersion, tmp_path: Path) -> None:
     conf = replace(conf_for(version), accounting_host="node0")
-    said = judge(image, conf, tmp_path)
-    assert_taken(said, conf)
-    assert "gres|gpu" in said["tres"].splitlines()
-    assert "innodb_snapshot_isolation is enabled" not in said["log"]
-    assert settings(said["show config"])["AccountingStorageHost"] == "node0"
+    output = judge(image, conf, tmp_path)
+    assert_taken(output, conf)
+    assert "gres|gpu" in output["tres"].splitlines()
+    assert "innodb_snapshot_isolation is enabled" not in output["log"]
+    assert settings(output["show config"])["AccountingStorageHost"] == "node0"
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "printed"),
     [
         ("NoSuchKey=1\n", "NoSuchKey"),
         ("AccountingStorageTRES=gres/gpu\n", "slurmdbd is required"),
@@ -245,9 +245,9 @@ def test_accounting_without_a_password(image: str, version: SlurmVersion, tmp_pa
     ],
 )
 def test_the_judge_can_refuse(
-    image: str, version: SlurmVersion, tmp_path: Path, more: str, says: str
+    image: str, version: SlurmVersion, tmp_path: Path, more: str, printed: str
 ) -> None:
-    said = judge(image, conf_for(version), tmp_path, more)
-    assert says in said["log"]
+    output = judge(image, conf_for(version), tmp_path, more)
+    assert printed in output["log"]
     with pytest.raises(AssertionError):
-        assert_taken(said, conf_for(version))
+        assert_taken(output, conf_for(version))

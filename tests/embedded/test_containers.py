@@ -60,9 +60,9 @@ def software() -> Software:
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
     """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
-    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
-    spec = named(standing or f"pyxis-{os.getpid()}", software=software())
-    if standing:
+    existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    spec = named(existing or f"pyxis-{os.getpid()}", software=software())
+    if existing:
         asyncio.run(api.up(spec))
         live = Live(spec, {})
     else:
@@ -79,8 +79,8 @@ def srun(lab: Live, *words: str) -> Result:
 
 
 def test_a_container_runs_on_every_node_as_the_user(lab: Live) -> None:
-    said = "grep ID= /etc/os-release; hostname; id -u; ls -d /shared 2>/dev/null || echo fenced"
-    done = srun(lab, "-N3", "-n3", "-l", f"--container-image={IMAGE}", "sh", "-c", said)
+    command = "grep ID= /etc/os-release; hostname; id -u; ls -d /shared 2>/dev/null || echo fenced"
+    done = srun(lab, "-N3", "-n3", "-l", f"--container-image={IMAGE}", "sh", "-c", command)
     assert done.ok, done.tail
     by_rank: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
@@ -234,7 +234,7 @@ def test_a_key_opens_the_registry_and_stays_secret(
         assert lab.run(node, look).stdout.strip() == "0", node
 
 
-def test_the_plan_is_empty_and_another_slurm_makes_the_plugin_anew(lab: Live) -> None:
+def test_the_plan_is_empty_and_another_slurm_rebuilds_the_plugin(lab: Live) -> None:
     assert asyncio.run(api.plan(lab.spec)).empty
     stamp = "/usr/local/lib/slurm/spank_pyxis.made-from"
     lab.run("node2", sh("echo 0 slurm 23.11.1 > {stamp}", stamp=stamp))
@@ -267,13 +267,15 @@ def test_corral_run_puts_ranks_into_a_container(lab: Live, tmp_path: Path) -> No
     outcome = asyncio.run(api.run(lab.spec, job, on_line=lines.append))
     assert outcome.good, lines
     for rank in (0, 1):
-        said = [line.text for line in lines if line.rank == rank]
-        assert "ID=corral-test-image" in said
-        assert any(text.startswith(f"rank {rank} of 2 on node{rank} in /shared/") for text in said)
-        facts = next(text for text in said if text.startswith("note="))
+        printed = [line.text for line in lines if line.rank == rank]
+        assert "ID=corral-test-image" in printed
+        assert any(
+            text.startswith(f"rank {rank} of 2 on node{rank} in /shared/") for text in printed
+        )
+        facts = next(text for text in printed if text.startswith("note="))
         assert facts.startswith("note=it's $HOME nic=eth0 port=2")
         assert facts.rpartition("gpu=")[2] in {"0", "1"}
-        assert "sshd_config" in said
+        assert "sshd_config" in printed
     both = {text.split("port=")[1][:5] for text in (line.text for line in lines) if "port=" in text}
     assert len(both) == 1, "ranks have two rendezvous"
 

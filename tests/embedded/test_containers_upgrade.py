@@ -42,10 +42,10 @@ def test_the_plugin_follows_slurm_and_containers_live_on(
     made = live.run(live.controller, MAKE, timeout=300)
     assert made.ok, made.tail
     spec = live.spec.model_copy(update={"slurm": Slurm(source=SlurmSource(debs=str(debs)))})
-    wanted = asyncio.run(slurm_debs(spec, live.facts, ignore))
-    assert wanted is not None
+    packages = asyncio.run(slurm_debs(spec, live.facts, ignore))
+    assert packages is not None
     old = {node: stamp(live, node) for node in NODES}
-    assert not any(str(wanted.version) in one for one in old.values())
+    assert not any(str(packages.version) in made_from for made_from in old.values())
     inside = sh(
         "cd /shared && sbatch --parsable -N3 -n3 --mem=300M -t 30 -o /shared/inside.out --wrap {w}",
         w="srun -n3 --mem=100M --container-image="
@@ -61,23 +61,23 @@ def test_the_plugin_follows_slurm_and_containers_live_on(
     assert asyncio.run(api.up(spec))
     new = Live(spec, live.facts)
     for node in NODES:
-        assert stamp(new, node) == old[node].replace(old[node].split()[-1], str(wanted.version))
+        assert stamp(new, node) == old[node].replace(old[node].split()[-1], str(packages.version))
     ended = sh(
         "touch /shared/stop; i=0; until sacct -X -n -P -j {job} -o state | grep -qv RUNNING; do "
         "i=$((i + 1)); [ $i -lt 600 ] || exit 1; sleep 0.2; done; "
         "sacct -X -n -P -j {job} -o state; cat /shared/inside.out",
         job=job,
     )
-    said = new.run(new.controller, ended, timeout=180)
-    assert said.ok, said.tail
-    assert said.stdout.split()[0] == "COMPLETED", said.stdout
-    assert said.stdout.count("lived") == 3
+    finished = new.run(new.controller, ended, timeout=180)
+    assert finished.ok, finished.tail
+    assert finished.stdout.split()[0] == "COMPLETED", finished.stdout
+    assert finished.stdout.count("lived") == 3
     done = srun(new, "-N3", "-n3", f"--container-image={IMAGE}", "cat", "/etc/os-release")
     assert done.stdout.splitlines() == ["ID=corral-test-image"] * 3, done.tail
     assert asyncio.run(api.plan(spec)).empty
 
 
 def stamp(live: Live, node: str) -> str:
-    found = live.run(node, sh("cat {stamp}", stamp=STAMP))
-    assert found.ok, found.tail
-    return found.stdout.strip()
+    answer = live.run(node, sh("cat {stamp}", stamp=STAMP))
+    assert answer.ok, answer.tail
+    return answer.stdout.strip()

@@ -40,7 +40,7 @@ MAKE = (
     ' | podman import -q - "$5"'
 )
 
-# What slurmctld logs before it ends, and the rules that say so. {key}: the finding names this key.
+# What slurmctld logs before it ends, and the rules that report it. {key}: the finding names it.
 EXPLAINED = (
     (r"unrecognized key: (?P<key>\w+)", "removed-key unknown-key key-too-new defunct-key"),
     (r"The (?P<key>\w+) option has been removed", "obsolete-key"),
@@ -77,7 +77,7 @@ MACHINE = re.compile(
     r"Still don't know my ClusterID|no TRES from it|slurmdbd and/or database must be up|tres_cnt"
     r"|plugin for auth/jwt|auth context for auth/jwt|mpi/pmix_v|plugin name for job_submit/lua"
 )
-# Levels of other rules say that jobs come to harm, not that slurmctld refuses.
+# Levels of other rules mean that jobs come to harm, not that slurmctld refuses.
 REFUSES = frozenset(word for _, rules in EXPLAINED for word in rules.split()) - {
     "include-lost",
     "node-names",
@@ -87,7 +87,7 @@ REFUSES = frozenset(word for _, rules in EXPLAINED for word in rules.split()) - 
 
 
 def causes(lines: list[str]) -> list[str]:
-    """The lines that say why it ended: the last ``fatal:``, else the errors before it."""
+    """The lines that give the cause of its end: the last ``fatal:``, else the errors before it."""
     fatal = [line for line in lines if line.startswith("fatal: ")]
     if fatal and "Unable to process configuration" not in fatal[-1] and "plugin" not in fatal[-1]:
         return [fatal[-1], *lines[:-1]]
@@ -120,9 +120,9 @@ def disagreements(answer: dict[str, Any], folder: Path, release: str) -> Iterato
         if "unrecognized key" in line and not explained(line, findings):
             yield f"not reported: {line}"
     if answer["state"] == "up":
-        for one in findings:
-            if one.level.value == "error" and one.rule in REFUSES:
-                yield f"comes up, and Corral says {one.rule}: {one.message}"
+        for finding in findings:
+            if finding.level.value == "error" and finding.rule in REFUSES:
+                yield f"comes up, and Corral reports {finding.rule}: {finding.message}"
         return
     if any(MACHINE.search(line) for line in lines):
         return
@@ -145,12 +145,12 @@ def compared(image: str, names: list[str], where: Path) -> tuple[dict[str, int],
     answers = [json.loads(line) for line in out.stdout.splitlines()]
     assert len(answers) == sum(1 for _ in where.iterdir()), out.stderr[-2000:]
     states: dict[str, int] = {}
-    found: list[str] = []
+    differences: list[str] = []
     for answer in answers:
         states[answer["state"]] = states.get(answer["state"], 0) + 1
-        told = disagreements(answer, where / answer["case"], release)
-        found += [f"{answer['case']} ({release}): {text}" for text in told]
-    return states, found
+        texts = disagreements(answer, where / answer["case"], release)
+        differences += [f"{answer['case']} ({release}): {text}" for text in texts]
+    return states, differences
 
 
 @pytest.fixture(scope="module", params=OTHER)
@@ -179,8 +179,8 @@ def other_image(request: pytest.FixtureRequest) -> str:
 
 def agree(image: str, names: list[str], where: Path) -> dict[str, int]:
     """How slurmctld ended for each; no disagreement."""
-    states, found = compared(image, names, where)
-    assert not found, "\n".join(found)
+    states, differences = compared(image, names, where)
+    assert not differences, "\n".join(differences)
     print(f"{len(names)} configurations: {states}")
     return states
 

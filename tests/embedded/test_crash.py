@@ -55,8 +55,8 @@ def kill_scripts(name: str) -> None:
     From here, by the nodes' process namespaces: a program in each of the machines takes longer.
     """
     running = ["podman", "ps", "--filter", f"name=^corral-{name}-node", "--format", "{{.Pid}}"]
-    found = subprocess.run(running, check=True, capture_output=True, text=True, timeout=60)
-    for init in found.stdout.split():
+    listed = subprocess.run(running, check=True, capture_output=True, text=True, timeout=60)
+    for init in listed.stdout.split():
         kill = ["pkill", "-9", "--ns", init, "--nslist", "pid", "-f", r"IFS= read -r n.*head -c"]
         # 1: it runs none; the init may have ended meanwhile.
         subprocess.run(kill, capture_output=True, timeout=60)

@@ -62,18 +62,18 @@ def test_sent_once_read_by_all_ranks_and_measured(
         lines: list[RankLine] = []
 
         async def work(fleet: Fleet) -> bool:
-            wanted = {"script": str(script), "folder": "none", "nodes": 3, "args": [first.folder]}
-            job = await submit(fleet, cluster.controller, cluster.spec, parse_job(wanted))
+            fields = {"script": str(script), "folder": "none", "nodes": 3, "args": [first.folder]}
+            job = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
             return (await control.follow(fleet, job, on_line=lines.append)).good
 
         assert cluster.with_fleet(work), lines
         got = [
             word for line in lines if line.text.startswith("got") for word in line.text.split()[1:]
         ]
-        wanted = {
+        expected = {
             f"{k}/{i:02d}={n}={1000 + i}" for n, k in enumerate(("cat", "dog")) for i in range(20)
         }
-        assert sorted(got) == sorted(wanted), "each sample once, over all ranks"
+        assert sorted(got) == sorted(expected), "each sample once, over all ranks"
 
         fed = asyncio.run(
             api.bench_data(cluster.spec, "images", seconds=0.5, per_gpu=10_000_000_000)
@@ -94,17 +94,17 @@ def test_a_folder_on_shared_storage_is_packed_over_there(cluster: Live) -> None:
     )
     assert cluster.run("node2", make).ok
     try:
-        found = asyncio.run(api.shard_data(cluster.spec, "/shared/raw"))
-        assert (found.folder, found.samples, found.new) == (f"{HOME}/raw", 3, 1)
+        packed = asyncio.run(api.shard_data(cluster.spec, "/shared/raw"))
+        assert (packed.folder, packed.samples, packed.new) == (f"{HOME}/raw", 3, 1)
         assert asyncio.run(api.shard_data(cluster.spec, "/shared/raw")).new == 0
-        index = json.loads(cluster.run("node1", sh("cat {f}/index.json", f=found.folder)).stdout)
-        sums = sh("cd {f} && sha256sum *.tar", f=found.folder)
+        index = json.loads(cluster.run("node1", sh("cat {f}/index.json", f=packed.folder)).stdout)
+        sums = sh("cd {f} && sha256sum *.tar", f=packed.folder)
         assert cluster.run("node1", sums).stdout.split()[0] == index["shards"][0]["sha256"]
     finally:
         cluster.run("node0", sh("rm -rf /shared/raw {f}", f=f"{HOME}/raw"))
 
 
-def test_what_is_not_there_is_said(cluster: Live, tmp_path: Path) -> None:
+def test_what_is_missing_is_reported(cluster: Live, tmp_path: Path) -> None:
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.bench_data(cluster.spec, "nothing", seconds=0.5))
     assert caught.value.code is Code.NOT_FOUND

@@ -69,84 +69,90 @@ def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     head = "| failure | injected | found | named first | also true | false alarms |"
     cells = [[c.strip() for c in row.strip("|").split("|")] for row in rows]
-    found, first = (sum(c[i] == "yes" for c in cells) for i in (2, 3))
+    detected, first = (sum(c[i] == "yes" for c in cells) for i in (2, 3))
     false = sum(len(c[5].split(",")) for c in cells if c[5] != "none")
-    sums = f"{len(rows)} injected, {found} found, {first} named first, {false} false alarms"
+    sums = f"{len(rows)} injected, {detected} found, {first} named first, {false} false alarms"
     with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
         reporter.write_line("\n".join(["", head, "|---" * 6 + "|", *rows, "", sums]))
 
 
-def row(one: Injection, report: Report) -> str:
+def row(injection: Injection, report: Report) -> str:
     """One row: others are true consequences, and false alarms where ``also`` has them not."""
-    found = ids(report)
-    true = ", ".join(i for i in found if i != one.id and i in one.also) or "none"
-    false = ", ".join(i for i in found if i != one.id and i not in one.also) or "none"
-    place = "yes" if found[:1] == [one.id] else "no"
-    seen = "yes" if one.id in found else "no"
-    return f"| {one.id} | {one.name} | {seen} | {place} | {true} | {false} |"
+    failures = ids(report)
+    true = ", ".join(i for i in failures if i != injection.id and i in injection.also) or "none"
+    false = (
+        ", ".join(i for i in failures if i != injection.id and i not in injection.also) or "none"
+    )
+    place = "yes" if failures[:1] == [injection.id] else "no"
+    seen = "yes" if injection.id in failures else "no"
+    return f"| {injection.id} | {injection.name} | {seen} | {place} | {true} | {false} |"
 
 
 @pytest.fixture(scope="module")
 def munge_cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    """A cluster with munge; CORRAL_TEST_MUNGE=NAME uses one that stands."""
-    standing = os.environ.get("CORRAL_TEST_MUNGE", "")
-    if standing:
-        return Live(api.spec_of(standing), {})
+    """A cluster with munge; CORRAL_TEST_MUNGE=NAME uses an existing one."""
+    existing = os.environ.get("CORRAL_TEST_MUNGE", "")
+    if existing:
+        return Live(api.spec_of(existing), {})
     slurm = named("x").slurm.model_copy(update={"auth": "munge"})
     return fresh_cluster(named(f"munge-{os.getpid()}", slurm=slurm))
 
 
-@pytest.mark.parametrize("one", INJECTIONS + MORE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
+@pytest.mark.parametrize(
+    "injection", INJECTIONS + MORE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}"
+)
 def test_an_injected_failure_is_named_first(
-    one: Injection, cluster: Live, table: list[str]
+    injection: Injection, cluster: Live, table: list[str]
 ) -> None:
-    injected(one, cluster, table)
+    injected(injection, cluster, table)
 
 
-@pytest.mark.parametrize("one", MACHINE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
+@pytest.mark.parametrize("injection", MACHINE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
 def test_an_injected_failure_of_the_machine_is_named_first(
-    one: Injection, cluster: Live, table: list[str]
+    injection: Injection, cluster: Live, table: list[str]
 ) -> None:
-    injected(one, cluster, table)
+    injected(injection, cluster, table)
 
 
-@pytest.mark.parametrize("one", MUNGE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
+@pytest.mark.parametrize("injection", MUNGE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
 def test_an_injected_failure_of_munge_is_named_first(
-    one: Injection, munge_cluster: Live, table: list[str]
+    injection: Injection, munge_cluster: Live, table: list[str]
 ) -> None:
-    injected(one, munge_cluster, table)
+    injected(injection, munge_cluster, table)
 
 
-def injected(one: Injection, cluster: Live, table: list[str]) -> None:
-    """Break it, look, fix it, look again."""
+def injected(injection: Injection, cluster: Live, table: list[str]) -> None:
+    """Break it, diagnose it, fix it, diagnose it again."""
     try:
-        here(cluster, one.host)
-        for done in cluster.each(one.do.items()) if one.do else ():
+        here(cluster, injection.host)
+        for done in cluster.each(injection.do.items()) if injection.do else ():
             assert done.ok, done.tail
-        report = until(cluster, lambda r: ids(r)[:1] == [one.id])
-        table.append(row(one, report))
+        report = until(cluster, lambda r: ids(r)[:1] == [injection.id])
+        table.append(row(injection, report))
     finally:
-        here(cluster, one.host_undo)
-        undone = cluster.each(one.undo.items(), timeout=120) if one.undo else []
+        here(cluster, injection.host_undo)
+        undone = cluster.each(injection.undo.items(), timeout=120) if injection.undo else []
         after = until(cluster, lambda r: r.healthy)
         if not after.healthy:
             # Seen once, in CI: a node took neither reconfiguration of the undo and kept what the
             # doctor still named; a slurmd whose helper hangs hears of none
             # (docs/guide/living.md#reconfigurations-that-hang).
-            warnings.warn(f"{one.id}, {one.name}: reconfigured once more", stacklevel=1)
+            warnings.warn(f"{injection.id}, {injection.name}: reconfigured once more", stacklevel=1)
             cluster.run(cluster.controller, RECONFIGURE, timeout=60)
             after = until(cluster, lambda r: r.healthy)
     assert all(result.ok for result in undone), [result.tail for result in undone]
-    assert ids(report)[:1] == [one.id], [f.as_dict() for f in report.findings]
+    assert ids(report)[:1] == [injection.id], [f.as_dict() for f in report.findings]
     first = report.findings[0]
     assert first.evidence
     assert first.failure.fix
-    assert set(one.nodes) <= set(first.nodes)
-    assert set(ids(report)) <= {one.id} | one.also, [f.as_dict() for f in report.findings]
+    assert set(injection.nodes) <= set(first.nodes)
+    assert set(ids(report)) <= {injection.id} | injection.also, [
+        f.as_dict() for f in report.findings
+    ]
     assert after.healthy, [f.as_dict() for f in after.findings]
 
 
-def test_mending_starts_what_stopped_and_resumes_what_slurm_took_out(cluster: Live) -> None:
+def test_repair_starts_what_stopped_and_resumes_what_slurm_took_out(cluster: Live) -> None:
     ctl = cluster.controller
     rebooted, mine = "Node unexpectedly rebooted", "my own"
     drain = "scontrol update nodename={n} state=drain reason={r}"
@@ -196,9 +202,9 @@ def test_little_locked_memory_counts_where_rdma_needs_it(cluster: Live) -> None:
     finally:
         cluster.run("node1", sh("rm -f {u}; systemctl daemon-reload", u=unit))
     assert "F29" not in ids(before)
-    (found,) = [f for f in report.findings if f.failure.id == "F29"]
-    assert found.nodes == ("node1",)
-    assert "65536" in " ".join(found.evidence)
+    (finding,) = [f for f in report.findings if f.failure.id == "F29"]
+    assert finding.nodes == ("node1",)
+    assert "65536" in " ".join(finding.evidence)
     assert ids(asyncio.run(api.doctor(cluster.spec))) == []  # without RDMA nobody needs it
 
 
@@ -206,10 +212,10 @@ def test_little_locked_memory_counts_where_rdma_needs_it(cluster: Live) -> None:
 def test_blocked_user_namespaces_count_where_containers_are_wanted(cluster: Live) -> None:
     """Refused by seccomp to all that sshd starts on node1: the machine's own setting is shared."""
     pyxis = cluster.spec.software.model_copy(update={"containers": "pyxis"})
-    wanted = Live(cluster.spec.model_copy(update={"software": pyxis}), cluster.facts)
+    with_containers = Live(cluster.spec.model_copy(update={"software": pyxis}), cluster.facts)
     unit = "/run/systemd/system/ssh.service.d/fenced.conf"
     # Connections outlive a command (docs/decisions/0001); those of before are free of it.
-    anew = sh(
+    restart = sh(
         "systemctl daemon-reload; systemctl --no-block restart ssh;"
         " systemd-run -q --collect --on-active=1 pkill sshd-session; true"
     )
@@ -217,16 +223,16 @@ def test_blocked_user_namespaces_count_where_containers_are_wanted(cluster: Live
         "mkdir -p $(dirname {u}) && printf '%s\\n' '[Service]' RestrictNamespaces=~user >{u}",
         u=unit,
     )
-    before = look(wanted)
+    before = look(with_containers)
     try:
-        assert cluster.run("node1", sh("{fence}; {anew}", fence=fence, anew=anew)).ok
-        report = until(wanted, lambda r: ids(r)[:1] == ["F20"])
+        assert cluster.run("node1", sh("{fence}; {restart}", fence=fence, restart=restart)).ok
+        report = until(with_containers, lambda r: ids(r)[:1] == ["F20"])
         plain = look(cluster)
     finally:
-        cluster.run("node1", sh("rm -f {u}; {anew}", u=unit, anew=anew))
+        cluster.run("node1", sh("rm -f {u}; {restart}", u=unit, restart=restart))
     assert before.healthy
     assert ids(report) == ["F20"], [f.as_dict() for f in report.findings]
     assert report.findings[0].nodes == ("node1",)
     assert "not permitted" in " ".join(report.findings[0].evidence)
     assert plain.healthy  # without containers nobody needs it
-    assert until(wanted, lambda r: r.healthy).healthy
+    assert until(with_containers, lambda r: r.healthy).healthy

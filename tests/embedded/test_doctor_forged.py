@@ -35,9 +35,9 @@ def test_what_a_user_writes_into_logs_explains_no_dead_slurmctld(cluster: Live) 
         report = asyncio.run(api.doctor(cluster.spec))
     finally:
         cluster.run(ctl, BACK, timeout=60)
-    found = [(one.failure.id, one.detail) for one in report.findings]
-    assert ("F73", "slurmctld") in found, found
-    assert not {"F17", "F148"} & {failure for failure, _ in found}, found
+    findings = [(finding.failure.id, finding.detail) for finding in report.findings]
+    assert ("F73", "slurmctld") in findings, findings
+    assert not {"F17", "F148"} & {failure for failure, _ in findings}, findings
 
 
 FORGED = (
@@ -61,6 +61,6 @@ def test_no_user_writes_a_section_of_an_answer(cluster: Live) -> None:
         report = asyncio.run(api.doctor(cluster.spec))
     finally:
         cluster.run(ctl, BACK, timeout=60)
-    found = [(one.failure.id, one.detail) for one in report.findings]
-    assert ("F73", "slurmctld") in found, found
-    assert not {"F01", "F24"} & {failure for failure, _ in found}, found
+    findings = [(finding.failure.id, finding.detail) for finding in report.findings]
+    assert ("F73", "slurmctld") in findings, findings
+    assert not {"F01", "F24"} & {failure for failure, _ in findings}, findings

@@ -177,14 +177,14 @@ def explained(case: Case, cluster: Live, script: Script) -> None:
     done = cluster.run(cluster.controller, script, timeout=240)
     assert not done.ok
     report = api.doctor_log(f"{done.stdout}\n{done.stderr}")
-    found = [f.failure.id for f in report.findings]
-    assert found[:1] == [case.id], done.tail
-    assert set(found) <= {case.id} | case.also, done.tail
+    failures = [f.failure.id for f in report.findings]
+    assert failures[:1] == [case.id], done.tail
+    assert set(failures) <= {case.id} | case.also, done.tail
     assert report.findings[0].failure.fix
 
 
 @pytest.mark.slow
-def test_the_same_ranks_do_well_where_nothing_is_wrong(cluster: Live) -> None:
+def test_the_same_ranks_succeed_where_nothing_is_wrong(cluster: Live) -> None:
     """So each case above fails by what was done to it, and by nothing else."""
     script = as_user("corral", ranks(MASTER_ADDR="node0"))
     done = cluster.run(cluster.controller, script, timeout=240)

@@ -36,10 +36,10 @@ def test_a_launch_that_nobody_confirmed(cluster: Live) -> None:
     ctl, job = cluster.controller, ""
     try:
         assert cluster.run("node1", STOP).ok
-        said = cluster.run(ctl, SUBMIT, timeout=120)
-        job = said.stdout.strip()
+        submitted = cluster.run(ctl, SUBMIT, timeout=120)
+        job = submitted.stdout.strip()
         waited = cluster.run("node1", CONTINUE, timeout=180)
-        assert said.ok and job.isdigit() and waited.ok, (said.tail, waited.tail)
+        assert submitted.ok and job.isdigit() and waited.ok, (submitted.tail, waited.tail)
     finally:
         cluster.run("node1", sh("pkill -CONT -x slurmd; :"))
         cluster.run(ctl, sh("systemctl reset-failed slurmctld; systemctl start slurmctld"))
@@ -47,8 +47,12 @@ def test_a_launch_that_nobody_confirmed(cluster: Live) -> None:
         wait = sh("timeout 60 sh -c 'until scontrol ping | grep -q \" is UP\"; do sleep 0.5; done'")
         assert cluster.run(ctl, wait, timeout=90).ok
         assert cluster.run(ctl, sh("squeue -h -o %T -j {j}", j=job)).stdout == "RUNNING\n"
-        (found,) = asyncio.run(api.doctor(cluster.spec)).findings
-        assert (found.failure.id, found.nodes, found.detail) == ("F102", ("node1",), f"job {job}")
+        (finding,) = asyncio.run(api.doctor(cluster.spec)).findings
+        assert (finding.failure.id, finding.nodes, finding.detail) == (
+            "F102",
+            ("node1",),
+            f"job {job}",
+        )
         # What the doctor advises. Slurm lets the old credential run out first: two minutes.
         assert cluster.run(ctl, sh("scontrol requeue {j}", j=job)).ok
         wait = f"until grep -qs begun /shared/begun-{job}; do sleep 1; done"

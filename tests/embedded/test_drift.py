@@ -35,17 +35,17 @@ FOLLOWS = ("service:", "slurm-accounts:", "file:/etc/systemd/system/slurmrestd")
 
 @pytest.fixture
 def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    standing = os.environ.get("CORRAL_TEST_LIVING", "")
-    return Live(named(standing), {}) if standing else fresh_cluster(named(f"drift-{os.getpid()}"))
+    existing = os.environ.get("CORRAL_TEST_LIVING", "")
+    return Live(named(existing), {}) if existing else fresh_cluster(named(f"drift-{os.getpid()}"))
 
 
-def test_drift_of_every_kind_is_shown_and_mended(live: Live) -> None:
+def test_drift_of_every_kind_is_shown_and_fixed(live: Live) -> None:
     settled(live)
     for node, drift, _ in DRIFTS:
         assert live.run(node, Script(drift)).ok, drift  # pyright: ignore[reportArgumentType]
     plan = asyncio.run(api.plan(live.spec))
     seen = {(n, c.change.resource) for s in plan.stages for c in s.changes for n in c.nodes}
-    wanted = {(node, resource) for node, _, resource in DRIFTS}
-    assert wanted <= seen, wanted - seen
-    assert not [r for _, r in seen - wanted if not r.startswith(FOLLOWS)], seen - wanted
+    expected = {(node, resource) for node, _, resource in DRIFTS}
+    assert expected <= seen, expected - seen
+    assert not [r for _, r in seen - expected if not r.startswith(FOLLOWS)], seen - expected
     settled(live)

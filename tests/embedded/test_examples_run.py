@@ -54,11 +54,11 @@ def test_a_gpt_learns_real_text_over_two_nodes(cluster: Live, compress: str) -> 
     args = [*SMALL, "--steps", "40", "--compress", compress]
     _, outcome, lines = run(cluster, script=str(GPT), folder=str(GPT.parent), nodes=2, args=args)
     assert outcome.good, lines[-20:]
-    found = result(lines)
-    assert found["world_size"] == 2
-    assert found["test_loss"] < found["guess_loss"] < found["first_loss"]
-    assert found["first_loss"] - found["test_loss"] > 2
-    assert found["tokens_per_second"] > 0
+    figures = result(lines)
+    assert figures["world_size"] == 2
+    assert figures["test_loss"] < figures["guess_loss"] < figures["first_loss"]
+    assert figures["first_loss"] - figures["test_loss"] > 2
+    assert figures["tokens_per_second"] > 0
 
 
 def test_a_gpt_that_learns_nothing_fails(cluster: Live) -> None:
@@ -74,7 +74,7 @@ def test_a_gpt_cut_by_a_signal_ends_as_an_undisturbed_one(cluster: Live) -> None
         """\
 cd {place} && export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 PYTHONPATH=/shared/test-gpt
 start() {{ python3 train.py {args} --steps 32 --report-every 1 --folder "$1"; }}
-start {place}/whole > whole.log  # its status is another test's: so few steps teach little
+start {place}/undisturbed > undisturbed.log  # its status is another test's: few steps teach little
 start {place}/cut > cut.log 2>&1 &
 pid=$!
 # The 28 other steps take many times as long as it takes to see the fourth.
@@ -84,7 +84,7 @@ wait $pid; echo "status $?"
 grep -q '^RESULT' cut.log && exit 3
 start {place}/cut > again.log
 grep '^resumed' again.log
-grep -h '^RESULT' whole.log again.log""",
+grep -h '^RESULT' undisturbed.log again.log""",
         place="/shared/test-gpt/code",
         args=SMALL,
     )
@@ -105,9 +105,9 @@ grep -h '^RESULT' whole.log again.log""",
     status, resumed, *results = done.stdout.splitlines()
     assert status == "status 75"
     assert resumed.startswith("resumed at step ")
-    whole, again = (json.loads(line.removeprefix("RESULT ")) for line in results)
-    assert whole["weights"] == again["weights"]
-    assert whole["test_loss"] == again["test_loss"]
+    undisturbed, again = (json.loads(line.removeprefix("RESULT ")) for line in results)
+    assert undisturbed["weights"] == again["weights"]
+    assert undisturbed["test_loss"] == again["test_loss"]
 
 
 # Ranks meet before they train: a job that runs after another has ended waits in vain.
@@ -179,16 +179,16 @@ def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
         env={"CORRAL_PROFILE_STEPS": "2"},
     )
     assert outcome.good, lines[-20:]
-    found = recorded(cluster, job)
-    assert [(trace.rank, trace.steps) for trace in found.traces] == [(0, 2), (1, 2)]
-    for trace in found.traces:
+    recording = recorded(cluster, job)
+    assert [(trace.rank, trace.steps) for trace in recording.traces] == [(0, 2), (1, 2)]
+    for trace in recording.traces:
         assert 0 < length(trace.compute) < trace.wall
         assert length(trace.communication) > 0
-    merged = json.loads(gzip.decompress(found.timeline()))
-    assert set(merged["otherData"]["clocks"]) == {str(trace.rank) for trace in found.traces}
+    merged = json.loads(gzip.decompress(recording.timeline()))
+    assert set(merged["otherData"]["clocks"]) == {str(trace.rank) for trace in recording.traces}
 
 
-def test_a_script_without_optimizer_says_why_there_is_no_profile(
+def test_a_script_without_optimizer_prints_why_there_is_no_profile(
     cluster: Live, tmp_path: Path
 ) -> None:
     (tmp_path / "none.py").write_text("print('nothing')\n")
@@ -205,8 +205,8 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
     cluster: Live, tmp_path: Path
 ) -> None:
     (tmp_path / "hello.py").write_text("import os; print('rank', os.environ['RANK'])\n")
-    wanted = {"script": str(tmp_path / "hello.py"), "folder": "none", "nodes": 2, "profile": "nsys"}
-    _, outcome, lines = run(cluster, **wanted)
+    fields = {"script": str(tmp_path / "hello.py"), "folder": "none", "nodes": 2, "profile": "nsys"}
+    _, outcome, lines = run(cluster, **fields)
     assert not outcome.good
     assert any("Nsight Systems is not installed on node" in line for line in lines)
     nodes = ("node0", "node1", "node2")
@@ -214,16 +214,16 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
         for node in nodes:
             put = sh("mkdir -p $(dirname {f}) && cat > {f} && chmod 755 {f}", f=NSYS)
             assert cluster.run(node, put, stdin=(HERE / "fake_nsys.sh").read_bytes()).ok
-        ended = [run(cluster, **wanted, launcher=launcher) for launcher in ("srun", "torchrun")]
+        ended = [run(cluster, **fields, launcher=launcher) for launcher in ("srun", "torchrun")]
     finally:
         for node in nodes:
             cluster.run(node, sh("rm -rf /usr/local/cuda"))
     for job, outcome, lines in ended:
         assert outcome.good, lines
         assert {"rank 0", "rank 1"} <= set(lines)
-        found = recorded(cluster, job)
-        assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= found.files.keys()
-        assert [(rank, rows[0].milliseconds) for rank, rows in found.kernels.items()] == [
+        recording = recorded(cluster, job)
+        assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= recording.files.keys()
+        assert [(rank, rows[0].milliseconds) for rank, rows in recording.kernels.items()] == [
             (0, 5.0),
             (1, 5.0),
         ]

@@ -57,9 +57,9 @@ WALLS = {"node0": NFT, "node1": UFW, "node2": NFT}
 @pytest.fixture(scope="module")
 def walled(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     """A cluster that is up, behind firewalls that came on afterwards and know nothing of Slurm."""
-    standing = os.environ.get("CORRAL_TEST_WALL", "")
-    spec = named(standing or f"wall-{os.getpid()}")
-    live = Live(spec, {}) if standing else fresh_cluster(spec)
+    existing = os.environ.get("CORRAL_TEST_WALL", "")
+    spec = named(existing or f"wall-{os.getpid()}")
+    live = Live(spec, {}) if existing else fresh_cluster(spec)
     for node, script in WALLS.items():
         done = live.run(node, script, timeout=240)
         if not done.ok and "ufw" not in done.stdout and "E: " in done.tail:
@@ -68,7 +68,7 @@ def walled(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     return live
 
 
-def told(live: Live) -> set[tuple[str, str]]:
+def diagnosed(live: Live) -> set[tuple[str, str]]:
     """What the doctor finds: the failure and each node that it names."""
     return {(f.failure.id, n) for f in asyncio.run(api.doctor(live.spec)).findings for n in f.nodes}
 
@@ -96,12 +96,12 @@ def test_closed_first_and_named(walled: Live) -> None:
         walled.run(node, sh("systemctl stop corral-firewall; :"))
     everywhere = {("F18", "node0"), ("F18", "node1"), ("F18", "node2")}
     for _ in range(60):  # ports are tried once Slurm notices: slurmctld calls every 100 s
-        found = told(walled)
-        if everywhere <= found:
+        failures = diagnosed(walled)
+        if everywhere <= failures:
             break
         time.sleep(5)
-    assert everywhere <= found, found
-    assert {f for f, _ in found} <= {"F18"}
+    assert everywhere <= failures, failures
+    assert {f for f, _ in failures} <= {"F18"}
 
 
 def test_up_opens_what_is_declared_and_no_more(walled: Live) -> None:
@@ -137,7 +137,7 @@ class Rule:
     """What somebody else did to a firewall.
 
     Attributes:
-        says: the failure that the doctor names, "" where only the proof can see it.
+        failure: the failure that the doctor names, "" where only the proof can see it.
         fails: a check of the proof that fails.
         planned: the next apply fixes it.
     """
@@ -145,7 +145,7 @@ class Rule:
     node: str
     do: Script
     undo: Script
-    says: str
+    failure: str
     fails: str
     planned: bool = False
 
@@ -201,7 +201,7 @@ def test_a_broken_rule_is_named(walled: Live, name: str) -> None:
     before = walled.run(rule.node, rule.do)
     assert before.ok, before.tail
     try:
-        found = told(walled)
+        failures = diagnosed(walled)
         plan = asyncio.run(api.plan(walled.spec))
         proof = asyncio.run(api.prove(walled.spec, only=["smoke", "multinode"]))
         if rule.planned:
@@ -215,14 +215,14 @@ def test_a_broken_rule_is_named(walled: Live, name: str) -> None:
                 "state=resume 2>/dev/null; done; :"
             ),
         )
-        mended = asyncio.run(api.up(walled.spec))
+        repaired = asyncio.run(api.up(walled.spec))
     failed = {r.check: r for r in proof.results if r.verdict is Verdict.FAIL}
-    print(name, sorted(found), sorted(failed), [r.summary for r in failed.values()])
-    if rule.says:
-        assert (rule.says, rule.node) in found
-    else:  # it looks for itself only where Slurm has noticed something already
-        assert {failure for failure, _ in found} <= {"F18"}
+    print(name, sorted(failures), sorted(failed), [r.summary for r in failed.values()])
+    if rule.failure:
+        assert (rule.failure, rule.node) in failures
+    else:  # the doctor tries ports only where Slurm has noticed something already
+        assert {failure for failure, _ in failures} <= {"F18"}
     assert rule.fails in failed
     assert "F18" in failed[rule.fails].hint
     assert plan.empty is not rule.planned
-    assert mended
+    assert repaired

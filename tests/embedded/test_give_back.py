@@ -40,9 +40,9 @@ PAGE = sh("cd / && runuser -u postgres -- psql -X -Atqc 'SELECT text FROM page' 
 def kept(fresh_cluster: Callable[[ClusterSpec], Live]) -> Iterator[Live]:
     """A cluster whose runs are kept in PostgreSQL; in it, a database of the owner's."""
     services = Services(mlflow=True, mlflow_store="postgresql")
-    standing = os.environ.get("CORRAL_TEST_BACK", "")
+    existing = os.environ.get("CORRAL_TEST_BACK", "")
     try:
-        live = fresh_cluster(named(standing or f"back-{os.getpid()}", services=services))
+        live = fresh_cluster(named(existing or f"back-{os.getpid()}", services=services))
     except CorralError as error:
         if error.command == "pip download" or "apt-get" in error.tail or "E: " in error.tail:
             pytest.skip(f"no package index or archive: {error}")
@@ -57,12 +57,12 @@ def given_back(live: Live, *, purge: bool = False) -> Return:
     async def work(fleet: object) -> tuple[Return, ...]:
         return await give_back(fleet, ["node0"], ignore, purge=purge)  # type: ignore[arg-type]
 
-    (one,) = live.with_fleet(work)
-    assert one.error is None, one.error
-    return one
+    (returned,) = live.with_fleet(work)
+    assert returned.error is None, returned.error
+    return returned
 
 
-def says(live: Live, script: Script) -> str:
+def output_of(live: Live, script: Script) -> str:
     done = live.run("node0", script, timeout=120)
     assert done.ok, done.tail
     return done.stdout.strip()
@@ -75,12 +75,12 @@ def test_what_corral_made_goes_and_what_others_keep_stays(kept: Live) -> None:
     assert back.clean, back.lines
     assert f"dropped database {UNIT}" in back.of("did")
     assert "PostgreSQL: it holds other databases: wiki " in back.of("kept")
-    assert says(kept, PAGE) == "the owner wrote this"
+    assert output_of(kept, PAGE) == "the owner wrote this"
     (dump,) = (t.partition(":")[0] for t in back.of("kept") if f"all of the database {UNIT}" in t)
-    assert "experiments" in says(kept, sh("zcat {f} | grep 'CREATE TABLE'", f=dump))
-    assert says(kept, sh("stat -c %a {f}", f=dump)) == "600"
+    assert "experiments" in output_of(kept, sh("zcat {f} | grep 'CREATE TABLE'", f=dump))
+    assert output_of(kept, sh("stat -c %a {f}", f=dump)) == "600"
     names = "SELECT datname FROM pg_database UNION ALL SELECT rolname FROM pg_roles"
-    left = says(kept, sh("cd / && runuser -u postgres -- psql -X -Atqc {q}", q=names)).split()
+    left = output_of(kept, sh("cd / && runuser -u postgres -- psql -X -Atqc {q}", q=names)).split()
     assert UNIT not in left
     assert not kept.run("node0", sh("getent passwd {u}", u=UNIT)).ok
 

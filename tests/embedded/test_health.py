@@ -181,11 +181,11 @@ def done(cluster: Live, script: Script, node: str = N1) -> str:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.id}: {f.words}")
-def test_a_broken_node_is_drained_and_taken_back_when_mended(fault: Fault, cluster: Live) -> None:
+def test_a_broken_node_is_drained_and_resumed_when_fixed(fault: Fault, cluster: Live) -> None:
     assert "DRAIN" not in state(cluster)[0]
     try:
         done(cluster, fault.do)
-        told = done(cluster, fault.runs)
+        output = done(cluster, fault.runs)
         seen, reason = state(cluster)
         why = asyncio.run(api.explain_drained(cluster.spec, N1))
     finally:
@@ -193,7 +193,7 @@ def test_a_broken_node_is_drained_and_taken_back_when_mended(fault: Fault, clust
     still = state(cluster)
     done(cluster, RUN)
     after, left = state(cluster)
-    assert "DRAIN" in seen, told
+    assert "DRAIN" in seen, output
     assert reason.startswith(f"{fault.id}: "), reason
     assert re.search(fault.words, reason), reason
     assert not why.usable
@@ -214,11 +214,11 @@ def test_a_node_drained_by_hand_stays_drained(cluster: Live) -> None:
         sick = state(cluster)
         done(cluster, fault.undo)
         done(cluster, RUN)
-        well = state(cluster)
+        healthy = state(cluster)
     finally:
         done(cluster, sh("scontrol update nodename={n} state=resume", n=N1), ctl)
-    assert sick[1] == well[1] == "new memory"
-    assert "DRAIN" in well[0]
+    assert sick[1] == healthy[1] == "new memory"
+    assert "DRAIN" in healthy[0]
 
 
 def test_a_cause_of_all_nodes_takes_out_a_share(cluster: Live) -> None:
@@ -262,13 +262,15 @@ def test_looking_changes_nothing(cluster: Live) -> None:
     fault = FAULTS[0]
     try:
         done(cluster, fault.do)
-        told = done(cluster, LOOK)
+        output = done(cluster, LOOK)
         proof = asyncio.run(api.prove(cluster.spec, only=["health.nodes"]))
         health = asyncio.run(api.node_health(cluster.spec))
     finally:
         done(cluster, fault.undo)
-    assert "fail\thealth.gpus" in told
-    found = {one.check: one.summary for one in proof.results}
-    assert (proof.good, "node1: health.gpus" in found["health.nodes"]) == (False, True), found
+    assert "fail\thealth.gpus" in output
+    summaries = {result.check: result.summary for result in proof.results}
+    assert (proof.good, "node1: health.gpus" in summaries["health.nodes"]) == (False, True), (
+        summaries
+    )
     assert {line.node for line in health.lines if line.word == "fail"} == {N1}
     assert "DRAIN" not in state(cluster)[0]

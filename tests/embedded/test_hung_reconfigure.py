@@ -53,7 +53,7 @@ MAIN = sh("systemctl show -p MainPID --value slurmd")
 ALONE = sh("systemctl stop corral-let-go.timer corral-let-go.service")
 GUARDED = sh("systemctl start corral-let-go.timer")
 LOG = sh("journalctl -u slurmd -n 30 --no-pager -o cat")
-WELL = sh(
+HEALTHY = sh(
     "timeout 60 sh -c 'until sinfo -h -n node1 -o %t | grep -qxE \"idle|mix\"; do sleep 0.3; done'"
 )
 
@@ -86,7 +86,7 @@ def renewed(live: Live) -> None:
     again = sh("systemctl daemon-reload; systemctl stop slurmd; {start}", start=START)
     done = live.run(NODE, again, timeout=240)
     assert done.ok, done.tail
-    assert live.run(live.controller, WELL, timeout=90).ok
+    assert live.run(live.controller, HEALTHY, timeout=90).ok
 
 
 def hung(live: Live, daemons: int = 3) -> None:
@@ -123,7 +123,7 @@ def test_a_daemon_that_was_reconfigured_again_goes_on(stalling: Live) -> None:
     hung(stalling, daemons=5)
     assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
     assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
-    assert stalling.run(stalling.controller, WELL, timeout=90).ok
+    assert stalling.run(stalling.controller, HEALTHY, timeout=90).ok
 
 
 def test_the_doctor_reports_a_failed_reconfiguration_until_a_later_one_succeeded(
@@ -171,8 +171,8 @@ def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Liv
         assert int(stalling.run(NODE, without, timeout=90).stdout.split()[-1]) >= 1
         refused = stalling.run(NODE, START, timeout=150)
         assert not refused.ok
-        said = stalling.run(NODE, LOG).stdout
-        assert "Address already in use" in said
+        log = stalling.run(NODE, LOG).stdout
+        assert "Address already in use" in log
     finally:
         stalling.run(NODE, back)
     started = stalling.run(NODE, START, timeout=150)

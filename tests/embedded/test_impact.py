@@ -31,7 +31,7 @@ AT_WORST = {"none": Impact.NONE, "reload": Impact.RELOAD, "restart": Impact.REST
 DECLARED = {f.path: f.impact for f in walk()}
 
 
-def test_every_field_is_in_the_table_or_says_why_not() -> None:
+def test_every_field_is_in_the_table_or_has_a_reason() -> None:
     assert EDITS.keys() >= QUICK
     leaves = {f.path for f in walk() if f.type != "mapping"}
     missing = sorted(leaves - EDITS.keys() - NOT_HERE.keys())
@@ -39,19 +39,19 @@ def test_every_field_is_in_the_table_or_says_why_not() -> None:
     assert EDITS.keys() & NOT_HERE.keys() == set()
     assert EDITS.keys() | NOT_HERE.keys() <= leaves, "a field that is no more"
     tests = Path(__file__).parents[1]
-    said = {
+    cited = {
         n for why in NOT_HERE.values() for n in re.findall(r"tests/[\w/.]*\w|test_\w+\.py", why)
     }
-    places = [tests.parent / n if n.startswith("tests/") else tests / "embedded" / n for n in said]
-    assert said and not [place for place in places if not place.exists()]
+    places = [tests.parent / n if n.startswith("tests/") else tests / "embedded" / n for n in cited]
+    assert cited and not [place for place in places if not place.exists()]
 
 
 @pytest.fixture(scope="module")
 def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     """A cluster with people, accounts and a QOS."""
-    standing = os.environ.get("CORRAL_TEST_LIVING", "")
-    spec = edited(named(standing or f"impact-{os.getpid()}"), lambda data: None)
-    return Live(spec, {}) if standing else fresh_cluster(spec)
+    existing = os.environ.get("CORRAL_TEST_LIVING", "")
+    spec = edited(named(existing or f"impact-{os.getpid()}"), lambda data: None)
+    return Live(spec, {}) if existing else fresh_cluster(spec)
 
 
 @pytest.fixture(scope="module")

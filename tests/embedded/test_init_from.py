@@ -48,19 +48,19 @@ def test_one_without_sshd_is_named_and_nothing_is_half_written(
     out = tmp_path / "shop.yaml"
     three[1].root("systemctl stop ssh.socket ssh; :")
     try:
-        said = init(three, out, "--keys")
+        done = init(three, out, "--keys")
     finally:
         three[1].root("systemctl start ssh")
-    assert said.returncode == 3, said.stderr
-    assert f"nothing listens at {three[1].address}" in said.stderr
-    assert not any(f"at {m.address} port" in said.stderr for m in (three[0], three[2]))
+    assert done.returncode == 3, done.stderr
+    assert f"nothing listens at {three[1].address}" in done.stderr
+    assert not any(f"at {m.address} port" in done.stderr for m in (three[0], three[2]))
     assert not out.exists()
 
 
 def test_all_three(three: tuple[Bare, ...], tmp_path: Path) -> None:
     out = tmp_path / "shop.yaml"
-    said = init(three, out, "--keys")
-    assert said.returncode == 0, said.stderr
+    done = init(three, out, "--keys")
+    assert done.returncode == 0, done.stderr
     text = out.read_text()
     loaded = load_text(text, str(out))
     assert loaded.findings == () and loaded.spec is not None
@@ -69,7 +69,7 @@ def test_all_three(three: tuple[Bare, ...], tmp_path: Path) -> None:
     assert spec.controller == "ws1"
     assert spec.groups[0].ssh.user == "admin"
     assert text.count("\n#") + text.count("  #") > 5, "commented"
-    assert "ws2" in said.stderr and "127.0.1.1" in said.stderr and "127.0.1.1" in text
+    assert "ws2" in done.stderr and "127.0.1.1" in done.stderr and "127.0.1.1" in text
     lint = subprocess.run(
         [sys.executable, "-m", "corral", "lint", str(out)], capture_output=True, text=True
     )

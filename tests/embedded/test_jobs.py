@@ -98,9 +98,9 @@ def test_digits_are_learned_over_three_nodes(cluster: Live) -> None:
     assert ran.outcome.exit_code.status == 0
 
     async def again(fleet: Fleet) -> None:
-        found = await control.find(fleet, cluster.controller, cluster.spec, ran.job.id)
-        assert found == ran.job
-        lines, outcome = await control.logs(fleet, found)
+        handle = await control.find(fleet, cluster.controller, cluster.spec, ran.job.id)
+        assert handle == ran.job
+        lines, outcome = await control.logs(fleet, handle)
         assert sorted(line.text for line in lines) == sorted(line.text for line in ran.lines)
         assert outcome.state is JobState.COMPLETED
 
@@ -118,13 +118,13 @@ def test_rendezvous_of_two_jobs_on_the_same_nodes(cluster: Live, tmp_path: Path)
     meet = script(tmp_path, MEET)
 
     async def both(fleet: Fleet) -> tuple[Ran, ...]:
-        wanted = {"script": meet, "nodes": 3, "gpus_per_node": 1, "time": "5m"}
-        return tuple(await asyncio.gather(*(follow(fleet, cluster, **wanted) for _ in range(2))))
+        fields = {"script": meet, "nodes": 3, "gpus_per_node": 1, "time": "5m"}
+        return tuple(await asyncio.gather(*(follow(fleet, cluster, **fields) for _ in range(2))))
 
-    one, two = cluster.with_fleet(both)
+    first, second = cluster.with_fleet(both)
     addresses = {facts.address for facts in cluster.facts.values()}
     ports: set[str] = set()
-    for ran in (one, two):
+    for ran in (first, second):
         assert ran.outcome.good, ran.lines
         seen = [json.loads(ran.texts(rank)[0]) for rank in range(3)]
         assert [s["RANK"] for s in seen] == ["0", "1", "2"]
@@ -212,19 +212,19 @@ def test_torchrun_starts_the_ranks_where_pytorch_has_no_libuv(
     cluster: Live, tmp_path: Path
 ) -> None:
     file = script(tmp_path, REDUCE)
-    wanted = {"script": file, "nodes": 2, "gpus_per_node": 2, "launcher": "torchrun"}
-    ran = run(cluster, **wanted)
+    fields = {"script": file, "nodes": 2, "gpus_per_node": 2, "launcher": "torchrun"}
+    ran = run(cluster, **fields)
     assert ran.outcome.good, ran.lines
-    said = sorted(line.text for line in ran.lines if line.text.startswith("of "))
-    assert said == [f"of 4 rank {rank} sum 4" for rank in range(4)]
+    sums = sorted(line.text for line in ran.lines if line.text.startswith("of "))
+    assert sums == [f"of 4 rank {rank} sum 4" for rank in range(4)]
 
 
 @pytest.mark.slow
 def test_a_rank_of_torchrun_that_dies_ends_the_job_with_its_error(
     cluster: Live, tmp_path: Path
 ) -> None:
-    wanted = {"nodes": 2, "gpus_per_node": 2, "launcher": "torchrun", "args": ["3"]}
-    ran = run(cluster, script=script(tmp_path, REDUCE), **wanted)
+    fields = {"nodes": 2, "gpus_per_node": 2, "launcher": "torchrun", "args": ["3"]}
+    ran = run(cluster, script=script(tmp_path, REDUCE), **fields)
     assert ran.outcome.state is JobState.FAILED
     assert ran.outcome.failed is not None
     assert ran.outcome.failed.rank == 1, "the log of its node"
@@ -274,26 +274,26 @@ def test_when_a_waiting_job_is_expected_to_start(cluster: Live, tmp_path: Path) 
         fields = {"script": sleeper, "nodes": 3, "gpus_per_node": 2, "time": "20m"}
         first = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
         second = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
-        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        notice: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def heard(event: Event) -> None:
-            if "expected to start" in event.message and not told.done():
-                told.set_result(event.message)
+            if "expected to start" in event.message and not notice.done():
+                notice.set_result(event.message)
 
         watching = asyncio.create_task(
             control.follow(fleet, second, on_line=lambda _: None, emit=heard)
         )
         try:
-            said = await asyncio.wait_for(told, 300)
+            message = await asyncio.wait_for(notice, 300)
             ask = sh("date -d $(squeue -h -o %S -j {id}) +%s", id=second.id)
-            due = float((await fleet.run(cluster.controller, ask)).stdout)
+            start = float((await fleet.run(cluster.controller, ask)).stdout)
         finally:
             await control.cancel(fleet, second)
             await control.cancel(fleet, first)
             await watching
-        assert 0 < due - time.time() <= 21 * 60
-        around = (datetime.fromtimestamp(due + s).astimezone() for s in range(-600, 600))
-        assert any(f"{when:%H:%M:%S}" in said for when in around), (said, due)
+        assert 0 < start - time.time() <= 21 * 60
+        around = (datetime.fromtimestamp(start + s).astimezone() for s in range(-600, 600))
+        assert any(f"{when:%H:%M:%S}" in message for when in around), (message, start)
 
     cluster.with_fleet(work)
 
@@ -362,19 +362,19 @@ echo "97, 20480, 81559"
 
 
 @pytest.mark.slow
-def test_what_gpus_do_is_told_while_a_job_is_followed(cluster: Live, tmp_path: Path) -> None:
+def test_gpu_use_is_reported_while_a_job_is_followed(cluster: Live, tmp_path: Path) -> None:
     script = tmp_path / "wait.sh"
     script.write_text("#!/bin/sh\necho begins\ntouch wait\nwhile [ -e wait ]; do sleep 0.2; done\n")
-    told: list[str] = []
+    reports: list[str] = []
 
     async def work(fleet: Fleet, words: str) -> None:
         fields = {"script": str(script), "folder": "none", "nodes": 2, "gpus_per_node": 1}
         job = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
         seen = asyncio.Event()
-        told.clear()
+        reports.clear()
 
         def live(now: Live_) -> None:
-            told.append(now.text)
+            reports.append(now.text)
             if words in now.text:
                 seen.set()
 
@@ -395,4 +395,6 @@ def test_what_gpus_do_is_told_while_a_job_is_followed(cluster: Live, tmp_path: P
     finally:
         for node in nodes:
             cluster.run(node, sh("rm -f /usr/local/bin/nvidia-smi"))
-    assert "GPUs 65 % busy (least node1 GPU 1: 2 %), GPU memory at most 20.0 of 80 GiB" in told[-1]
+    assert (
+        "GPUs 65 % busy (least node1 GPU 1: 2 %), GPU memory at most 20.0 of 80 GiB" in reports[-1]
+    )

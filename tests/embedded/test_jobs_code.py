@@ -49,11 +49,11 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def said(lines: list[RankLine]) -> dict[str, Any]:
+def printed_json(lines: list[RankLine]) -> dict[str, Any]:
     return json.loads(next(line.text for line in lines if line.text.startswith("{")))
 
 
-def test_a_project_goes_along_once(
+def test_a_project_is_uploaded_once(
     cluster: Live, hostile_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project(hostile_tmp_path / "pro ject")
@@ -66,20 +66,20 @@ def test_a_project_goes_along_once(
         notes.clear()
         outcome = opened.run("train.py", on_line=lines.append, args=("--x", "1"))
         assert outcome.good, lines
-        return said(lines), next(e.message for e in notes if e.subject == "code")
+        return printed_json(lines), next(e.message for e in notes if e.subject == "code")
 
-    first, told = run()
+    first, note = run()
     assert first["args"] == ["--x", "1"]
     assert set(first["files"]) >= {"train.py", "model.py", "sub", "link", ".gitignore", "runs"}
     assert "data" not in first["files"]
-    assert "5 files, " in told  # the link has no content of its own
-    second, told = run()
-    assert "none of them new" in told
+    assert "5 files, " in note  # the link has no content
+    second, note = run()
+    assert "none of them new" in note
     assert second["own"] == "net", "two jobs write into one file"
     (root / "model.py").write_text(f'NAME = "another"  # {time.time_ns()}\n')
-    third, told = run()
+    third, note = run()
     assert third["name"] == "another"
-    assert "1 new" in told
+    assert "1 new" in note
 
 
 def test_what_was_sent_is_checked_and_shared(cluster: Live, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_in_place(cluster: Live) -> None:
     opened = Cluster(cluster.spec)
     outcome = opened.run("/shared/mine/train.py", in_place=True, on_line=lines.append)
     assert outcome.good, lines
-    assert said(lines)["cwd"] == "/shared/mine"
+    assert printed_json(lines)["cwd"] == "/shared/mine"
     with pytest.raises(CorralError) as caught:
         opened.run(__file__, in_place=True)
     assert "is not on the cluster's shared storage" in caught.value.message
@@ -122,21 +122,21 @@ def test_a_sweep_is_one_array_and_each_point_has_its_own_folder(
         sweep={"lr": ("1e-3", "3e-4"), "note": ("it's $(id)", "")},
         at_once=3,
     )
-    found = job.result(timeout=300)
-    assert isinstance(found, ArrayOutcome)
-    assert [dict(part.point) for part in found.parts] == [
+    outcome = job.result(timeout=300)
+    assert isinstance(outcome, ArrayOutcome)
+    assert [dict(part.point) for part in outcome.parts] == [
         {"lr": lr, "note": note} for lr in ("1e-3", "3e-4") for note in ("it's $(id)", "")
     ]
-    rows = [json.loads(part.last) for part in found.parts]
+    rows = [json.loads(part.last) for part in outcome.parts]
     assert [row["args"] for row in rows] == [
-        ["--rate", part.point["lr"], f"--note={part.point['note']}"] for part in found.parts
+        ["--rate", part.point["lr"], f"--note={part.point['note']}"] for part in outcome.parts
     ]
     assert {row["own"] for row in rows} == {"net"}
     assert len({row["cwd"] for row in rows}) == 4
     asked = cluster.run(cluster.controller, sh("sacct -nXPj {id} -o ReqTRES,JobID", id=job.id))
     assert asked.stdout.count("gres/gpu=1") == 4, "one GPU a point"
     lines = job.part(2).logs()
-    assert said(list(lines)) == rows[2]
+    assert printed_json(list(lines)) == rows[2]
 
 
 def test_a_part_that_fails_is_named(cluster: Live, tmp_path: Path) -> None:
@@ -173,23 +173,25 @@ def test_a_handle_waits_and_cancels(cluster: Live, tmp_path: Path) -> None:
     assert outcome.state.value == "CANCELLED"
 
 
-def test_explain_says_what_a_rank_really_finds(cluster: Live, tmp_path: Path) -> None:
+def test_explain_matches_the_environment_of_a_rank(cluster: Live, tmp_path: Path) -> None:
     script = tmp_path / "env.sh"
     script.write_text("#!/bin/sh\nenv\n")
     job = api.job_spec({"script": str(script), "nodes": 3, "env": {"OMP_NUM_THREADS": "7"}})
     lines: list[RankLine] = []
 
     async def both() -> tuple[api.Setting, ...]:
-        told = await api.explain_job(cluster.spec, job)
+        settings = await api.explain_job(cluster.spec, job)
         await api.run(cluster.spec, job, on_line=lines.append)
-        return told
+        return settings
 
-    told = asyncio.run(both())
-    found = dict(line.text.split("=", 1) for line in lines if line.rank == 1 and "=" in line.text)
-    for setting in told:
-        if setting.name in found and setting.name != "MASTER_PORT":
-            assert found[setting.name] == setting.value, setting
-    words = {setting.name: setting.reason for setting in told}
+    settings = asyncio.run(both())
+    environment = dict(
+        line.text.split("=", 1) for line in lines if line.rank == 1 and "=" in line.text
+    )
+    for setting in settings:
+        if setting.name in environment and setting.name != "MASTER_PORT":
+            assert environment[setting.name] == setting.value, setting
+    words = {setting.name: setting.reason for setting in settings}
     assert words["OMP_NUM_THREADS"].startswith("yours")
     assert {"MASTER_ADDR", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"} <= words.keys()
 
@@ -232,15 +234,15 @@ def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
         made = any("is made" in event.message for event in notes)
         return [line.text for line in lines if line.rank is not None], made
 
-    one, made = run("1.0")
+    first, made = run("1.0")
     assert made
-    assert one[0].startswith("1.0 /shared/corral/envs/corral/")
+    assert first[0].startswith("1.0 /shared/corral/envs/corral/")
     again, made = run("1.0")
-    assert (set(again), made) == (set(one), False)
-    two, made = run("2.0")
+    assert (set(again), made) == (set(first), False)
+    second, made = run("2.0")
     assert made
-    assert two[0].split()[0] == "2.0"
-    assert two[0].split()[1] != one[0].split()[1]
+    assert second[0].split()[0] == "2.0"
+    assert second[0].split()[1] != first[0].split()[1]
     with pytest.raises(CorralError) as caught:
         run("3.0")
     assert caught.value.code is Code.COMMAND_FAILED
@@ -282,13 +284,13 @@ def test_a_uv_lock_becomes_an_environment_that_is_used_again(
         made = any("is made" in event.message for event in notes)
         return {line.text for line in lines if line.rank is not None}, made
 
-    one, _ = run("1.0")
-    (said,) = one  # both ranks, one environment
-    assert said.startswith("1.0 /shared/corral/envs/corral/")
-    assert run("1.0") == (one, False)
-    two, _ = run("2.0")
-    assert {text.split()[0] for text in two} == {"2.0"}
-    assert two != one
+    first, _ = run("1.0")
+    (line,) = first  # both ranks, one environment
+    assert line.startswith("1.0 /shared/corral/envs/corral/")
+    assert run("1.0") == (first, False)
+    second, _ = run("2.0")
+    assert {text.split()[0] for text in second} == {"2.0"}
+    assert second != first
 
 
 def test_a_container_is_refused_where_there_is_no_pyxis(cluster: Live) -> None:

@@ -65,7 +65,7 @@ class Disturbed:
             if do and at in line.text:
                 subprocess.run(do.pop().split(), check=True, capture_output=True)
 
-        def told(event: Event) -> None:
+        def noticed(event: Event) -> None:
             self.events.append(event)
             if event.kind is Kind.JOB and "start time has not come" in event.message:
                 self._hurry = asyncio.create_task(self._start())
@@ -76,7 +76,7 @@ class Disturbed:
         outcome = await api.run(
             self.cluster.spec,
             api.job_spec(fields),
-            told,
+            noticed,
             on_line=heard,
             on_submit=submitted,
         )
@@ -103,8 +103,8 @@ def test_a_node_dies_and_the_job_ends_as_an_undisturbed_one(cluster: Live) -> No
         "time": "30m",
         "args": ("--epochs", "25"),
     }
-    whole = Disturbed(cluster)
-    assert asyncio.run(whole.run("", [], **fields)).good, whole.lines
+    undisturbed = Disturbed(cluster)
+    assert asyncio.run(undisturbed.run("", [], **fields)).good, undisturbed.lines
     broken = Disturbed(cluster)
     names = [n for n in cluster.facts if n != cluster.controller]
     kill = f"podman kill corral-{cluster.spec.name}-{names[0]}"
@@ -117,8 +117,8 @@ def test_a_node_dies_and_the_job_ends_as_an_undisturbed_one(cluster: Live) -> No
     assert outcome.good, broken.lines
     assert any("goes on after epoch " in line.text for line in broken.lines)
     assert names[0] not in outcome.nodes
-    ended, wanted = result(broken.lines), result(whole.lines)
-    assert (ended["weights"], ended["accuracy"]) == (wanted["weights"], wanted["accuracy"])
+    ended, expected = result(broken.lines), result(undisturbed.lines)
+    assert (ended["weights"], ended["accuracy"]) == (expected["weights"], expected["accuracy"])
 
 
 @pytest.mark.slow

@@ -42,12 +42,12 @@ class Terminal:
             env={**os.environ, **DEBUG, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
         )  # fmt: skip
         os.close(there)
-        self._said = b""
+        self._output = b""
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """All so far, without colours and movements."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._said.decode(errors="replace"))
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._output.decode(errors="replace"))
 
     def type(self, keys: bytes) -> None:
         os.write(self._here, keys)
@@ -55,9 +55,9 @@ class Terminal:
     def until(self, words: str, seconds: float = 120) -> str:
         """Read until the output holds some words; return all of it."""
         end = time.monotonic() + seconds
-        while words not in self.said:
-            assert self._read(end), f"no {words!r} in: {self.said}"
-        return self.said
+        while words not in self.output:
+            assert self._read(end), f"no {words!r} in: {self.output}"
+        return self.output
 
     def ended(self, seconds: float = 120) -> int:
         """Read to its end; gives the exit status."""
@@ -71,7 +71,7 @@ class Terminal:
             until = time.monotonic() + 5
             while self._read(until):
                 pass
-            pytest.fail(f"it did not end within {seconds:g} s:\n{seen}\nsaid:\n{self.said}")
+            pytest.fail(f"it did not end within {seconds:g} s:\n{seen}\noutput:\n{self.output}")
 
     def _read(self, end: float) -> bool:
         """Read its next output; False when it has ended, or time has."""
@@ -80,7 +80,7 @@ class Terminal:
             some = os.read(self._here, 65536) if ready else b""
         except OSError:  # Linux: EIO when nobody holds the other side any more
             some = b""
-        self._said += some
+        self._output += some
         return bool(some)
 
     def close(self) -> None:
@@ -121,18 +121,20 @@ def test_ctrl_c_leaves_the_job_running(cluster: Live, followed: tuple[Terminal, 
     terminal.until(f"Cancel job {number}? Else it goes on without you. [y/N]")
     terminal.type(b"\n")
     assert terminal.ended() == 130
-    assert f"`corral cancel {number}` ends it" in terminal.said
-    assert f"corral logs {number} --follow" in terminal.said
+    assert f"`corral cancel {number}` ends it" in terminal.output
+    assert f"corral logs {number} --follow" in terminal.output
     assert state(cluster, number) is JobState.RUNNING
 
 
-def test_ctrl_c_cancels_the_job_when_told_so(cluster: Live, followed: tuple[Terminal, int]) -> None:
+def test_ctrl_c_cancels_the_job_when_confirmed(
+    cluster: Live, followed: tuple[Terminal, int]
+) -> None:
     terminal, number = followed
     terminal.type(CTRL_C)
     terminal.until(f"Cancel job {number}?")
     terminal.type(b"y\n")
     assert terminal.ended() == 130
-    assert f"job {number} is cancelled" in terminal.said
+    assert f"job {number} is cancelled" in terminal.output
     assert state(cluster, number) in (JobState.CANCELLED, JobState.COMPLETING)
 
 
@@ -145,5 +147,5 @@ def test_ctrl_c_at_the_question_leaves_it_running(
     terminal.until(f"Cancel job {number}?")
     terminal.type(CTRL_C)
     assert terminal.ended() == 130
-    assert f"job {number} goes on" in terminal.said
+    assert f"job {number} goes on" in terminal.output
     assert state(cluster, number) is JobState.RUNNING

@@ -71,8 +71,8 @@ class Behind:
             subprocess.run(["ssh", "-O", "exit", "-S", str(path), "x"], capture_output=True)
 
     def logins(self) -> int:
-        said = self.gate.root("journalctl -o cat -u ssh | grep -c 'Accepted publickey for admin'")
-        return int(said)
+        count = self.gate.root("journalctl -o cat -u ssh | grep -c 'Accepted publickey for admin'")
+        return int(count)
 
 
 @contextmanager
@@ -89,10 +89,10 @@ def hidden_network(name: str) -> Iterator[str]:
 
 
 def leave(name: str) -> None:
-    said = subprocess.run(
+    inspection = subprocess.run(
         ["podman", "network", "inspect", name], capture_output=True, text=True, check=True
     )
-    bridge = json.loads(said.stdout)[0]["network_interface"]
+    bridge = json.loads(inspection.stdout)[0]["network_interface"]
     subprocess.run(["ip", "addr", "flush", "dev", bridge], check=True)
 
 
@@ -150,9 +150,9 @@ def keyed(there: Behind) -> Behind:
     return there
 
 
-def hosts_of(said: subprocess.CompletedProcess[str]) -> list[str]:
-    assert said.returncode == 0, said.stderr
-    return [one["stdout"].strip() for one in json.loads(said.stdout)["nodes"]]
+def hosts_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return [node["stdout"].strip() for node in json.loads(done.stdout)["nodes"]]
 
 
 def test_one_login_at_the_jump_host_for_all_nodes(keyed: Behind) -> None:
@@ -179,10 +179,10 @@ def test_its_host_key_is_pinned(keyed: Behind) -> None:
     )
     keyed.alone()
     try:
-        said = keyed.names()
-        assert said.returncode == 3
-        assert f"jump host {gate.address}: the host key changed" in said.stderr + said.stdout
-        assert f"corral keys forget {gate.address}" in said.stderr + said.stdout
+        done = keyed.names()
+        assert done.returncode == 3
+        assert f"jump host {gate.address}: the host key changed" in done.stderr + done.stdout
+        assert f"corral keys forget {gate.address}" in done.stderr + done.stdout
         gone = keyed.corral("keys", "forget", gate.address, "-c", str(keyed.file()))
         assert f"{gate.address}: SHA256:" in gone.stdout, gone.stderr
         assert hosts_of(keyed.names()) == ["in0", "in1"]
@@ -193,7 +193,7 @@ def test_its_host_key_is_pinned(keyed: Behind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "damage", "mend", "words"),
+    ("where", "damage", "undo", "words"),
     [
         (
             "gate",
@@ -216,45 +216,45 @@ def test_its_host_key_is_pinned(keyed: Behind) -> None:
         ),
     ],
 )
-def test_faults_are_named(keyed: Behind, where: str, damage: str, mend: str, words: str) -> None:
+def test_faults_are_named(keyed: Behind, where: str, damage: str, undo: str, words: str) -> None:
     machine = keyed.gate if where == "gate" else keyed.inner[1]
     machine.root(damage)
     keyed.alone()
     try:
-        said = keyed.names()
+        done = keyed.names()
     finally:
-        machine.root(mend)
+        machine.root(undo)
         keyed.alone()
-    assert said.returncode == 3, said.stdout
+    assert done.returncode == 3, done.stdout
     words = words.replace("GATE", keyed.gate.address).replace("IN1", keyed.inner[1].address)
-    failed = [n for n in json.loads(said.stdout)["nodes"] if n["error"]]
+    failed = [n for n in json.loads(done.stdout)["nodes"] if n["error"]]
     assert all(words in n["error"]["message"] for n in failed), failed
     assert [n["node"] for n in failed] == (["in1"] if where == "in1" else ["in0", "in1"])
 
 
 def test_two_jump_hosts_in_a_row(keyed: Behind) -> None:
     """The second one is a machine behind the first, with a key of the cluster's as a node has."""
-    way = f"admin@{keyed.gate.address},admin@{keyed.inner[0].address}"
-    done = keyed.corral("keys", "install", str(keyed.file(way)))
+    jumps = f"admin@{keyed.gate.address},admin@{keyed.inner[0].address}"
+    done = keyed.corral("keys", "install", str(keyed.file(jumps)))
     assert done.returncode == 0, done.stderr
     keyed.alone()
-    assert hosts_of(keyed.names(way)) == ["in0", "in1"]
+    assert hosts_of(keyed.names(jumps)) == ["in0", "in1"]
 
 
-def test_a_person_logs_in_by_the_same_way(keyed: Behind) -> None:
-    said = keyed.corral("ssh", "-c", str(keyed.file()), "in1", "hostname")
-    assert (said.returncode, said.stdout) == (0, "in1\n"), said.stderr
+def test_a_person_logs_in_through_the_jump_host(keyed: Behind) -> None:
+    done = keyed.corral("ssh", "-c", str(keyed.file()), "in1", "hostname")
+    assert (done.returncode, done.stdout) == (0, "in1\n"), done.stderr
 
 
-def test_init_by_the_same_way(keyed: Behind, tmp_path: Path) -> None:
+def test_init_through_the_jump_host(keyed: Behind, tmp_path: Path) -> None:
     out = tmp_path / "found.yaml"
     jump = f"admin@{keyed.gate.address}"
     addresses = [m.address for m in keyed.inner]
-    said = keyed.corral(
+    done = keyed.corral(
         *("init", "--from", *addresses, "--user", "admin", "--jump", jump),
         *("--keys", "--name", "found", "-o", str(out)),
     )
-    assert said.returncode == 0, said.stderr
+    assert done.returncode == 0, done.stderr
     loaded = load_text(out.read_text(), str(out))
     assert loaded.findings == () and loaded.spec is not None
     assert loaded.spec.groups[0].ssh.jump == jump

@@ -60,9 +60,9 @@ def test_many_nodes_and_one_login(sshd: Sshd) -> None:
         async def scenario() -> list[str]:
             hops = Hops(control)
             nodes = [OpenSSH(f"n{i}", target, control, hops=hops) for i in range(many)]
-            said = await asyncio.gather(*(n.run(sh("echo here")) for n in nodes))
+            answers = await asyncio.gather(*(n.run(sh("echo here")) for n in nodes))
             await asyncio.gather(*(n.close() for n in nodes))
-            return [one.stdout for one in said]
+            return [answer.stdout for answer in answers]
 
         before = sshd.connections
         assert asyncio.run(scenario()) == ["here\n"] * many

@@ -26,8 +26,8 @@ def there() -> Iterator[Bare]:
     reason = needs()
     if reason:
         pytest.skip(reason)
-    with bare() as one:
-        yield one
+    with bare() as host:
+        yield host
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def keyed(there: Bare) -> Bare:
 
 def plan_of(there: Bare, fleet: Fleet, trial: int) -> Plan:
     policy = KeysOnly(trial)
-    said = asyncio.run(fleet.run(NODE, policy.probe()))
+    probed = asyncio.run(fleet.run(NODE, policy.probe()))
     stage = StageWanted("logins", "keys only", (Wanted((NODE,), (policy,)),), (confirmed(NODE),))
-    seen = {NODE: {policy.id: Seen(said.status, said.stdout.strip())}}
+    seen = {NODE: {policy.id: Seen(probed.status, probed.stdout.strip())}}
     return make_plan(cluster=CLUSTER, spec_digest="", stages=[stage], observed=seen)
 
 
@@ -146,11 +146,11 @@ def test_the_default_trial_is_over_within_a_minute(with_passwords: Bare, control
     plan = plan_of(there, fleet, KeysOnly().trial)
     (entry,) = plan.stages[0].changes
     asyncio.run(fleet.run(NODE, entry.change.script))
-    due = there.root(
+    timer = there.root(
         "systemctl show -P NextElapseUSecMonotonic corral-sshd-undo.timer; "
         "systemctl show -P AccuracyUSec corral-sshd-undo.timer; cat /proc/uptime"
     )
-    assert "1s" in due.split("\n")[1]
+    assert "1s" in timer.split("\n")[1]
     assert there.root("systemctl is-enabled corral-sshd-undo.timer").strip() == "enabled"
     assert KeysOnly().trial + 1 < 60
     there.root("systemctl start corral-sshd-undo.service")

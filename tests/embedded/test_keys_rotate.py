@@ -23,7 +23,7 @@ from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec, Slurm
 
-STANDING = os.environ.get("CORRAL_TEST_KEYS", "")
+EXISTING = os.environ.get("CORRAL_TEST_KEYS", "")
 MOST = {api.Which.AUTH: 34, api.Which.MUNGE: 16, api.Which.JWT: 6}
 """Changes that a rotation is killed at, one after the other; more than it has."""
 KEYS = {
@@ -35,9 +35,9 @@ KEYS = {
 
 def digests(live: Live, path: str) -> set[str]:
     """Digests of a file over all nodes: one, when they agree."""
-    said = live.with_fleet(lambda fleet: fleet.all(sh("sha256sum < {path}", path=path)))
-    assert not [a for a in said.values() if isinstance(a, CorralError)]
-    return {a.stdout for a in said.values() if not isinstance(a, CorralError)}
+    answers = live.with_fleet(lambda fleet: fleet.all(sh("sha256sum < {path}", path=path)))
+    assert not [a for a in answers.values() if isinstance(a, CorralError)]
+    return {a.stdout for a in answers.values() if not isinstance(a, CorralError)}
 
 
 def settled(live: Live) -> None:
@@ -75,15 +75,15 @@ def rotate(
 
 @pytest.fixture(scope="module")
 def with_munge(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    spec = named(STANDING or f"keys-munge-{os.getpid()}", slurm=Slurm(auth="munge"))
-    return Live(spec, {}) if STANDING else fresh_cluster(spec)
+    spec = named(EXISTING or f"keys-munge-{os.getpid()}", slurm=Slurm(auth="munge"))
+    return Live(spec, {}) if EXISTING else fresh_cluster(spec)
 
 
 @pytest.fixture(scope="module")
 def first(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     """A cluster whose keys were never rotated."""
-    spec = named(STANDING or f"keys-{os.getpid()}")
-    return Live(spec, {}) if STANDING else fresh_cluster(spec)
+    spec = named(EXISTING or f"keys-{os.getpid()}")
+    return Live(spec, {}) if EXISTING else fresh_cluster(spec)
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_auth_slurm_disturbs_nothing(first: Live) -> None:
         asyncio.run(api.rotate_keys(first.spec))
         job.more()
         ended = job.end()
-        assert ended.state == "COMPLETED", ended.said
-        assert (ended.failed, ended.lived) == (0, 3), ended.said
+        assert ended.state == "COMPLETED", ended.output
+        assert (ended.failed, ended.lived) == (0, 3), ended.output
         assert asyncio.run(api.rotation_phase(first.spec)) == "rotated"
         assert len(digests(first, "/etc/slurm/slurm.jwks")) == 1
         assert not digests(first, "/etc/slurm/slurm.key") & before
@@ -134,19 +134,19 @@ def test_killed_at_changes_it_goes_on(first: Live) -> None:
     assert asyncio.run(api.rotation_phase(first.spec)) == "rotated", killed
     job.more()
     ended = job.end()
-    assert (ended.state, ended.lived) == ("COMPLETED", 3), (killed, ended.said)
+    assert (ended.state, ended.lived) == ("COMPLETED", 3), (killed, ended.output)
     assert len(digests(first, "/etc/slurm/slurm.jwks")) == 1
     settled(first)
 
 
 @pytest.mark.slow
-def test_a_node_with_another_key_is_mended(first: Live) -> None:
+def test_a_node_with_another_key_is_fixed(first: Live) -> None:
     """F01: found by digest, by the next plan; so also after a rotation that was killed."""
     first.run("node1", sh("echo broken > /etc/slurm/slurm.jwks"))
     plan = asyncio.run(api.plan(first.spec))
     touched = {n for s in plan.stages for c in s.changes for n in c.nodes}
-    said = [c.change.resource for s in plan.stages for c in s.changes]
-    assert touched == {"node1"} and "secret:/etc/slurm/slurm.jwks" in said
+    resources = [c.change.resource for s in plan.stages for c in s.changes]
+    assert touched == {"node1"} and "secret:/etc/slurm/slurm.jwks" in resources
     asyncio.run(api.up(first.spec))
     settled(first)
 
@@ -186,7 +186,7 @@ def test_munge_loses_no_job(with_munge: Live) -> None:
     job.more()
     ended = job.end()
     print(f"munge: {ended.ran} steps ran, {ended.failed} failed")
-    assert (ended.state, ended.lived) == ("COMPLETED", 3), ended.said
+    assert (ended.state, ended.lived) == ("COMPLETED", 3), ended.output
     after = digests(with_munge, "/etc/munge/munge.key")
     assert len(after) == 1 and not after & before
     settled(with_munge)
@@ -216,8 +216,8 @@ def goes_on_after_a_kill(live: Live, which: api.Which, at: int) -> None:
             )
         )
     )
-    said = {n: a.stdout for n, a in left.items() if not isinstance(a, CorralError)}
-    assert said == {"node0": "", "node1": "", "node2": ""}, "half written keys are left"
+    listings = {n: a.stdout for n, a in left.items() if not isinstance(a, CorralError)}
+    assert listings == {"node0": "", "node1": "", "node2": ""}, "half written keys are left"
     settled(live)
 
 

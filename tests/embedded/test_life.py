@@ -51,7 +51,7 @@ def test_nothing_to_do_is_an_empty_plan_that_changes_nothing(cluster: Live) -> N
         assert now.stdout == began[node]
 
 
-def test_drift_is_shown_and_mended(cluster: Live) -> None:
+def test_drift_is_shown_and_fixed(cluster: Live) -> None:
     cluster.run("node1", sh("echo 127.0.1.1 node1 >> /etc/hosts; chmod 777 /var/spool/slurmd"))
     cluster.run(
         "node0", sh("sed -i s/ConstrainDevices=yes/ConstrainDevices=no/ /etc/slurm/cgroup.conf")

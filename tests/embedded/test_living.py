@@ -30,9 +30,9 @@ from corral.state.base import Impact
 @pytest.fixture
 def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Iterator[Live]:
     """A cluster of three nodes; a test that leaves it larger has it made small again."""
-    standing = os.environ.get("CORRAL_TEST_LIVING", "")
-    if standing:
-        yield Live(named(standing), {})
+    existing = os.environ.get("CORRAL_TEST_LIVING", "")
+    if existing:
+        yield Live(named(existing), {})
         return
     cluster = fresh_cluster(named(f"living-{os.getpid()}"))
     yield cluster
@@ -48,7 +48,7 @@ def test_nodes_come_and_go_while_jobs_run(live: Live, monkeypatch: pytest.Monkey
     settled(live)
     jobs = {node: job_on(live, node) for node in ("node1", "node2")}
     pids = {node: pid_of(live, node, job) for node, job in jobs.items()}
-    before, said = starts(live), complaints(live)
+    before, logged = starts(live), complaints(live)
 
     # One comes.
     plan = asyncio.run(api.plan(four.spec))
@@ -60,7 +60,7 @@ def test_nodes_come_and_go_while_jobs_run(live: Live, monkeypatch: pytest.Monkey
     assert names.strip() == "node0 node1 node2 node3"
     for node in ("node1", "node2"):  # configless: every slurmd has the new file
         assert "NodeName=node3" in four.run(node, sh("cat /run/slurm/conf/slurm.conf")).stdout
-    assert complaints(live) == said
+    assert complaints(live) == logged
 
     # It leaves, and a job runs on it: the job is named, nothing is lost, the node is drained.
     busy = job_on(four, "node3")
@@ -88,7 +88,7 @@ def test_nodes_come_and_go_while_jobs_run(live: Live, monkeypatch: pytest.Monkey
     for node in ("node0", "node1", "node2"):
         assert "node3" not in live.run(node, sh("cat /etc/hosts /run/slurm/conf/slurm.conf")).stdout
     assert {node: pid_of(live, node, job) for node, job in jobs.items()} == pids
-    assert complaints(live) == said
+    assert complaints(live) == logged
     cancel(live, jobs.values())
 
 

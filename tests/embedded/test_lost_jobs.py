@@ -40,10 +40,10 @@ def state(cluster: Live, job: str) -> str:
     return cluster.run(cluster.controller, sh("squeue -h -o %T -j {j}", j=job)).stdout.strip()
 
 
-def reaches(cluster: Live, job: str, wanted: str, seconds: float = 60) -> None:
+def reaches(cluster: Live, job: str, desired: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
-    while (now := state(cluster, job)) != wanted:
-        assert time.monotonic() < end, f"job {job} is {now}, not {wanted}"
+    while (now := state(cluster, job)) != desired:
+        assert time.monotonic() < end, f"job {job} is {now}, not {desired}"
         time.sleep(1)
 
 
@@ -86,8 +86,8 @@ def test_the_doctor_sees_a_lost_job_and_a_step_that_was_left(
         assert cluster.run("node1", sh("bash -c {f}", f=str(fake))).ok
         assert cluster.run("node2", ENDED).ok
         time.sleep(6)
-        found = asyncio.run(api.doctor(cluster.spec)).findings
-        assert {(f.failure.id, f.nodes, f.detail) for f in found} == {
+        findings = asyncio.run(api.doctor(cluster.spec)).findings
+        assert {(f.failure.id, f.nodes, f.detail) for f in findings} == {
             ("F200", ("node2",), f"job {lost}"),
             ("F201", ("node1",), "job 999999"),
         }

@@ -51,9 +51,9 @@ def network(live: Live, **data: object) -> Measured:
     return asyncio.run(api.bench_network(spec, seconds=0.4))
 
 
-def bad(found: Measured) -> set[tuple[str, str]]:
+def bad(measured: Measured) -> set[tuple[str, str]]:
     grave = (Outcome.FAIL, Outcome.WARN)
-    return {(r.about, r.failure) for r in found.remarks if r.outcome in grave}
+    return {(r.about, r.failure) for r in measured.remarks if r.outcome in grave}
 
 
 def process(live: Live, node: str) -> str:
@@ -90,32 +90,32 @@ def bridged() -> Iterator[str]:
 
 
 def test_a_healthy_network_is_measured_and_kept(cluster: Live) -> None:
-    found = network(cluster)
-    flows = found.figures["flows"]
+    measured = network(cluster)
+    flows = measured.figures["flows"]
     assert {(f["source"], f["target"]) for f in flows} == {
         (a, b) for a in NODES for b in NODES if a != b
     }
     assert all(f["gbps"] > 0 and f["path_mtu"] == 1500 and f["rtt_us"] > 0 for f in flows)
-    assert bad(found) == set()
-    assert found.charts
+    assert bad(measured) == set()
+    assert measured.charts
     kept = measured_before(cluster.spec.name, "network")[-1]
-    assert (kept["job"], kept["good"]) == (found.job, True)
+    assert (kept["job"], kept["good"]) == (measured.job, True)
 
 
 def test_a_slow_node_is_named(cluster: Live) -> None:
     with shaped(cluster, "node2", "50mbit"):
-        found = network(cluster, gbps=0.4)
-    assert ("node2", "") in bad(found)
-    assert any("node2 is slow with every other node" in r.text for r in found.remarks)
-    assert not found.good
+        measured = network(cluster, gbps=0.4)
+    assert ("node2", "") in bad(measured)
+    assert any("node2 is slow with every other node" in r.text for r in measured.remarks)
+    assert not measured.good
 
 
 def test_a_path_that_loses_large_packets_is_found(cluster: Live) -> None:
     with bridged() as bridge, second_network(cluster, bridge, "10.211.7") as ends:
         assert bad(network(cluster, interface="eth1")) == set()
         host("ip", "link", "set", ends[1], "mtu", "1400")
-        found = network(cluster, interface="eth1")
-    failed = [r for r in found.remarks if r.outcome is Outcome.FAIL]
+        measured = network(cluster, interface="eth1")
+    failed = [r for r in measured.remarks if r.outcome is Outcome.FAIL]
     assert failed and all("node1" in r.about and r.failure == "F28" for r in failed)
     assert any("more than 1400 bytes are lost" in r.text for r in failed)
 
@@ -126,10 +126,10 @@ def test_traffic_over_another_interface_is_found(cluster: Live) -> None:
     master = Path("/sys/class/net") / peer_of(cluster, "node0") / "master"
     subnet = address.rpartition(".")[0]
     with second_network(cluster, master.resolve().name, subnet):
-        found = network(cluster, interface="eth1")
-    assert {(node, "F37") for node in NODES} <= bad(found)
+        measured = network(cluster, interface="eth1")
+    assert {(node, "F37") for node in NODES} <= bad(measured)
     assert any(
-        "over eth0 and not over the declared interface eth1" in r.text for r in found.remarks
+        "over eth0 and not over the declared interface eth1" in r.text for r in measured.remarks
     )
 
 
@@ -138,15 +138,15 @@ def test_an_interface_that_is_not_there_is_found(cluster: Live) -> None:
 
 
 def test_folders_are_measured_compared_and_left_clean(cluster: Live) -> None:
-    found = asyncio.run(api.bench_storage(cluster.spec, size=8 << 20, files=50))
-    shares = found.figures["shares"]
+    measured = asyncio.run(api.bench_storage(cluster.spec, size=8 << 20, files=50))
+    shares = measured.figures["shares"]
     assert [(s["node"], s["together"]) for s in shares] == [
         *((node, 1) for node in NODES),
         *((node, 3) for node in NODES),
     ]
     assert all(s["reader"] != s["node"] and s["wrong"] == 0 for s in shares)
     assert all(rate > 0 for s in shares for rate in s["rates"].values())
-    assert found.good
+    assert measured.good
     left = cluster.run("node0", sh("ls -A /shared | grep corral-bench || true"))
     assert left.stdout == ""
 
@@ -161,11 +161,11 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     training = Training(
         parameters=100_000, batch=1, length=16, batches=16, ways=("ddp", "bf16"), links=(1.0,)
     )
-    found = asyncio.run(api.bench_scaling(cluster.spec, training))
-    ways = {(t["way"], t["ranks"]) for t in found.figures["trained"]}
+    measured = asyncio.run(api.bench_scaling(cluster.spec, training))
+    ways = {(t["way"], t["ranks"]) for t in measured.figures["trained"]}
     assert ways == {("ddp", 1), ("ddp", 2), ("ddp", 3), ("bf16", 2), ("bf16", 3)}
-    assert all(t["loss"] > 0 and t["seconds"] > 0 for t in found.figures["trained"])
-    texts = " ".join(r.text for r in found.remarks)
+    assert all(t["loss"] > 0 and t["seconds"] > 0 for t in measured.figures["trained"])
+    texts = " ".join(r.text for r in measured.remarks)
     assert "3 nodes, a model of" in texts
     assert "gradients sent as bfloat16" in texts
     # Nothing shapes these links: the nodes' processors are the limit, and no figure would hold.
@@ -187,25 +187,28 @@ def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> 
         time.sleep(0.1)
     program.send_signal(signal.SIGINT)
     out, _ = program.communicate(timeout=30)
-    said, found = log.read_text(), json.loads(out)
-    asyncio.run(api.cancel(cluster.spec, [found["job"]]))
-    assert program.returncode == 130, said
-    assert re.search(r"measurements to go, about [\d.]+ (s|min)", said)
-    assert found["partial"] and found["error"]["code"] == "interrupted"
-    assert {(t["way"], t["ranks"]) for t in found["figures"]["trained"]} >= {("ddp", 1), ("ddp", 3)}
-    assert found["remarks"][0]["text"].startswith("training over several nodes ")
-    assert found["figures"]["pays_from"]["ranks"] == 3
-    assert any(remark["text"].startswith("not measured: ") for remark in found["remarks"])
+    progress, report = log.read_text(), json.loads(out)
+    asyncio.run(api.cancel(cluster.spec, [report["job"]]))
+    assert program.returncode == 130, progress
+    assert re.search(r"measurements to go, about [\d.]+ (s|min)", progress)
+    assert report["partial"] and report["error"]["code"] == "interrupted"
+    assert {(t["way"], t["ranks"]) for t in report["figures"]["trained"]} >= {
+        ("ddp", 1),
+        ("ddp", 3),
+    }
+    assert report["remarks"][0]["text"].startswith("training over several nodes ")
+    assert report["figures"]["pays_from"]["ranks"] == 3
+    assert any(remark["text"].startswith("not measured: ") for remark in report["remarks"])
 
 
 @pytest.mark.slow
 def test_three_nodes_have_their_answer_within_three_minutes(cluster: Live) -> None:
     """With all methods and the default model; on a loaded machine fewer of them."""
     begun = time.monotonic()
-    found = asyncio.run(api.bench_scaling(cluster.spec, Training()))
+    measured = asyncio.run(api.bench_scaling(cluster.spec, Training()))
     assert time.monotonic() - begun < 180
-    assert {(t["way"], t["ranks"]) for t in found.figures["trained"]} >= {("ddp", 1), ("ddp", 3)}
-    assert found.figures["pays_from"]
+    assert {(t["way"], t["ranks"]) for t in measured.figures["trained"]} >= {("ddp", 1), ("ddp", 3)}
+    assert measured.figures["pays_from"]
 
 
 @pytest.mark.slow
@@ -213,8 +216,8 @@ def test_each_way_of_training_is_measured(cluster: Live) -> None:
     training = Training(
         parameters=100_000, batch=1, length=16, batches=16, counts=(1, 2), seconds=0
     )
-    found = asyncio.run(api.bench_scaling(cluster.spec, training))
-    ways = {t["way"] for t in found.figures["trained"] if t["ranks"] == 2}
+    measured = asyncio.run(api.bench_scaling(cluster.spec, training))
+    ways = {t["way"] for t in measured.figures["trained"] if t["ranks"] == 2}
     assert ways == set(Training().ways)
 
 
@@ -238,9 +241,9 @@ def nccl_tests(cluster: Live) -> Iterator[str]:
 
 
 def test_nccl_tests_runs_over_nodes_and_is_read(cluster: Live, nccl_tests: str) -> None:
-    wanted = Wanted(("all_reduce",), nodes=2, nccl_tests=nccl_tests)
-    found = asyncio.run(api.run_bench(cluster.spec, wanted, Known(hardware="dgx1")))
-    ((table, verdict),) = found.benchmark.tables
+    request = Wanted(("all_reduce",), nodes=2, nccl_tests=nccl_tests)
+    benched = asyncio.run(api.run_bench(cluster.spec, request, Known(hardware="dgx1")))
+    ((table, verdict),) = benched.benchmark.tables
     assert len(table.rows) == 10
     assert (verdict.outcome, verdict.busbw) == (Outcome.PASS, 54.06)
 
@@ -250,18 +253,18 @@ def test_nccl_tests_without_mpi_is_found(cluster: Live, nccl_tests: str) -> None
     folder = nccl_tests
     cluster.run("node0", sh("sed -i 's/^rank=.*/rank=0/' {f}", f=f"{folder}/all_reduce_perf"))
     with pytest.raises(CorralError) as caught:
-        wanted = Wanted(("all_reduce",), nodes=2, nccl_tests=folder)
-        asyncio.run(api.run_bench(cluster.spec, wanted))
+        request = Wanted(("all_reduce",), nodes=2, nccl_tests=folder)
+        asyncio.run(api.run_bench(cluster.spec, request))
     # One after the other, or their lines mixed: the ranks write at the same time.
-    said = caught.value.message
-    assert "2 tables" in said or "second header" in said
+    message = caught.value.message
+    assert "2 tables" in message or "second header" in message
     assert "MPI=1" in caught.value.hint
 
 
-def test_a_program_that_is_not_there_is_said(cluster: Live) -> None:
+def test_a_missing_program_is_reported(cluster: Live) -> None:
     with pytest.raises(CorralError) as caught:
-        wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
-        asyncio.run(api.run_bench(cluster.spec, wanted))
+        request = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
+        asyncio.run(api.run_bench(cluster.spec, request))
     assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
 
 
@@ -279,8 +282,8 @@ def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:
     disk = host("podman", "exec", name, "stat", "-c", "%Hd:%Ld", "/shared")
     try:
         limit.write_text(f"{disk} 8000000")
-        found = asyncio.run(api.bench_storage(cluster.spec, size=16 << 20, files=20))
+        measured = asyncio.run(api.bench_storage(cluster.spec, size=16 << 20, files=20))
     finally:
         limit.write_text(f"{disk} 0")
-    assert ("node2", "") in bad(found)
-    assert any("node2: read in /shared" in r.text for r in found.remarks)
+    assert ("node2", "") in bad(measured)
+    assert any("node2: read in /shared" in r.text for r in measured.remarks)

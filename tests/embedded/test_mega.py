@@ -67,7 +67,7 @@ def test_phases_in_order_and_back(
     assert not world["instances"]
     assert not world["networks"]
     back = [e.node for e in events if e.kind is Kind.NODE_DONE]
-    assert back == [one for one in reversed(done) if not one.endswith("slurm-build")]
+    assert back == [group for group in reversed(done) if not group.endswith("slurm-build")]
     names = ["mega-cluster", "mega-image", "mega-base"] if release == "v1.39.0" else ["mega"]
     assert list(gone) == [f"deployment {name}" for name in names]
 
@@ -113,7 +113,7 @@ def test_another_release_on_path_is_refused(mega: Mega, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("world", "said"),
+    ("world", "reason"),
     [
         ({"zones": {"us-central1-c": ["c2-standard-8"]}}, "does not offer a3-megagpu-8g"),
         ({"zones": {}}, "there is no zone us-central1-c"),
@@ -129,16 +129,16 @@ def test_another_release_on_path_is_refused(mega: Mega, monkeypatch: pytest.Monk
     ],
 )  # fmt: skip
 def test_google_is_asked_first_and_nothing_is_made(
-    mega: Mega, world: dict[str, object], said: str
+    mega: Mega, world: dict[str, object], reason: str
 ) -> None:
     mega.change(**world)
-    with pytest.raises(CorralError, match=said):
+    with pytest.raises(CorralError, match=reason):
         asyncio.run(api.up(mega.spec()))
     assert not mega.calls("terraform")
     assert mega.server.methods <= {"GET"}
     if "nobody" not in world:
         plan = asyncio.run(api.plan(mega.spec()))
-        assert said.replace("\\", "") in plan.machines[0].summary
+        assert reason.replace("\\", "") in plan.machines[0].summary
 
 
 def test_what_is_left_is_listed(mega: Mega) -> None:
@@ -155,14 +155,14 @@ def test_what_is_left_is_listed(mega: Mega) -> None:
 
 def test_an_interrupt_reaches_terraform_and_is_waited_for(mega: Mega) -> None:
     """Killed, it would keep its lock on the state and forget what it was making."""
-    told, ended = mega.folder / "began", mega.folder / "ended"
+    began, ended = mega.folder / "began", mega.folder / "ended"
     mega.program(
         "gcluster",
         f"""\
 [ "$1" = --version ] && {{ echo gcluster version {mega.release}; exit; }}
-trap 'sleep 0.3; echo whole >{ended}; exit 130' INT
+trap 'sleep 0.3; echo complete >{ended}; exit 130' INT
 echo 2026-11-22T03:57:33Z: Running terraform apply on deployment group /x/mega/primary
-: >{told}
+: >{began}
 while :; do sleep 0.1; done
 """,
     )
@@ -171,17 +171,17 @@ while :; do sleep 0.1; done
         making = asyncio.create_task(
             Making(mega.spec(), mega.release).make(no_image, lambda _: None)
         )
-        while not told.exists():  # noqa: ASYNC110  # another process makes it
+        while not began.exists():  # noqa: ASYNC110  # another process makes it
             await asyncio.sleep(0.02)
         making.cancel()
         await making
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(interrupted())
-    assert ended.read_text() == "whole\n"
+    assert ended.read_text() == "complete\n"
 
 
-def test_the_token_stands_nowhere(mega: Mega) -> None:
+def test_the_token_is_stored_nowhere(mega: Mega) -> None:
     asyncio.run(Making(mega.spec(), mega.release).make(no_image, lambda _: None))
     asyncio.run(GcpProvider(mega.spec()).observe())
     for path in (p for p in mega.folder.rglob("*") if p.is_file()):

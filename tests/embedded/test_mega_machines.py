@@ -140,9 +140,9 @@ def test_a_second_apply_is_empty(machines: Machines) -> None:
 
 def test_the_proof(machines: Machines, benchmark: Path) -> None:
     names = ("smoke", "multinode.mpi", "multinode.tcpxo", "multinode.tcpxo-speed", "storage")
-    found = machines.proof(*names)
-    assert not {c: r.summary for c, r in found.items() if r.verdict is not Verdict.PASS}
-    speed = found["multinode.tcpxo-speed"]
+    results = machines.proof(*names)
+    assert not {c: r.summary for c, r in results.items() if r.verdict is not Verdict.PASS}
+    speed = results["multinode.tcpxo-speed"]
     assert speed.summary.startswith("188.3 GB/s at 8 GiB by FasTrak (8 NICs)")
 
 
@@ -175,15 +175,15 @@ def test_nccl_tests_are_built_and_run_in_a_container(machines: Machines, benchma
     inside = machines.mega.spec(
         ssh=f"{{user: {ssh.user}, key: {ssh.key}}}", tests=NCCL, image=IMAGE
     )
-    found = machines.proof("multinode.tcpxo-speed", spec=inside)["multinode.tcpxo-speed"]
-    assert found.verdict is Verdict.PASS, (found.summary, found.evidence)
-    assert found.summary.startswith("188.3 GB/s at 8 GiB by FasTrak (8 NICs)")
-    said = machines.on_node(f"cat {NCCL}/build/made-in; sort -u {NCCL}/ran-in")
-    assert said == "ID=corral-mega-image\n" * 2
+    result = machines.proof("multinode.tcpxo-speed", spec=inside)["multinode.tcpxo-speed"]
+    assert result.verdict is Verdict.PASS, (result.summary, result.evidence)
+    assert result.summary.startswith("188.3 GB/s at 8 GiB by FasTrak (8 NICs)")
+    os_ids = machines.on_node(f"cat {NCCL}/build/made-in; sort -u {NCCL}/ran-in")
+    assert os_ids == "ID=corral-mega-image\n" * 2
     # Never outside of a container that cannot be made.
     machines.on_node(f"mv {IMAGE} {IMAGE}.away; rm {NCCL}/ran-in")
-    found = machines.proof("multinode.tcpxo-speed", spec=inside)["multinode.tcpxo-speed"]
-    assert (found.verdict, found.summary) == (Verdict.FAIL, "nccl-tests failed")
+    result = machines.proof("multinode.tcpxo-speed", spec=inside)["multinode.tcpxo-speed"]
+    assert (result.verdict, result.summary) == (Verdict.FAIL, "nccl-tests failed")
     machines.on_node(f"test ! -e {NCCL}/ran-in")
 
 
@@ -195,12 +195,14 @@ def submitted(machines: Machines) -> tuple[api.JobSpec, Path]:
 
 
 def test_each_rank_has_the_environment_by_construction(machines: Machines) -> None:
-    said: list[str] = []
+    printed: list[str] = []
     job, _ = submitted(machines)
-    outcome = asyncio.run(api.run(machines.spec, job, on_line=lambda line: said.append(line.text)))
+    outcome = asyncio.run(
+        api.run(machines.spec, job, on_line=lambda line: printed.append(line.text))
+    )
     assert isinstance(outcome, Outcome)
-    assert outcome.state == "COMPLETED", said
-    seen = dict(line.split("=", 1) for line in said if "=" in line)
+    assert outcome.state == "COMPLETED", printed
+    seen = dict(line.split("=", 1) for line in printed if "=" in line)
     assert tcpxo.mistakes(seen) == ()
 
 
@@ -212,9 +214,9 @@ def test_the_page_by_ssh(machines: Machines) -> None:
     )  # fmt: skip
     try:
         assert page.stdout is not None
-        told = json.loads(page.stdout.readline())
-        with httpx.Client(base_url=told["url"], timeout=60) as browser:
-            me = browser.post("/api/login/code", json={"code": told["code"]})
+        access = json.loads(page.stdout.readline())
+        with httpx.Client(base_url=access["url"], timeout=60) as browser:
+            me = browser.post("/api/login/code", json={"code": access["code"]})
             assert me.json()["user"] == "ops", me.text
             rows = nodes_of(browser)
             assert set(rows) == {"mega-a3mega-0", "mega-a3mega-1"}
@@ -230,8 +232,8 @@ def nodes_of(browser: httpx.Client) -> dict[str, dict[str, Any]]:
     """The page's nodes, once it has looked."""
     until = time.monotonic() + 120
     while True:
-        said = browser.get("/api/nodes").json()
-        rows = [dict(zip(said["columns"], row, strict=True)) for row in said.get("rows", ())]
+        reply = browser.get("/api/nodes").json()
+        rows = [dict(zip(reply["columns"], row, strict=True)) for row in reply.get("rows", ())]
         if rows or time.monotonic() > until:
             return {row["name"]: row for row in rows}
         time.sleep(0.5)
@@ -240,11 +242,11 @@ def nodes_of(browser: httpx.Client) -> dict[str, dict[str, Any]]:
 def test_a_rail_or_the_aperture_devices_away_are_named(machines: Machines) -> None:
     machines.on_node("ip link set enp135s0 mtu 1500; mv /dev/aperture_devices /dev/away")
     try:
-        found = machines.proof("multinode.tcpxo")["multinode.tcpxo"]
-        assert "no aperture devices" in found.summary
+        result = machines.proof("multinode.tcpxo")["multinode.tcpxo"]
+        assert "no aperture devices" in result.summary
         machines.on_node("mv /dev/away /dev/aperture_devices")
-        found = machines.proof("multinode.tcpxo")["multinode.tcpxo"]
-        assert found.summary == f"{NODE}: enp135s0 has an MTU of 1500 instead of 8244"
+        result = machines.proof("multinode.tcpxo")["multinode.tcpxo"]
+        assert result.summary == f"{NODE}: enp135s0 has an MTU of 1500 instead of 8244"
     finally:
         machines.on_node(
             "[ ! -e /dev/away ] || mv /dev/away /dev/aperture_devices; "

@@ -54,13 +54,13 @@ def mirror(cluster: Live) -> Iterator[str]:
 
 def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
     name = f"{secrets.token_hex(4)}.deb"
-    one = Artifact(f"{mirror}/one_1_all.deb", hashlib.sha256(DATA).hexdigest(), name)
+    declared = Artifact(f"{mirror}/one_1_all.deb", hashlib.sha256(DATA).hexdigest(), name)
 
-    def look(wanted: Artifact) -> str:
-        return cluster.run("node1", wanted.probe()).stdout.strip()
+    def look(artifact: Artifact) -> str:
+        return cluster.run("node1", artifact.probe()).stdout.strip()
 
-    def fetch(wanted: Artifact, before: Script) -> str:
-        change = wanted.diff(Seen(0, "absent"), Context("node1"))
+    def fetch(artifact: Artifact, before: Script) -> str:
+        change = artifact.diff(Seen(0, "absent"), Context("node1"))
         assert change is not None
         assert not change.secrets, "it does not travel from here"
         done = cluster.run("node1", sh("{before}{script}", before=before, script=change.script))
@@ -68,12 +68,12 @@ def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
 
     trust = sh("export CURL_CA_BUNDLE={path}; ", path=TRUST)
     try:
-        assert "certificate" in fetch(one, sh("")), "nobody vouches for the mirror"
-        assert look(one) == "absent"
-        other = replace(one, sha256="0" * 64)
+        assert "certificate" in fetch(declared, sh("")), "nobody vouches for the mirror"
+        assert look(declared) == "absent"
+        other = replace(declared, sha256="0" * 64)
         assert "another file than the cluster file declares" in fetch(other, trust)
-        assert look(one) == "absent", "what came is not kept"
-        assert fetch(one, trust) == ""
-        assert look(one) == "whole"
+        assert look(declared) == "absent", "what came is not kept"
+        assert fetch(declared, trust) == ""
+        assert look(declared) == "whole"
     finally:
-        cluster.run("node1", sh("rm -f {path} {path}.new", path=one.path))
+        cluster.run("node1", sh("rm -f {path} {path}.new", path=declared.path))

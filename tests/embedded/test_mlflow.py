@@ -89,8 +89,8 @@ def run(
     fields = {"script": str(script), "folder": "none", "nodes": 2, "args": args, "name": "tracked"}
 
     async def work(fleet: Fleet) -> tuple[JobHandle, Outcome]:
-        wanted = parse_job({**fields, "env": env or {}})
-        job = await submit(fleet, live.controller, live.spec, wanted)
+        job_spec = parse_job({**fields, "env": env or {}})
+        job = await submit(fleet, live.controller, live.spec, job_spec)
         return job, await control.follow(fleet, job, on_line=lambda _: None)
 
     return live.with_fleet(work)
@@ -117,18 +117,18 @@ def test_the_second_apply_is_empty(tracked: Live) -> None:
 def test_a_job_has_a_run_with_what_is_needed_to_repeat_it(tracked: Live, script: Path) -> None:
     job, outcome = run(tracked, script, "0")
     assert outcome.good
-    found = runs(tracked)[0]
-    assert found["info"]["status"] == "FINISHED"
-    tags = {tag["key"]: tag["value"] for tag in found["data"]["tags"]}
+    record = runs(tracked)[0]
+    assert record["info"]["status"] == "FINISHED"
+    tags = {tag["key"]: tag["value"] for tag in record["data"]["tags"]}
     assert tags["corral.job_id"] == str(job.id)
     assert tags["corral.nodes"] == "node[0-1]"
     assert tags["corral.cluster"] == tracked.spec.name
     assert tags["corral.spec_digest"] == digest(tracked.spec)
     assert tags["mlflow.user"] == "corral"
-    params = {p["key"]: p["value"] for p in found["data"]["params"]}
+    params = {p["key"]: p["value"] for p in record["data"]["params"]}
     assert params["lr"] == "0.5"
     assert params["corral.nodes"] == "2"
-    metrics = {m["key"]: m["value"] for m in found["data"]["metrics"]}
+    metrics = {m["key"]: m["value"] for m in record["data"]["metrics"]}
     assert metrics["loss"] == 1.0
 
 
@@ -160,11 +160,11 @@ def test_a_run_has_the_commit_and_what_its_nodes_use(tracked: Live, tmp_path: Pa
     git("add", "sampled.py")
     git("commit", "--quiet", "--message", "one")
     assert run(tracked, file, env={"CORRAL_SAMPLE_S": "0.5"})[1].good
-    found = runs(tracked)[0]["data"]
-    tags = {tag["key"]: tag["value"] for tag in found["tags"]}
+    data = runs(tracked)[0]["data"]
+    tags = {tag["key"]: tag["value"] for tag in data["tags"]}
     assert tags["mlflow.source.git.commit"] == git("rev-parse", "HEAD")
     assert tags["corral.git_dirty"] == "false"
-    used = {m["key"]: m["value"] for m in found["metrics"]}
+    used = {m["key"]: m["value"] for m in data["metrics"]}
     for node in ("node0", "node1"):
         assert any(name.startswith(f"system/{node}/") and used[name] > 0 for name in used), used
     file.write_text(f"{SAMPLED}# changed\n")
@@ -183,8 +183,8 @@ def test_a_job_that_is_cancelled_has_a_killed_run(tracked: Live, script: Path) -
     script.write_text("from corral import track; track.start_run(); import time; time.sleep(300)")
 
     async def work(fleet: Fleet) -> Outcome:
-        wanted = parse_job({"script": str(script), "folder": "none", "name": "tracked"})
-        job = await submit(fleet, tracked.controller, tracked.spec, wanted)
+        job_spec = parse_job({"script": str(script), "folder": "none", "name": "tracked"})
+        job = await submit(fleet, tracked.controller, tracked.spec, job_spec)
         begun = sh(
             "i=0; until [ -s {f}/mlflow-run ] && [ -e {f}/rank-0.log ]; do i=$((i + 1)); "
             "[ $i -lt 600 ] || exit 1; sleep 0.2; done",
@@ -195,11 +195,11 @@ def test_a_job_that_is_cancelled_has_a_killed_run(tracked: Live, script: Path) -
         return await control.wait(fleet, job, timeout=120)
 
     assert not tracked.with_fleet(work).good
-    told = "KILLED"
+    status = "KILLED"
     for _ in range(60):  # the batch shell reports it when its ranks have ended
-        if runs(tracked)[0]["info"]["status"] == told:
+        if runs(tracked)[0]["info"]["status"] == status:
             break
-    assert runs(tracked)[0]["info"]["status"] == told
+    assert runs(tracked)[0]["info"]["status"] == status
 
 
 def test_artifacts_of_a_user_go_through_the_server_to_shared_storage(
@@ -268,13 +268,13 @@ def test_a_server_that_is_there_already_is_used(tracked: Live, script: Path) -> 
     other = replace(tracked, spec=tracked.spec.model_copy(update={"services": services}))
 
     async def work(fleet: Fleet) -> Outcome:
-        wanted = parse_job({"script": str(script), "folder": "none", "args": ["0"], "name": name})
-        job = await submit(fleet, other.controller, other.spec, wanted)
+        job_spec = parse_job({"script": str(script), "folder": "none", "args": ["0"], "name": name})
+        job = await submit(fleet, other.controller, other.spec, job_spec)
         return await control.follow(fleet, job, on_line=lambda _: None)
 
     assert other.with_fleet(work).good
-    found = ask(tracked, f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}")
-    assert found["experiment"]["name"] == name
+    reply = ask(tracked, f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}")
+    assert reply["experiment"]["name"] == name
 
 
 def test_the_pages_are_reached_through_a_tunnel(tracked: Live) -> None:

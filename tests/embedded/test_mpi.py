@@ -21,7 +21,7 @@ def hello(cluster: Live) -> CheckResult:
 
 
 @pytest.fixture
-def mended(cluster: Live) -> Iterator[None]:
+def restored(cluster: Live) -> Iterator[None]:
     yield
     back = sh(
         'for f in {folder}/*.away; do [ ! -e "$f" ] || mv "$f" "${{f%.away}}"; done; '
@@ -33,14 +33,14 @@ def mended(cluster: Live) -> Iterator[None]:
 
 
 def test_all_ranks_find_each_other(cluster: Live) -> None:
-    found = hello(cluster)
-    assert found.verdict is Verdict.PASS, found.summary
-    assert found.summary == "pmi2 over 3 nodes; pmix (openmpi) over 3 nodes"
+    result = hello(cluster)
+    assert result.verdict is Verdict.PASS, result.summary
+    assert result.summary == "pmi2 over 3 nodes; pmix (openmpi) over 3 nodes"
 
 
-def test_without_slurms_plugin_on_a_node_it_fails(cluster: Live, mended: None) -> None:
+def test_without_slurms_plugin_on_a_node_it_fails(cluster: Live, restored: None) -> None:
     away = sh("cd {folder} && mv mpi_pmi2.so mpi_pmi2.so.away", folder=PLUGINS)
     assert cluster.run("node1", away).ok
-    found = hello(cluster)
-    assert found.verdict is Verdict.FAIL, found.summary
-    assert "--mpi=pmi2: node1 did not run its rank" in found.summary
+    result = hello(cluster)
+    assert result.verdict is Verdict.FAIL, result.summary
+    assert "--mpi=pmi2: node1 did not run its rank" in result.summary

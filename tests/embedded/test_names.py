@@ -48,8 +48,8 @@ def healthy(live: Live, within: float) -> tuple[Trouble, ...]:
 def test_a_cluster_of_such_names_runs_jobs_and_plans_nothing(odd: Live) -> None:
     assert not healthy(odd, 30)
     for node in (HEAD, NODE):
-        told = odd.run(node, sh("uname -n; getent hosts {node} | awk '{{print $2}}'", node=node))
-        assert told.stdout.split() == [node, node]
+        answer = odd.run(node, sh("uname -n; getent hosts {node} | awk '{{print $2}}'", node=node))
+        assert answer.stdout.split() == [node, node]
     ran = odd.run(HEAD, sh("srun -p Main_Q -N2 sh -c 'echo $SLURMD_NODENAME $(uname -n)' | sort"))
     assert ran.stdout.split() == [NODE, NODE, "Node_A2", "Node_A2"], ran.tail
     plan = asyncio.run(api.plan(odd.spec))

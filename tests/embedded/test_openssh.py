@@ -215,8 +215,8 @@ async def kill_shared(node: OpenSSH, sshd: Sshd) -> None:
 
 def shared_pid(control: Path) -> int:
     argv = ["ssh", "-O", "check", "-S", str(control), "any"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stderr
-    return int(said.partition("pid=")[2].partition(")")[0])
+    reply = subprocess.run(argv, capture_output=True, text=True, check=True).stderr
+    return int(reply.partition("pid=")[2].partition(")")[0])
 
 
 def test_killing_the_login_on_the_node_midway(sshd: Sshd) -> None:

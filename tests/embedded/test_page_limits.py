@@ -49,40 +49,42 @@ def serving(**more: Any) -> Iterator[Page]:
         try:
             server.stdin.write(f"{json.dumps(settings)}\n")
             server.stdin.flush()
-            told = json.loads(server.stdout.readline())
-            yield Page(f"http://127.0.0.1:{told['port']}", told["port"], told["code"], server.pid)
+            access = json.loads(server.stdout.readline())
+            yield Page(
+                f"http://127.0.0.1:{access['port']}", access["port"], access["code"], server.pid
+            )
         finally:
             server.terminate()
 
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with serving() as found:
-        yield found
+    with serving() as served:
+        yield served
 
 
 def half_open(
     port: int, count: int, sent: bytes, stack: ExitStack, buffer: int = 0
 ) -> list[socket.socket]:
     """Connections from many addresses of 127.0.0.0/8 that send so much and no more."""
-    found: list[socket.socket] = []
+    connections: list[socket.socket] = []
     for n in range(count):
-        one = stack.enter_context(socket.socket())
-        one.settimeout(10)
+        connection = stack.enter_context(socket.socket())
+        connection.settimeout(10)
         if buffer:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        one.bind((f"127.0.{n // 250 % 250 + 1}.{n % 250 + 1}", 0))
-        one.connect(("127.0.0.1", port))
-        one.sendall(sent)
-        found.append(one)
-    return found
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connection.bind((f"127.0.{n // 250 % 250 + 1}.{n % 250 + 1}", 0))
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(sent)
+        connections.append(connection)
+    return connections
 
 
-def ended(one: socket.socket) -> bool:
+def ended(connection: socket.socket) -> bool:
     """Whether the server has closed it."""
-    one.settimeout(0.2)
+    connection.settimeout(0.2)
     try:
-        return not one.recv(4096)
+        return not connection.recv(4096)
     except TimeoutError:
         return False
     except OSError:
@@ -116,17 +118,19 @@ def test_half_open_connections_stop_nobody(page: Page, sent: bytes) -> None:
     with ExitStack() as stack:
         every = half_open(page.port, 2100, sent, stack)
         assert answers(page) < 2
-        assert sum(not ended(one) for one in every[:50]) == 0  # the oldest went
+        assert sum(not ended(connection) for connection in every[:50]) == 0  # the oldest went
         assert not ended(every[-1])
 
 
 def test_single_bytes_do_not_lengthen_the_time_for_headers(page: Page) -> None:
     with ExitStack() as stack:
-        (one,) = half_open(page.port, 1, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ", stack)
+        (connection,) = half_open(
+            page.port, 1, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ", stack
+        )
         begun = time.monotonic()
         with pytest.raises(OSError, match=r"reset|pipe"):
             while time.monotonic() - begun < 20:
-                one.sendall(b"a")
+                connection.sendall(b"a")
                 time.sleep(0.5)
         assert 8 < time.monotonic() - begun < 14
 
@@ -135,11 +139,11 @@ def test_who_does_not_read_is_not_kept(page: Page) -> None:
     asked = b"GET /js/cluster.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with ExitStack() as stack:
         every = half_open(page.port, 40, b"", stack, buffer=4096)
-        for one in every:
-            one.setblocking(False)
+        for connection in every:
+            connection.setblocking(False)
             with suppress(OSError):  # until its buffers are full, or it is ended
                 for _ in range(40):
-                    one.send(asked * 50)
+                    connection.send(asked * 50)
         assert answers(page) < 5
         assert held(page) >= 40
         for _ in range(90):  # 30 s from when its buffers are full
@@ -194,8 +198,8 @@ def test_sockets_closed_at_once_count_for_nobody_else(page: Page) -> None:
         os.setgid(65534)
         os.setuid(65534)
         for _ in range(200):
-            with socket.create_connection(("127.0.0.1", page.port)) as one:
-                one.sendall(WRONG)
+            with socket.create_connection(("127.0.0.1", page.port)) as connection:
+                connection.sendall(WRONG)
         os._exit(0)
     os.waitpid(pid, 0)
     time.sleep(1)
@@ -206,12 +210,12 @@ def test_sockets_closed_at_once_count_for_nobody_else(page: Page) -> None:
 def test_all_of_loopback_is_one_peer(page: Page) -> None:
     seen: list[int] = []
     for n in range(40):
-        with socket.socket() as one:
-            one.settimeout(10)
-            one.bind((f"127.0.3.{n + 1}", 0))
-            one.connect(("127.0.0.1", page.port))
-            one.sendall(WRONG)
-            seen.append(int(one.recv(4096).split()[1]))
+        with socket.socket() as connection:
+            connection.settimeout(10)
+            connection.bind((f"127.0.3.{n + 1}", 0))
+            connection.connect(("127.0.0.1", page.port))
+            connection.sendall(WRONG)
+            seen.append(int(connection.recv(4096).split()[1]))
     assert seen == [401] * 10 + [429] * 30
 
 
@@ -232,11 +236,11 @@ def slurmrestd() -> Iterator[tuple[str, FakeRest]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = httpx.Request("GET", f"http://slurm{self.path}", headers=dict(self.headers))
-            told = fake(asked)
-            self.send_response(told.status_code)
-            self.send_header("Content-Length", str(len(told.content)))
+            reply = fake(asked)
+            self.send_response(reply.status_code)
+            self.send_header("Content-Length", str(len(reply.content)))
             self.end_headers()
-            self.wfile.write(told.content)
+            self.wfile.write(reply.content)
 
         def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -260,10 +264,10 @@ def flooding(port: int, sent: bytes, until: float) -> int:
             time.sleep(0.002)
             continue
         opened += 1
-        with socket.socket() as one, suppress(OSError):
-            one.bind((f"127.1.{opened // 250 % 4}.{opened % 250 + 1}", 0))
-            one.connect(("127.0.0.1", port))
-            one.sendall(sent)
+        with socket.socket() as connection, suppress(OSError):
+            connection.bind((f"127.1.{opened // 250 % 4}.{opened % 250 + 1}", 0))
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(sent)
     os._exit(0)
 
 

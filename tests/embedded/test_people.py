@@ -38,9 +38,9 @@ NODE = "node1"  # not the controller, so only jobs open it
 
 
 def declared(**changes: object) -> ClusterSpec:
-    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     spec = named(
-        standing or f"people-{os.getpid()}",
+        existing or f"people-{os.getpid()}",
         users=PEOPLE,
         accounts=(Account(name="vision", fair_share=5, qos=("low", "high")),),
         qos=QOS,
@@ -115,8 +115,8 @@ def cancel(lab: Live) -> None:
 
 def test_people_are_the_same_on_all_nodes(lab: Live) -> None:
     for node in ("node0", "node1", "node2"):
-        found = lab.run(node, sh("id -u alice; id -g alice; getent passwd alice | cut -d: -f6"))
-        assert found.stdout.split() == ["2001", "2001", ALICE_HOME]
+        account = lab.run(node, sh("id -u alice; id -g alice; getent passwd alice | cut -d: -f6"))
+        assert account.stdout.split() == ["2001", "2001", ALICE_HOME]
         keys = lab.run(node, sh("cat {home}/.ssh/authorized_keys", home=ALICE_HOME))
         assert texts.SSH_KEY.example in keys.stdout
         sudo = as_user("ada", sh("sudo -n id -u"))
@@ -124,7 +124,7 @@ def test_people_are_the_same_on_all_nodes(lab: Live) -> None:
         assert not lab.run(node, as_user("bob", sh("sudo -n id -u"))).ok
 
 
-def test_a_user_over_the_gpu_limit_waits_and_says_why(lab: Live) -> None:
+def test_a_user_over_the_gpu_limit_waits_with_the_reason(lab: Live) -> None:
     try:
         first = submit(lab, "alice", "--gres=gpu:1")
         wait(lab, first, "RUNNING")
@@ -147,7 +147,7 @@ def test_a_qos_preempts_another(lab: Live) -> None:
         cancel(lab)
 
 
-def test_drift_of_a_limit_is_seen_and_mended_and_others_stay(lab: Live) -> None:
+def test_drift_of_a_limit_is_seen_and_fixed_and_others_stay(lab: Live) -> None:
     lab.run(
         lab.controller,
         sh(
@@ -204,7 +204,7 @@ def test_nobody_is_locked_out_when_slurm_is_dead(lab: Live) -> None:
         asyncio.run(api.up(lab.spec))
 
 
-def test_without_its_line_in_pam_the_check_fails_and_apply_mends_it(lab: Live) -> None:
+def test_without_its_line_in_pam_the_check_fails_and_apply_adds_it(lab: Live) -> None:
     assert proof_of(lab, ("smoke.launch", "access.adopt")).good
     lab.run(NODE, sh("sed -i '/pam_slurm_adopt.so/d' /etc/pam.d/sshd"))
     proof = {r.check: r for r in proof_of(lab, ("smoke.launch", "access.adopt")).results}

@@ -22,10 +22,10 @@ SITE = "/etc/slurm/epilog.d/90-job-site"
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
     """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
-    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     slurm = Slurm(prolog=Prolog(drop_caches=True))
-    spec = named(standing or f"prolog-{os.getpid()}", slurm=slurm)
-    if standing:
+    spec = named(existing or f"prolog-{os.getpid()}", slurm=slurm)
+    if existing:
         asyncio.run(api.up(spec))
         return Live(spec, {})
     bring_up: Callable[[ClusterSpec], Live] = request.getfixturevalue("fresh_cluster")
@@ -69,7 +69,7 @@ def calm(lab: Live) -> None:
     )
 
 
-def said(lab: Live) -> str:
+def journal(lab: Live) -> str:
     # --sync: what was logged a moment ago may not be in the journal's files yet.
     return on_node(
         lab,
@@ -112,10 +112,10 @@ def test_what_a_job_leaves_goes_and_a_login_stays(lab: Live) -> None:
     assert left == "/tmp/before"
     assert on_node(lab, sh("ipcs -m | grep -c corral || :")) == "0"
     assert on_node(lab, sh("pgrep -u nobody -c sleep; systemctl stop other; rm -f /tmp/before"))
-    assert "removed /dev/shm/leak" in said(lab)
+    assert "removed /dev/shm/leak" in journal(lab)
 
 
-def test_a_process_beside_another_job_of_the_user_is_no_leftover(lab: Live) -> None:
+def test_a_process_next_to_another_job_of_the_user_is_not_a_leftover(lab: Live) -> None:
     first = sh(
         "sbatch --parsable -p main -w {node} --mem=64M -t 2 -o /dev/null --wrap 'sleep 300'",
         node=NODE,
@@ -146,22 +146,22 @@ def test_a_process_beside_another_job_of_the_user_is_no_leftover(lab: Live) -> N
     assert on_node(lab, sh("ls /dev/shm/kept 2>/dev/null || echo gone")) == "gone"
 
 
-def test_exclusive_parts_run_for_whole_nodes_only(
+def test_exclusive_parts_run_for_complete_nodes_only(
     lab: Live, site_part: Callable[[str, str], None]
 ) -> None:
     site_part("/etc/slurm/epilog.d/85-exclusive-site", "#!/bin/sh\necho complete node\n")
     site_part(SITE, "#!/bin/sh\necho any job $SLURM_JOB_GPUS.\n")
     on_node(lab, sh("journalctl --rotate -q; journalctl --vacuum-time=1s -q 2>/dev/null || :"))
     job(lab, "true", "-n1", "--gres=gpu:1")
-    one = said(lab)
-    assert "90-job-site: any job 0." in one
-    assert "complete node" not in one
+    logged = journal(lab)
+    assert "90-job-site: any job 0." in logged
+    assert "complete node" not in logged
     job(lab, "true", "--exclusive")
-    assert "85-exclusive-site: complete node" in said(lab)
+    assert "85-exclusive-site: complete node" in journal(lab)
 
 
 @pytest.mark.parametrize("when", ["prolog", "epilog"])
-def test_a_part_that_fails_drains_the_node_and_says_so(
+def test_a_part_that_fails_drains_the_node_and_is_its_reason(
     lab: Live, site_part: Callable[[str, str], None], when: str
 ) -> None:
     site_part(f"/etc/slurm/{when}.d/60-job-disk", "#!/bin/sh\necho scratch disk is full; exit 3\n")

@@ -22,39 +22,39 @@ RECORDING = bool(os.environ.get("CORRAL_TEST_RECORD"))
 
 def needed(checks: set[str]) -> tuple[str, ...]:
     """The checks and all they need."""
-    needs = {one.id: one.needs for one in CHECKS}
-    found: dict[str, None] = {}
+    needs = {check.id: check.needs for check in CHECKS}
+    required: dict[str, None] = {}
     left = sorted(checks)
     while left:
-        one = left.pop()
-        found[one] = None
-        left += [need for need in needs[one] if need not in found]
-    return tuple(found)
+        check = left.pop()
+        required[check] = None
+        left += [need for need in needs[check] if need not in required]
+    return tuple(required)
 
 
 @pytest.mark.parametrize("group", groups(alone=RECORDING), ids=label)
-def test_break_fails_its_check_and_mending_it_passes(group: Group, cluster: Live) -> None:
+def test_break_fails_its_check_and_undoing_it_passes(group: Group, cluster: Live) -> None:
     try:
         for done in cluster.each(doing(group)):
             assert done.ok, done.tail
         proof = proof_of(cluster, record=file_name(group[0].check, group[0].name))
     finally:
-        mended = cluster.each(undoing(group))
-    assert all(result.ok for result in mended), [result.tail for result in mended]
+        undone = cluster.each(undoing(group))
+    assert all(result.ok for result in undone), [result.tail for result in undone]
     results = {result.check: result for result in proof.results}
-    for one in group:
-        target = results[one.check]
-        assert target.verdict is Verdict.FAIL, (one.name, target.summary)
-        assert one.says in target.summary, one.name
+    for fault in group:
+        target = results[fault.check]
+        assert target.verdict is Verdict.FAIL, (fault.name, target.summary)
+        assert fault.summary in target.summary, fault.name
         assert target.hint
     assert not proof.good
     failed = {check for check, result in results.items() if result.verdict is Verdict.FAIL}
-    true = {one.check for one in group}.union(*(one.implies for one in group))
+    true = {fault.check for fault in group}.union(*(fault.implies for fault in group))
     assert failed <= true, {c: results[c].summary for c in failed - true}
-    again = proof_of(cluster, needed({one.check for one in group}))
+    again = proof_of(cluster, needed({fault.check for fault in group}))
     bad = [f"{r.check}: {r.summary}" for r in again.results if r.verdict is not Verdict.PASS]
     assert not bad
 
 
 def test_every_check_has_a_break() -> None:
-    assert {one.check for one in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}
+    assert {fault.check for fault in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}

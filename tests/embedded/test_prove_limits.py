@@ -55,12 +55,12 @@ def test_limits_of_users_and_of_others(
             done = cluster.run(cluster.controller, script)
             assert done.ok, done.tail
             proof = asyncio.run(api.prove(spec, only=("smoke", "concurrency")))
-            found = {r.check: r for r in proof.results if r.verdict is Verdict.FAIL}
-            assert set(found) == {"smoke.launch"}, bad(proof)
-            assert "a limit holds back the jobs of corral-proof" in found["smoke.launch"].summary
-            assert reason in found["smoke.launch"].summary
-            assert "6818" not in found["smoke.launch"].hint
-            assert "sacctmgr" in found["smoke.launch"].hint
+            failed = {r.check: r for r in proof.results if r.verdict is Verdict.FAIL}
+            assert set(failed) == {"smoke.launch"}, bad(proof)
+            assert "a limit holds back the jobs of corral-proof" in failed["smoke.launch"].summary
+            assert reason in failed["smoke.launch"].summary
+            assert "6818" not in failed["smoke.launch"].hint
+            assert "sacctmgr" in failed["smoke.launch"].hint
             cluster.run(cluster.controller, LIFT)
     finally:
         cluster.run(cluster.controller, LIFT)

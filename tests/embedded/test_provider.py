@@ -63,20 +63,20 @@ def name(
     asyncio.run(EmbeddedProvider(spec(chosen)).destroy(ignore))
 
 
-def up(one: EmbeddedProvider) -> list[Action]:
+def up(embedded: EmbeddedProvider) -> list[Action]:
     async def run() -> list[Action]:
-        actions = one.plan(await one.observe())
-        await one.apply(actions, ignore)
-        assert one.plan(await one.observe()) == ()
+        actions = embedded.plan(await embedded.observe())
+        await embedded.apply(actions, ignore)
+        assert embedded.plan(await embedded.observe()) == ()
         return [a.action for a in actions]
 
     return asyncio.run(run())
 
 
-def on(one: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
+def on(embedded: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
     async def run() -> Result:
         with tempfile.TemporaryDirectory(prefix="pv") as control:
-            transport = OpenSSH(node, one.ssh_target(node), Path(control))
+            transport = OpenSSH(node, embedded.ssh_target(node), Path(control))
             try:
                 # A machine whose start was cut short may run without its sshd yet.
                 await transport.connect(within=30)
@@ -88,37 +88,39 @@ def on(one: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
 
 
 def test_life_of_machines(name: str) -> None:
-    one = EmbeddedProvider(spec(name))
-    assert up(one) == [Action.CREATE, Action.CREATE]
+    embedded = EmbeddedProvider(spec(name))
+    assert up(embedded) == [Action.CREATE, Action.CREATE]
 
-    same = on(one, "node1", "hostname; hostname -I; systemctl is-system-running; ls /dev/nvidia*")
+    same = on(
+        embedded, "node1", "hostname; hostname -I; systemctl is-system-running; ls /dev/nvidia*"
+    )
     assert same.stdout.split() == [
         "node1",
-        one.address("node1"),
+        embedded.address("node1"),
         "running",
         "/dev/nvidia0",
         "/dev/nvidia1",
     ]
-    assert on(one, "node0", "setpriv --reuid 65534 touch /shared/from-nobody").ok
-    assert on(one, "node1", "stat -c %u /shared/from-nobody").stdout.strip() == "65534"
+    assert on(embedded, "node0", "setpriv --reuid 65534 touch /shared/from-nobody").ok
+    assert on(embedded, "node1", "stat -c %u /shared/from-nobody").stdout.strip() == "65534"
     hosts = (
         "echo 192.0.2.9 far > /etc/hosts.new && mv /etc/hosts.new /etc/hosts && getent hosts far"
     )
-    assert on(one, "node0", hosts).ok, "/etc/hosts is an ordinary file"
+    assert on(embedded, "node0", hosts).ok, "/etc/hosts is an ordinary file"
     limit = out("podman", "inspect", "--format", "{{.HostConfig.Memory}}", f"corral-{name}-node0")
     assert int(limit) == 1024 * 1024 * 1024
-    assert one.traits("node0").memory_mib == 1024
+    assert embedded.traits("node0").memory_mib == 1024
     quiet = (
         "for s in slurmctld slurmd slurmdbd munge mariadb; do systemctl is-enabled $s; done; true"
     )
-    assert on(one, "node0", quiet).stdout.split() == ["disabled"] * 5
-    assert not on(one, "node0", "journalctl -b -k --no-pager -q | grep .").ok, (
+    assert on(embedded, "node0", quiet).stdout.split() == ["disabled"] * 5
+    assert not on(embedded, "node0", "journalctl -b -k --no-pager -q | grep .").ok, (
         "the host's kernel log"
     )
     train = (
         "python3 -c 'import torch.distributed, sklearn.datasets, numpy, scipy.stats' && slurmd -V"
     )
-    assert on(one, "node0", train).ok
+    assert on(embedded, "node0", train).ok
 
     keys = [
         line.split()[2] for line in (cluster_dir(name) / "known_hosts").read_text().splitlines()
@@ -126,14 +128,14 @@ def test_life_of_machines(name: str) -> None:
     assert len(set(keys)) == 2, "each node made its own host key"
 
     ids = containers_of(name)
-    gateway = one.address("node0").rpartition(".")[0] + ".1"
+    gateway = embedded.address("node0").rpartition(".")[0] + ".1"
     while_up = traces(name, ids, gateway)
     assert all(while_up.values()), f"each place is really looked at: {while_up}"
-    gone = asyncio.run(one.destroy(ignore))
+    gone = asyncio.run(embedded.destroy(ignore))
     assert len(gone) == 2 + 1 + 1 + 3
     assert not any(traces(name, ids, gateway).values())
-    assert asyncio.run(one.leftovers()) == []
-    assert asyncio.run(one.destroy(ignore)) == ()
+    assert asyncio.run(embedded.leftovers()) == []
+    assert asyncio.run(embedded.destroy(ignore)) == ()
 
 
 def test_image_holds_no_secret(name: str) -> None:
@@ -149,25 +151,25 @@ def test_image_holds_no_secret(name: str) -> None:
 
 
 def test_stopped_node_starts_with_its_address_and_host_key(name: str) -> None:
-    one = EmbeddedProvider(spec(name))
-    up(one)
-    before = (cluster_dir(name) / "known_hosts").read_text(), one.address("node1")
-    assert on(one, "node1", "echo kept > /root/kept").ok
+    embedded = EmbeddedProvider(spec(name))
+    up(embedded)
+    before = (cluster_dir(name) / "known_hosts").read_text(), embedded.address("node1")
+    assert on(embedded, "node1", "echo kept > /root/kept").ok
     out("podman", "stop", "--time", "0", f"corral-{name}-node1")
-    assert up(one) == [Action.START]
-    assert on(one, "node1", "cat /root/kept; ls /dev/nvidia*").stdout.split()[0] == "kept"
+    assert up(embedded) == [Action.START]
+    assert on(embedded, "node1", "cat /root/kept; ls /dev/nvidia*").stdout.split()[0] == "kept"
     assert sorted(before[0].splitlines()) == sorted(
         (cluster_dir(name) / "known_hosts").read_text().splitlines()
     )
-    assert one.address("node1") == before[1]
+    assert embedded.address("node1") == before[1]
 
 
 def test_node_killed_together_with_its_conmon(name: str) -> None:
-    one = EmbeddedProvider(spec(name))
-    up(one)
+    embedded = EmbeddedProvider(spec(name))
+    up(embedded)
     identity = out("podman", "inspect", "--format", "{{.Id}}", f"corral-{name}-node0").strip()
     kill(identity)
-    assert up(one) == [Action.START]
+    assert up(embedded) == [Action.START]
 
 
 def kill(*identities: str) -> None:
@@ -190,34 +192,34 @@ def kill(*identities: str) -> None:
 
 
 def test_two_clusters_side_by_side(name: str) -> None:
-    one, two = EmbeddedProvider(spec(name)), EmbeddedProvider(spec(f"{name}b", "node0"))
+    first, second = EmbeddedProvider(spec(name)), EmbeddedProvider(spec(f"{name}b", "node0"))
     try:
-        up(one)
-        up(two)
-        assert one.address("node0") != two.address("node0")
-        assert on(one, "node0", "echo one > /shared/who").ok
-        assert not on(two, "node0", "cat /shared/who").ok
+        up(first)
+        up(second)
+        assert first.address("node0") != second.address("node0")
+        assert on(first, "node0", "echo one > /shared/who").ok
+        assert not on(second, "node0", "cat /shared/who").ok
     finally:
-        asyncio.run(two.destroy(ignore))
-    assert on(one, "node0", "cat /shared/who").stdout.strip() == "one"
+        asyncio.run(second.destroy(ignore))
+    assert on(first, "node0", "cat /shared/who").stdout.strip() == "one"
 
 
 def test_lost_state_folder_is_enrolled_again(name: str) -> None:
-    one = EmbeddedProvider(spec(name, "node0"))
-    up(one)
+    embedded = EmbeddedProvider(spec(name, "node0"))
+    up(embedded)
     shutil.rmtree(cluster_dir(name))
-    assert up(one) == [Action.ENROL]
-    assert on(one, "node0", "true").ok
+    assert up(embedded) == [Action.ENROL]
+    assert on(embedded, "node0", "true").ok
 
 
-def test_node_that_cannot_boot_tells_why(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_that_cannot_boot_reports_why(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "corral.providers.containers.container.entry",
         lambda gpus: sh("echo the disk is on fire; sleep 1; exit 7"),
     )
-    one = EmbeddedProvider(spec(name, "node0"))
+    embedded = EmbeddedProvider(spec(name, "node0"))
     with pytest.raises(CorralError) as caught:
-        up(one)
+        up(embedded)
     assert caught.value.node == "node0"
     assert "podman logs" in caught.value.hint
     assert "the disk is on fire" in caught.value.tail
@@ -240,28 +242,28 @@ asyncio.run(main())
 
 
 def test_killed_at_any_moment_it_converges_and_leaves_nothing(name: str) -> None:
-    wanted = spec(name)
-    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
+    declared = spec(name)
+    asyncio.run(EmbeddedProvider(declared).prepare(ignore))
     chance = random.Random(SEED)
     for _ in range(KILLS):
         child = subprocess.Popen(
             [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
         )
         assert child.stdin is not None
-        child.stdin.write(wanted.model_dump_json().encode())
+        child.stdin.write(declared.model_dump_json().encode())
         child.stdin.close()
         try:
             child.wait(timeout=chance.uniform(0.2, 3.0))
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        one = EmbeddedProvider(wanted)
+        embedded = EmbeddedProvider(declared)
         if chance.random() < 0.5:
-            up(one)
-            assert on(one, "node1", "true").ok
+            up(embedded)
+            assert on(embedded, "node1", "true").ok
         settle(name)
-        asyncio.run(one.destroy(ignore))
-        assert asyncio.run(one.leftovers()) == []
+        asyncio.run(embedded.destroy(ignore))
+        assert asyncio.run(embedded.leftovers()) == []
 
 
 def settle(cluster: str) -> None:
@@ -279,7 +281,7 @@ def settle(cluster: str) -> None:
 # them are gone at once, like in a power cut. Its disk stays, /run as far as it is not a tmpfs.
 BOX = """
 set -eu
-t=$1 run=$2; shift 2
+t=$1; run=$2; shift 2
 mount --make-rprivate /
 mkdir -p $t/disk/containers $t/disk/run $t/real
 mount --bind /var/lib/containers $t/real
@@ -343,12 +345,12 @@ boxed = pytest.mark.skipif(
 @boxed
 @pytest.mark.parametrize("run", ["tmpfs", "disk"])
 def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
-    wanted = spec(name)
-    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
+    declared = spec(name)
+    asyncio.run(EmbeddedProvider(declared).prepare(ignore))
 
     def boot() -> str:
         worker = (sys.executable, "-c", WORKER)
-        stdin = wanted.model_dump_json()
+        stdin = declared.model_dump_json()
         return in_box(tmp_path, run, *worker, name=name, then=BOOTS, stdin=stdin)
 
     try:
@@ -454,14 +456,16 @@ def test_own_image(name: str, tmp_path: Path) -> None:
     out("podman", "import", "--quiet", str(tar), own)
     images = Images(Podman(machine.host_runtime()))
     try:
-        one = EmbeddedProvider(spec(name, "node0", image=own))
-        assert up(one) == [Action.CREATE]
-        assert one.predict("node0").os_id == release["ID"]
-        seen = on(one, "node0", "systemctl is-system-running; cat /etc/hosts; apt-get -q update")
+        embedded = EmbeddedProvider(spec(name, "node0", image=own))
+        assert up(embedded) == [Action.CREATE]
+        assert embedded.predict("node0").os_id == release["ID"]
+        seen = on(
+            embedded, "node0", "systemctl is-system-running; cat /etc/hosts; apt-get -q update"
+        )
         assert seen.ok
         assert seen.stdout.startswith("running")
         assert "localhost" in seen.stdout
-        asyncio.run(one.destroy(ignore))
+        asyncio.run(embedded.destroy(ignore))
         (derived,) = (i for i in asyncio.run(images.listed()) if i.base and not i.used_by)
         assert asyncio.run(images.remove(derived.reference)) == (derived.reference,)
     finally:

@@ -56,7 +56,7 @@ class Cluster:
     name: str
     folder: Path
     nodes: int = 2
-    said: str = ""
+    output: str = ""
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -85,12 +85,12 @@ class Cluster:
         """Whether the verb was killed; False when it was over before."""
         process = self.start(*words)
         try:
-            self.said, _ = process.communicate(timeout=after)
+            self.output, _ = process.communicate(timeout=after)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            self.said, _ = process.communicate(timeout=60)
+            self.output, _ = process.communicate(timeout=60)
             return True
-        assert process.returncode == 0, self.said
+        assert process.returncode == 0, self.output
         return False
 
     def on(self, node: int, command: str) -> None:
@@ -107,7 +107,7 @@ class Cluster:
 
     def left(self) -> list[str]:
         """Whatever of the cluster is there."""
-        found: list[str] = []
+        remaining: list[str] = []
         for kind in ("container", "network", "volume"):
             every = ["--all"] if kind == "container" else []
             out = subprocess.run(
@@ -124,9 +124,9 @@ class Cluster:
                 text=True,
                 timeout=60,
             ).stdout
-            found += [f"{kind} {n}" for n in out.split() if f"corral-{self.name}" in n]
+            remaining += [f"{kind} {n}" for n in out.split() if f"corral-{self.name}" in n]
         state = self.folder / "state" / "clusters" / self.name
-        return [*found, *([str(state)] if state.exists() else [])]
+        return [*remaining, *([str(state)] if state.exists() else [])]
 
 
 class Page:
@@ -136,19 +136,19 @@ class Page:
         self.process = cluster.start("ui", str(cluster.file), "--json")
         assert self.process.stdout is not None
         self.seen: list[str] = []
-        told = json.loads(self._line(lambda line: line.startswith("{")))
-        self.url = told["url"].rstrip("/").partition("#")[0].rstrip("/")
+        access = json.loads(self._line(lambda line: line.startswith("{")))
+        self.url = access["url"].rstrip("/").partition("#")[0].rstrip("/")
         self.open = urllib.request.build_opener(
             urllib.request.HTTPCookieProcessor(CookieJar())
         ).open
         self.csrf = ""
-        self.csrf = self.ask("/api/login/code", {"code": told["code"]})["csrf"]
+        self.csrf = self.ask("/api/login/code", {"code": access["code"]})["csrf"]
 
-    def _line(self, wanted: Callable[[str], bool]) -> str:
+    def _line(self, matches: Callable[[str], bool]) -> str:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.seen.append(line)
-            if wanted(line):
+            if matches(line):
                 return line
         raise AssertionError("".join(self.seen))
 
@@ -244,7 +244,7 @@ def one_kill(cluster: Cluster, chance: random.Random) -> tuple[bool, str]:
             page.kill()
         return killed, f"page's {what}, {'killed' if killed else 'over'} after {after:.1f} s"
     killed = cluster.killed(after, *words)
-    last = (cluster.said.strip().splitlines() or ["nothing"])[-1]
+    last = (cluster.output.strip().splitlines() or ["nothing"])[-1]
     cluster.run(*words)
     if verb == "down":
         assert cluster.left() == []
@@ -256,10 +256,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     reason = needs()
     if reason:
         pytest.skip(reason)
-    found = Cluster(f"rk{os.getpid()}", tmp_path)
-    found.environment = {"CORRAL_STATE_DIR": str(tmp_path / "state")}
-    yield found
-    found.start("down", str(found.file), "--yes").communicate(timeout=120)
+    laptop = Cluster(f"rk{os.getpid()}", tmp_path)
+    laptop.environment = {"CORRAL_STATE_DIR": str(tmp_path / "state")}
+    yield laptop
+    laptop.start("down", str(laptop.file), "--yes").communicate(timeout=120)
 
 
 @pytest.mark.slow
@@ -276,12 +276,12 @@ def test_random_kills(cluster: Cluster) -> None:
         chance = random.Random(SEED * 1000 + number)
         cluster.nodes = 2
         began = time.monotonic()
-        killed, said = one_kill(cluster, chance)
+        killed, summary = one_kill(cluster, chance)
         met += killed
-        print(f"{number}: {said}", flush=True)
+        print(f"{number}: {summary}", flush=True)
         if cluster.exists():
-            told = cluster.run("plan", str(cluster.file), "--json")  # progress, then one line
-            plan = json.loads(told.splitlines()[-1])
+            output = cluster.run("plan", str(cluster.file), "--json")  # progress, then one line
+            plan = json.loads(output.splitlines()[-1])
             assert not plan["stages"] and not plan["machines"], plan
             cluster.run("prove", str(cluster.file))
             if chance.random() < 0.3:

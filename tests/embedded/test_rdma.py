@@ -28,9 +28,9 @@ def test_the_inbox_stack_is_what_nccl_opens(cluster: Live) -> None:
             names=INBOX,
         )
         for node in NODES:
-            found = cluster.run(node, look)
-            assert found.ok, found.tail
-            assert found.stdout.split() == [str(len(INBOX))]
+            answer = cluster.run(node, look)
+            assert answer.ok, answer.tail
+            assert answer.stdout.split() == [str(len(INBOX))]
     finally:
         asyncio.run(api.up(cluster.spec))
     assert asyncio.run(api.plan(cluster.spec)).empty

@@ -45,8 +45,8 @@ def there() -> Iterator[Bare]:
     reason = needs()
     if reason:
         pytest.skip(reason)
-    with bare() as one:
-        yield one
+    with bare() as host:
+        yield host
 
 
 @pytest.fixture
@@ -169,19 +169,17 @@ def test_sudo_that_refuses(keyed: Bare, control: Path) -> None:
     assert "requiretty" in refused(keyed, "terminal", control, PASSWORD).message
 
 
-def test_the_password_stands_in_no_argument_list_and_no_environment(
-    keyed: Bare, control: Path
-) -> None:
+def test_the_password_is_in_no_argument_list_and_no_environment(keyed: Bare, control: Path) -> None:
     def shown() -> list[str]:
         files = [*Path("/proc").glob("[0-9]*/environ"), *Path("/proc").glob("[0-9]*/cmdline")]
-        found: list[str] = []
+        leaks: list[str] = []
         for file in files:
             try:
                 if PASSWORD.encode() in file.read_bytes():
-                    found.append(str(file))
+                    leaks.append(str(file))
             except OSError:
                 continue
-        return found
+        return leaks
 
     async def scenario() -> None:
         node = keyed.node("admin", control)
@@ -271,7 +269,7 @@ def test_keys_that_the_users_own_known_hosts_has(
     mine = tmp_path / "mine"
     options = ("-o", f"UserKnownHostsFile={mine}")
 
-    async def first_sight() -> None:
+    async def first_connection() -> None:
         target = replace(keyed.target("free"), options=options)
         assert (await known_to_user(NODE, target)).count("\n") == 1
         pinned = replace(target, known_hosts=keys_dir(CLUSTER) / "fresh", options=())
@@ -282,10 +280,10 @@ def test_keys_that_the_users_own_known_hosts_has(
 
     mine.write_text(f"{keyed.address} {' '.join(public[:2])}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(mine)], check=True, capture_output=True)
-    asyncio.run(first_sight())
+    asyncio.run(first_connection())
     mine.write_text(f"{keyed.address} {' '.join(other[:2])}\n")
     with pytest.raises(CorralError) as caught:
-        asyncio.run(first_sight())
+        asyncio.run(first_connection())
     assert caught.value.code is Code.HOST_KEY_CHANGED
 
 

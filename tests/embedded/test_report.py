@@ -30,9 +30,9 @@ def test_a_proof_as_a_page_and_what_changed_since(cluster: Live, tmp_path: Path)
     finally:
         cluster.run(cluster.controller, sh("scontrol update nodename=node1 state=resume"))
     words = ["prove", "--compare", "previous", "last", "--html", str(change)]
-    told = corral(cluster, *words, status=1)
-    assert re.search(r"worse +smoke.nodes", told)
-    assert "1 worse" in told
+    output = corral(cluster, *words, status=1)
+    assert re.search(r"worse +smoke.nodes", output)
+    assert "1 worse" in output
     history = corral(cluster, "prove", "--history")
     assert "NOT proven" in history
     pages = [path.read_text() for path in (good, bad, change)]

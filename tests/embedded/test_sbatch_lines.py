@@ -1,8 +1,8 @@
 """``#SBATCH`` lines given to sbatch and to ``corral run``: each changes the job in the same way.
 
 Both submit the same script with one line more, held. What the line changes in ``scontrol show job``
-under sbatch, against the script without it, it must change under Corral too; else the verb says so,
-or refuses the line. Nothing is dropped without a word.
+under sbatch, against the script without it, it must change under Corral too; else the verb
+reports it or refuses the line. Nothing is dropped without a word.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LINES = (
     "--reservation=none", "--spread-job", "--switches=1", "--thread-spec=1", "--threads-per-core=1",
     "--time-min=5", "--tmp=1", "--use-min-nodes", "--wckey=word", "--cpu-freq=performance",
     "--gpu-freq=low --gpus-per-node=1", "--constraint=nowhere", "--prefer=nowhere",
-    # no field of a job of Corral's: said or refused
+    # no field of a job of Corral's: reported or refused
     "--export=NONE", "--export=ALL", "--export=WORD=1", "--output=other.log", "--error=other.err",
     "--input=/dev/null", "--open-mode=append", "--signal=USR1@60", "--wait-all-nodes=1",
     "--distribution=cyclic", "--overcommit", "--ntasks-per-core=1", "--gpus-per-socket=1",
@@ -56,7 +56,7 @@ FIELD = re.compile(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)")
 
 def fields_of(line: str, option: str) -> dict[str, str]:
     """Fields of a job that a line may change."""
-    found = {
+    fields = {
         name: value
         for name, value in FIELD.findall(line)
         if not OWN.fullmatch(name) or option in KEPT.get(name, ())
@@ -65,7 +65,7 @@ def fields_of(line: str, option: str) -> dict[str, str]:
     for name in ("EligibleTime", "Deadline"):
         value = dict(FIELD.findall(line)).get(name, "")
         limits[name] = "set" if option.startswith(TIMES) and value[:1].isdigit() else ""
-    return found | limits
+    return fields | limits
 
 
 def text_of(option: str) -> str:
@@ -94,7 +94,7 @@ async def by_sbatch(fleet: Fleet, controller: str, option: str) -> dict[str, str
 async def by_corral(
     fleet: Fleet, live: Live, option: str, folder: Path
 ) -> tuple[dict[str, str] | None, tuple[str, ...]]:
-    """The fields of a job of ``corral run``, and what it says; None: it refuses it."""
+    """The fields of a job of ``corral run``, and what it reports; None: it refuses it."""
     file = folder / f"job-{uuid.uuid4().hex[:8]}.sh"
     file.write_text(text_of(option))
     try:
@@ -108,10 +108,10 @@ async def by_corral(
 
 
 @pytest.mark.slow
-def test_each_line_does_the_same_or_is_said(cluster: Live, tmp_path: Path) -> None:
+def test_each_line_does_the_same_or_is_reported(cluster: Live, tmp_path: Path) -> None:
     async def work(fleet: Fleet) -> tuple[list[str], dict[str, int]]:
         wrong: list[str] = []
-        counts = {"same": 0, "said": 0, "refused": 0, "refused by sbatch": 0}
+        counts = {"same": 0, "reported": 0, "refused": 0, "refused by sbatch": 0}
         plain = await by_sbatch(fleet, cluster.controller, "")
         ours, _ = await by_corral(fleet, cluster, "", tmp_path)
         assert plain and ours
@@ -123,9 +123,9 @@ def test_each_line_does_the_same_or_is_said(cluster: Live, tmp_path: Path) -> No
             elif theirs is None:
                 wrong.append(f"{option}: sbatch refuses it, Corral does not")
             elif changed(plain, theirs) == changed(ours, mine):
-                counts["said" if notes else "same"] += 1
+                counts["reported" if notes else "same"] += 1
             elif notes:
-                counts["said"] += 1
+                counts["reported"] += 1
             else:
                 wrong.append(f"{option}: {changed(plain, theirs)} and {changed(ours, mine)}")
         return wrong, counts

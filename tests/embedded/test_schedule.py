@@ -30,9 +30,9 @@ FIGURES = "/var/lib/corral/proof/figures"
 
 @pytest.fixture(scope="module")
 def proving(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    standing = os.environ.get("CORRAL_TEST_SCHEDULE", "")
-    if standing:
-        return Live(named(standing, proof=PROOF), {})
+    existing = os.environ.get("CORRAL_TEST_SCHEDULE", "")
+    if existing:
+        return Live(named(existing, proof=PROOF), {})
     return fresh_cluster(named(f"sched-{os.getpid()}", proof=PROOF))
 
 
@@ -83,8 +83,8 @@ def do(live: Live, script: Script, timeout: float = 240) -> str:
 
 def reason(live: Live, node: str) -> str:
     text = do(live, sh("scontrol show node {n} -o", n=node))
-    found = re.search(r" State=\S*DRAIN\S* .* Reason=(.*?) \[", text)
-    return found[1] if found else ""
+    match = re.search(r" State=\S*DRAIN\S* .* Reason=(.*?) \[", text)
+    return match[1] if match else ""
 
 
 def past(live: Live, node: str, value: float) -> None:
@@ -101,12 +101,12 @@ def test_a_round_measures_idle_nodes_and_is_read_back(proving: Live) -> None:
         round=ROUND,
     )
     try:
-        told = do(proving, script)
+        output = do(proving, script)
     finally:
         do(proving, Script("scancel -u corral; true"))
-    assert re.findall(r"^node (\S+) pass", told, re.MULTILINE) == ["node0", "node1"]
-    assert "node2" not in told  # somebody's job runs there
-    assert re.search(r"^figure node0 disk_write_mb_s \d", told, re.MULTILINE)
+    assert re.findall(r"^node (\S+) pass", output, re.MULTILINE) == ["node0", "node1"]
+    assert "node2" not in output  # somebody's job runs there
+    assert re.search(r"^figure node0 disk_write_mb_s \d", output, re.MULTILINE)
     assert asyncio.run(api.fetch_rounds(proving.spec)) >= 1
     assert asyncio.run(api.fetch_rounds(proving.spec)) == 0
     last = api.proofs(proving.spec.name)[-1]
@@ -128,9 +128,9 @@ def test_a_users_job_ends_it_at_once(proving: Live) -> None:
         " sacct -X -n -P -u corral-proof -S now-5minutes -o state",
         round=ROUND,
     )
-    told, _, states = do(proving, script).partition("@@")
-    assert told.startswith(("node0\n", "node1\n", "node2\n"))  # the user's job ran, on all three
-    assert len(re.findall(r"^node node\d preempted", told, re.MULTILINE)) == 3
+    output, _, states = do(proving, script).partition("@@")
+    assert output.startswith(("node0\n", "node1\n", "node2\n"))  # the user's job ran, on all three
+    assert len(re.findall(r"^node node\d preempted", output, re.MULTILINE)) == 3
     assert states.split().count("PREEMPTED") >= 3
 
 
@@ -148,7 +148,7 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
     try:
         do(proving, by_hand)
         past(proving, "node1", 1e9)
-        told = do(proving, ROUND)
+        output = do(proving, ROUND)
         drained = reason(proving, "node1")
         why = asyncio.run(api.explain_drained(proving.spec, "node1"))
         again = do(
@@ -156,19 +156,19 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
         )  # its past is as it was: measured behind a reservation, still bad
         still = reason(proving, "node1")
         past(proving, "node1", 0.001)
-        well = do(proving, ROUND)
+        healthy = do(proving, ROUND)
         after, mine = reason(proving, "node1"), reason(proving, "node2")
         left = do(proving, Script("scontrol show reservation; ls /var/lib/corral/proof/testing"))
     finally:
         do(proving, Script("scontrol update nodename=node[1-2] state=resume 2>/dev/null; true"))
-    assert "node node1 fail cpu_mb_s is" in told
+    assert "node node1 fail cpu_mb_s is" in output
     assert drained.startswith("proof.cpu_mb_s: cpu_mb_s is ")
     assert re.search(r"it had (1e\+09|1000000000) before$", drained)
     assert "measured too slow twice by the scheduled proof" in why.meaning
     assert "F104" in {f.failure.id for f in why.findings}
     assert "node node1 fail" in again
     assert still == drained
-    assert "node node1 pass healthy again, undrained" in well
+    assert "node node1 pass healthy again, undrained" in healthy
     assert (after, mine) == ("", "my own")
     assert "No reservations" in left
     assert "node1" not in left
@@ -199,8 +199,8 @@ def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving:
     # node has peers.
     apart = Script(r"sed -i 's/^node \([^ ]*\) [^ ]*/node \1 \1/' /etc/corral/proof.conf")
     do(proving, apart)
-    well = by_timer(proving)
-    assert "group node0,node1,node2 pass healthy" in well
+    healthy = by_timer(proving)
+    assert "group node0,node1,node2 pass healthy" in healthy
     # Three such rounds are a past: what was just measured, thrice.
     do(proving, sh("grep ' all:3 ' {f} >/run/all && cat /run/all /run/all >>{f}", f=FIGURES))
     with shaped(proving, "node2", "50mbit"):

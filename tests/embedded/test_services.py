@@ -70,9 +70,9 @@ def use(spec: Any, work: Any) -> None:
     """Do blocking work with a page that is reached by its tunnel."""
 
     async def doing() -> None:
-        async with api.reach_page(spec) as (found, _):
-            page = Page(found.url)
-            await asyncio.to_thread(work, page, found.code)
+        async with api.reach_page(spec) as (access, _):
+            page = Page(access.url)
+            await asyncio.to_thread(work, page, access.code)
 
     asyncio.run(doing())
 
@@ -138,7 +138,7 @@ def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:
     up, gpus, load, slurm = values(
         served, "up", "sum(corral_node_gpus)", "count(node_load1)", "corral_slurm_up"
     )
-    assert {one["value"][1] for one in up} == {"1"}
+    assert {sample["value"][1] for sample in up} == {"1"}
     assert len(up) == 4
     assert gpus[0]["value"][1] == "6"
     assert load[0]["value"][1] == "3"
@@ -195,10 +195,10 @@ def working(served: Live) -> Iterator[Live]:
 
 def test_every_panel_of_the_dashboard_shows_something(working: Live) -> None:
     """Each question of Grafana's dashboard, asked of a real Prometheus over a real cluster."""
-    found = json.loads(
+    dashboard = json.loads(
         working.run(working.controller, sh("cat /etc/corral/grafana-dashboard.json")).stdout
     )
-    asked = [target["expr"] for panel in found["panels"] for target in panel["targets"]]
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert len(asked) > 20
     end, empty = time.monotonic() + 240, set(asked)
     while empty and time.monotonic() < end:
@@ -220,10 +220,10 @@ def test_the_page_draws_heat_power_and_a_jobs_gpu(working: Live) -> None:
         end = time.monotonic() + 240
         while time.monotonic() < end:
             seen = page.ask("figures")["nodes"].get("node0", {})
-            told = page.ask("jobs?show=running&q=panel")
-            jobs = [row[told["columns"].index("id")] for row in told["rows"]]
-            found = page.ask(f"jobs/{jobs[0]}/figures")["curves"] if jobs else []
-            curves = {curve["what"] for curve in found if curve["points"]}
+            table = page.ask("jobs?show=running&q=panel")
+            jobs = [row[table["columns"].index("id")] for row in table["rows"]]
+            series = page.ask(f"jobs/{jobs[0]}/figures")["curves"] if jobs else []
+            curves = {curve["what"] for curve in series if curve["points"]}
             if "celsius" in seen and {"gpu", "gpu_memory", "watts", "memory", "cpus"} <= curves:
                 break
             time.sleep(4)

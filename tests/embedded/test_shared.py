@@ -44,10 +44,10 @@ def ran(lab: Live, script: Path, user: str) -> object:
 
 
 def test_up_made_folders_that_no_user_can_take(lab: Live) -> None:
-    said = lab.run(
+    listing = lab.run(
         lab.controller, sh("stat -c '%n %u %a' /shared /shared/corral /shared/corral/jobs/*")
     )
-    assert said.stdout.split("\n")[:4] == [
+    assert listing.stdout.split("\n")[:4] == [
         "/shared 0 1777",
         "/shared/corral 0 755",
         "/shared/corral/jobs/alice 2001 700",
@@ -79,8 +79,8 @@ def test_a_squatter_blocks_nobody_for_long_and_reads_nothing(lab: Live, tmp_path
     for user in ("mallory", "root"):
         look = lab.run(lab.controller, sh("grep -rl 'secret of alice' /shared || :"))
         assert look.stdout == "", user
-    found = asyncio.run(api.doctor(lab.spec))
-    assert "F230" in [one.failure.id for one in found.findings]
+    report = asyncio.run(api.doctor(lab.spec))
+    assert "F230" in [finding.failure.id for finding in report.findings]
     assert asyncio.run(api.up(lab.spec))
     assert getattr(ran(lab, script, "alice"), "good", False)
     assert done(lab, "mallory", sh("grep -r secret /shared/corral/jobs")) != "ok"
@@ -103,8 +103,8 @@ def test_storage_without_the_sticky_bit_runs_nobodys_code(lab: Live, tmp_path: P
         ran(lab, script, "alice")
     assert "/shared is open to others (mode 777) without the sticky bit" in caught.value.message
     assert "chmod 1777 /shared" in caught.value.hint
-    found = asyncio.run(api.doctor(lab.spec))
-    assert "F230" in [one.failure.id for one in found.findings]
+    report = asyncio.run(api.doctor(lab.spec))
+    assert "F230" in [finding.failure.id for finding in report.findings]
     assert not asyncio.run(api.plan(lab.spec)).empty
     assert asyncio.run(api.up(lab.spec))
     assert asyncio.run(api.plan(lab.spec)).empty

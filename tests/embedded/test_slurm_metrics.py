@@ -66,7 +66,7 @@ def prometheus(live: Live, *queries: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_every_path_is_scraped_and_well_formed(scraped: Live) -> None:
+def test_every_path_is_scraped_and_valid(scraped: Live) -> None:
     until = time.monotonic() + 120
     while True:
         targets = prometheus(scraped)["targets"]
@@ -76,14 +76,14 @@ def test_every_path_is_scraped_and_well_formed(scraped: Live) -> None:
         time.sleep(3)
     assert {n: seen[0] for n, seen in own.items()} == {f"slurm-{p}": "up" for p in SLURM_PATHS}
     script = sh("python3 -c {p} {urls}", p=CHECKED, urls=[seen[1] for seen in own.values()])
-    said = scraped.run(scraped.controller, script).stdout
-    assert {line.strip() for line in said.splitlines()} == {f"{p} 0 True" for p in SLURM_PATHS}
+    output = scraped.run(scraped.controller, script).stdout
+    assert {line.strip() for line in output.splitlines()} == {f"{p} 0 True" for p in SLURM_PATHS}
 
 
 def test_slurms_figures_agree_with_corrals_and_keep_their_labels(scraped: Live) -> None:
     """A job that runs and one that waits, as both exporters report them."""
     begin = sh(
-        "cd /tmp && for w in node0 node1 node0; do runuser -u corral -- sbatch -J told -w $w "
+        "cd /tmp && for w in node0 node1 node0; do runuser -u corral -- sbatch -J metrics -w $w "
         "--gres=gpu:2 -o /dev/null --wrap 'sleep 600'; done"
     )
     queries = (
@@ -97,15 +97,15 @@ def test_slurms_figures_agree_with_corrals_and_keep_their_labels(scraped: Live) 
     assert scraped.run(scraped.controller, begin).ok
     try:
         until, seen = time.monotonic() + 180, dict[str, list[Any]]()
-        wanted = ["2", "2", "1", "2", "2", None]
+        expected = ["2", "2", "1", "2", "2", None]
         while time.monotonic() < until:
             seen = prometheus(scraped, *queries)["asked"]
-            values = [found[0]["value"][1] if found else None for found in seen.values()]
-            if values == wanted:
+            values = [samples[0]["value"][1] if samples else None for samples in seen.values()]
+            if values == expected:
                 break
             time.sleep(3)
-        assert values == wanted, seen
-        (labels,) = (one["metric"] for one in seen[queries[0]])
+        assert values == expected, seen
+        (labels,) = (sample["metric"] for sample in seen[queries[0]])
         assert labels["cluster"] == scraped.spec.name
     finally:
-        scraped.run(scraped.controller, sh("scancel -n told"))
+        scraped.run(scraped.controller, sh("scancel -n metrics"))

@@ -206,10 +206,10 @@ def test_hello_mpi_in_c(cluster: Live, compiler: str) -> None:
     nodes = f"--nodes=2 --nodelist={compiler},node2"
     submit = f"sbatch --wait {nodes} --output out hello.sbatch; cat out; ls"
     done = runner(cluster)("mpi-c", "sh", "-c", submit, files=files)
-    said = done.stdout.splitlines()
-    assert 'RESULT {"ranks": 2, "sum": 1}' in said, done.tail
-    assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(said)
-    assert not [name for name in said if name.startswith("hello.") and name[6:].isdecimal()]
+    lines = done.stdout.splitlines()
+    assert 'RESULT {"ranks": 2, "sum": 1}' in lines, done.tail
+    assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(lines)
+    assert not [name for name in lines if name.startswith("hello.") and name[6:].isdecimal()]
 
 
 PERF = """\
@@ -234,10 +234,10 @@ def test_the_script_of_nccl_tests_starts_one_mpi_world(cluster: Live, compiler: 
         f"sbatch --wait {nodes} --output gone all_reduce.sbatch /nowhere; cat gone"
     )
     done = runner(cluster)("nccl", "sh", "-c", script, files=files)
-    said = done.stdout.splitlines()
-    assert 'RESULT {"ranks": 2, "sum": 1}' in said, done.tail
-    assert said.count("interface =eth0") == 2
-    assert "/nowhere/all_reduce_perf is not there: build nccl-tests with MPI=1 first" in said
+    lines = done.stdout.splitlines()
+    assert 'RESULT {"ranks": 2, "sum": 1}' in lines, done.tail
+    assert lines.count("interface =eth0") == 2
+    assert "/nowhere/all_reduce_perf is not there: build nccl-tests with MPI=1 first" in lines
 
 
 def test_dask_jobqueue(tools: Run) -> None:

@@ -94,9 +94,9 @@ def test_the_tools_own_listing_is_the_fabric_that_was_made(name: str, tmp_path: 
     text, nodes = FABRICS[name]()
     made, host = sim_of(text)
     listing = discovered(tmp_path, name, made, host)
-    read, wanted = topology.parse(listing), topology.parse(made)
-    assert topology.tree(read, nodes) == topology.tree(wanted, nodes)
-    assert sorted(topology.complaints(read, nodes)) == sorted(topology.complaints(wanted, nodes))
+    read, expected = topology.parse(listing), topology.parse(made)
+    assert topology.tree(read, nodes) == topology.tree(expected, nodes)
+    assert sorted(topology.complaints(read, nodes)) == sorted(topology.complaints(expected, nodes))
     assert bool(topology.complaints(read, nodes)) == (name == "odd-8")
 
 
@@ -135,9 +135,9 @@ def declared(listing: str, count: int, plugin: str) -> ClusterSpec:
     )
     first = load_text(text, "large.yaml").spec
     assert first is not None
-    found = api.fabric_of(first, listing, plugin=plugin)
-    assert found.odd == ()
-    both = load_text(text + found.text, "large.yaml")
+    exported = api.fabric_of(first, listing, plugin=plugin)
+    assert exported.odd == ()
+    both = load_text(text + exported.text, "large.yaml")
     assert both.spec is not None, both.findings
     return both.spec
 
@@ -159,14 +159,14 @@ def test_slurmctld_takes_five_hundred_nodes(image: str, plugin: str, tmp_path: P
         f"StateSaveLocation=/var/spool/slurmctld\nTopologyPlugin=topology/{plugin}\n"
         "NodeName=dgx[000-511] NodeAddr=10.9.9.1 CPUs=8\nPartitionName=batch Nodes=ALL\n"
     )
-    said = run(image, START, "--volume", f"{folder}:/conf:ro")
-    assert "rror" not in said, said
-    units = re.findall(r"(?:SwitchName|BlockName)=(\S+) .*?Nodes=(\S+)", said)
+    output = run(image, START, "--volume", f"{folder}:/conf:ro")
+    assert "rror" not in output, output
+    units = re.findall(r"(?:SwitchName|BlockName)=(\S+) .*?Nodes=(\S+)", output)
     known = dict(units)
     for switch in leaves:
-        assert known[switch.name] == switch.nodes, said
+        assert known[switch.name] == switch.nodes, output
     if plugin == "tree":
-        assert re.search(r"SwitchName=spine1-1 Level=1 .*Nodes=dgx\[000-511\]", said), said
+        assert re.search(r"SwitchName=spine1-1 Level=1 .*Nodes=dgx\[000-511\]", output), output
 
 
 def sim_of(made: str) -> tuple[str, str]:

@@ -113,9 +113,11 @@ def there(cluster: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 class Page:
     """A browser without a screen, logged in by the code."""
 
-    def __init__(self, told: str) -> None:
-        url, code = (re.search(p, told) for p in (r"http://[0-9.:]+/", r"\b(\w{6}-){2}\w{6}\b"))
-        assert url and code, told
+    def __init__(self, announcement: str) -> None:
+        url, code = (
+            re.search(p, announcement) for p in (r"http://[0-9.:]+/", r"\b(\w{6}-){2}\w{6}\b")
+        )
+        assert url and code, announcement
         self.url, self.csrf = url[0], ""
         self.opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
@@ -136,10 +138,10 @@ class Page:
         """Begin it and wait until it is over."""
         self.ask(f"corral/{what}", body)
         until = time.monotonic() + 240
-        while (found := self.ask("corral/work"))["running"]:
-            assert time.monotonic() < until, found
+        while (state := self.ask("corral/work"))["running"]:
+            assert time.monotonic() < until, state
             time.sleep(0.5)
-        return found
+        return state
 
 
 def ended(process: int) -> None:
@@ -179,7 +181,7 @@ def typed(argv: list[str], answer: str) -> Iterator[str]:
 def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
     """corral ui without a terminal; its JSON line. Its other output goes to a file."""
     with words.open("w") as err:
-        one = subprocess.Popen(
+        process = subprocess.Popen(
             argv,
             env=os.environ | env,
             stdin=subprocess.DEVNULL,
@@ -187,25 +189,25 @@ def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
             stderr=err,
             text=True,
         )
-        assert one.stdout is not None
+        assert process.stdout is not None
         try:
-            yield one.stdout.readline()  # ends with the verb, which gives up on its own
+            yield process.stdout.readline()  # ends with the verb, which gives up on its own
         finally:
-            if one.poll() is None:
-                ended(one.pid)
-            one.stdout.close()
+            if process.poll() is None:
+                ended(process.pid)
+            process.stdout.close()
 
 
 def seen_in_processes(secret: bytes) -> list[str]:
     """Processes with it in their arguments or environment."""
-    found: list[str] = []
+    leaks: list[str] = []
     for file in (*Path("/proc").glob("[0-9]*/environ"), *Path("/proc").glob("[0-9]*/cmdline")):
         try:
             if secret in file.read_bytes():
-                found.append(str(file))
+                leaks.append(str(file))
         except OSError:
             continue
-    return found
+    return leaks
 
 
 def test_asked_once_and_the_page_works_by_it(there: There) -> None:
@@ -243,25 +245,27 @@ def test_a_stolen_session_does_not_get_the_password(there: There) -> None:
         taken = there.live.run(node, got)
         assert taken.ok, "the thief's sudo was run"
         assert PASSWORD not in taken.stdout, node
-    told = json.dumps(planned["error"])
-    assert "failed on 2 nodes (node[1-2])" in told
-    assert "sudo: a password is required" in told
-    assert "that its file had then" in told
+    error = json.dumps(planned["error"])
+    assert "failed on 2 nodes (node[1-2])" in error
+    assert "sudo: a password is required" in error
+    assert "that its file had then" in error
 
 
-def test_what_the_page_says_when_no_password_was_given(there: There, tmp_path: Path) -> None:
+def test_the_pages_error_when_no_password_was_given(there: There, tmp_path: Path) -> None:
     words, secret = tmp_path / "words", tmp_path / "pw"
     argv = there.argv("free", "keeper", "--json")
-    with alone(argv, words) as told:
+    with alone(argv, words) as shown:
         assert "node[1-2]: keeper may not use sudo without a password" in words.read_text()
-        error = json.dumps(Page(told).work("plan", {"text": there.text("free", "keeper")})["error"])
+        error = json.dumps(
+            Page(shown).work("plan", {"text": there.text("free", "keeper")})["error"]
+        )
         assert "failed on 2 nodes (node[1-2])" in error
         assert "sudo: a password is required" in error
         assert "CORRAL_SUDO_PASSWORD_FILE" in error
     secret.write_text(f"{PASSWORD}\n")
-    with alone(argv, words, CORRAL_SUDO_PASSWORD_FILE=str(secret)) as told:
+    with alone(argv, words, CORRAL_SUDO_PASSWORD_FILE=str(secret)) as shown:
         secret.unlink()  # read as it started
-        planned = Page(told).work("plan", {"text": there.text("free", "keeper")})
+        planned = Page(shown).work("plan", {"text": there.text("free", "keeper")})
         assert planned["error"] is None
         assert planned["result"]["stages"]
 

@@ -45,21 +45,21 @@ def debs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_job_runs_through_the_upgrade(live: Live, debs: Path) -> None:
     was = {n: f.slurm for n, f in live.facts.items()}
     spec = upgraded(live, debs)
-    wanted = asyncio.run(slurm_debs(spec, live.facts, ignore))
-    assert wanted is not None and str(wanted.version) not in was.values()
+    packages = asyncio.run(slurm_debs(spec, live.facts, ignore))
+    assert packages is not None and str(packages.version) not in was.values()
     job = BusyJob(live)
     assert asyncio.run(api.up(spec))
     job.more()
     ended = job.end()
-    print(f"{was} to {wanted.version}: {ended.ran} steps ran, {ended.failed} failed")
+    print(f"{was} to {packages.version}: {ended.ran} steps ran, {ended.failed} failed")
     # The step that was there before lives in its old slurmstepd. A step whose srun began before the
     # packages came, and went on after, may fail: it loads plugins of the other version.
-    assert (ended.state, ended.lived) == ("COMPLETED", 3), ended.said
-    assert ended.failed <= 2, ended.said
+    assert (ended.state, ended.lived) == ("COMPLETED", 3), ended.output
+    assert ended.failed <= 2, ended.output
     new = Live(spec, live.facts)
-    said = new.run(live.controller, sh("sinfo -h -N -o '%v %T' | sort -u; sacctmgr -V"))
-    assert said.stdout.splitlines()[0].split()[0] == str(wanted.version), said.stdout
-    assert len({line.split()[0] for line in said.stdout.splitlines()[:-1]}) == 1
+    versions = new.run(live.controller, sh("sinfo -h -N -o '%v %T' | sort -u; sacctmgr -V"))
+    assert versions.stdout.splitlines()[0].split()[0] == str(packages.version), versions.stdout
+    assert len({line.split()[0] for line in versions.stdout.splitlines()[:-1]}) == 1
     assert asyncio.run(api.plan(spec)).empty
     kept = new.run(live.controller, sh("sacct -X -n -P -j {job} -o state,nnodes", job=job.job))
     assert kept.stdout.strip() == "COMPLETED|3"

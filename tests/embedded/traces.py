@@ -43,9 +43,9 @@ def traces(cluster: str, ids: list[str], gateway: str) -> dict[str, list[str]]:
         "networks": out("podman", "network", "ls", "--format", "{{.Name}}"),
         "volumes": out("podman", "volume", "ls", "--format", "{{.Name}}"),
     }
-    found = {k: [n for n in v.split() if cluster in n] for k, v in listing.items()}
-    found["processes"] = commands
-    found["mounts"] = [m for m in mounts if any(i in m for i in ids)]
-    found["links"] = [v for v in out("ip", "-o", "addr").splitlines() if f" {gateway}/" in v]
-    found["files"] = [str(p) for p in cluster_dir(cluster, create=False).glob("*")]
-    return found
+    places = {k: [n for n in v.split() if cluster in n] for k, v in listing.items()}
+    places["processes"] = commands
+    places["mounts"] = [m for m in mounts if any(i in m for i in ids)]
+    places["links"] = [v for v in out("ip", "-o", "addr").splitlines() if f" {gateway}/" in v]
+    places["files"] = [str(p) for p in cluster_dir(cluster, create=False).glob("*")]
+    return places

@@ -80,7 +80,7 @@ def test_a_break_fails_its_check(one: Break, version: str) -> None:
     seen = replay(version, file_name(one.check, one.name))
     target = seen[one.check]
     assert target.verdict is Verdict.FAIL, target.summary
-    assert one.says in target.summary
+    assert one.summary in target.summary
     failed = {r.check: r.summary for r in seen.values() if r.verdict is Verdict.FAIL}
     assert set(failed) <= {one.check} | one.implies, failed
 
