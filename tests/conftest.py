@@ -22,7 +22,7 @@ REPO = TESTS.parent
 CANARY = "corral-canary"
 
 UNTIL = "CORRAL_TEST_UNTIL"
-"""The time (seconds since 1970) after which ``./test`` begins no slow test: it ends in its time."""
+"""Unix time after which ``./test`` starts no slow test, so that it ends within its limit."""
 HANGS = {
     "unit": 120,
     "clouds": 600,
@@ -31,7 +31,7 @@ HANGS = {
     "mesh": 1800,
     "machines": 3600,
 }
-"""Seconds for one test with the fixtures it makes, by suite: only what hangs takes so long."""
+"""Seconds that a test and its fixtures may take, by suite: only one that hangs takes so long."""
 HANGS_SLOW = 5400
 
 # Fewer than hypothesis's own 100: the unit tests together take under a minute. The rotation of
@@ -46,8 +46,8 @@ settings.register_profile(
 settings.load_profile("corral")
 
 
-# What a script puts into the background (`./test browser &`) has SIGINT ignored, and all that it
-# starts too: no `corral ui` ended by its Ctrl-C, and pytest by none of CI's.
+# A script's background jobs (`./test browser &`) ignore SIGINT, and their children inherit that:
+# Ctrl-C ended no `corral ui` in a test, and CI's SIGINT did not end pytest.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -84,9 +84,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is made here lives to the end: looking for garbage in it took a tenth of the time.
+    """Collected objects live to the end: garbage collection of them took a tenth of the time.
 
-    Afterwards only what the tests make is looked through, in larger portions.
+    Afterwards only objects that tests make are collected, in larger generations.
     """
     gc.disable()
     try:
@@ -107,7 +107,7 @@ def read_ahead(config: pytest.Config) -> None:
     if not second or TESTS / "unit" not in [Path(arg).resolve() for arg in config.args]:
         return
     for file in sorted((TESTS / "unit").rglob("test_*.py"), reverse=True):
-        # What cannot be imported is reported at its turn, with its traceback.
+        # A module that cannot be imported is reported at its turn, with its traceback.
         with suppress(Exception):
             import_module(".".join(file.relative_to(REPO).with_suffix("").parts))
 
@@ -121,7 +121,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Open them again: in a run of several suites the others need them."""
+    """Enable sockets again: in a run of several suites the others need them."""
     if item.path.is_relative_to(TESTS / "unit"):
         pytest_socket.enable_socket()
 

@@ -1,4 +1,4 @@
-"""A machine out of a table: answers the scripts it knows and rejects all others."""
+"""A fake machine from a table: answers the scripts it knows and rejects all others."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def asked(questions: Mapping[str, Script]) -> Script:
 
 
 def framed(questions: Mapping[str, Script], answers: Mapping[str, str], word: str = WORD) -> str:
-    """What that script prints where the machine gives these answers, and none to the others."""
+    """What that script prints if the machine gives these answers, and no others."""
     marks = (f"{answers.get(n, '')}\n{word} {i} 0\n" for i, n in enumerate(questions, 1))
     return f"\n{word} 0 0\n" + "".join(marks)
 
 
 def recorded(text: str) -> dict[str, str]:
-    """Answers by question out of a recording, where lines ``@@ NAME`` stand between them."""
+    """Answers by question from a recording, separated by lines ``@@ NAME``."""
     parts = re.split(r"(?m)^@@ (\w+)\n", text)
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -102,5 +102,5 @@ class Recorded:
         return Result(self.node, answer.status, stdout, answer.stderr)
 
     async def close(self) -> None:
-        """End it: nothing may be asked any more."""
+        """Close it: a later script fails the test."""
         self.closed = True

@@ -1,4 +1,4 @@
-"""What a process that should have ended waits for: so that the test that fails explains itself."""
+"""What a process that should have ended waits for, so that the failing test explains itself."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _process(pid: int) -> str:
     )
     words = (here / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     known = " ".join(f"{name}={status[name].strip()}" for name in SIGNALS)
-    if int(status["SigCgt"], 16) & _CATCHES and "corral" in words:  # others it would end
+    if int(status["SigCgt"], 16) & _CATCHES and "corral" in words:  # it would end others
         os.kill(pid, signal.SIGUSR1)
     waits = []
     for thread in sorted((here / "task").iterdir()):

@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 
 RECORD: Final = Path(__file__).with_name("slow_seconds.json")
 UNKNOWN_S: Final = 30.0
-"""Seconds of a test that was never measured."""
+"""Assumed seconds of a test that was never measured."""
 
 
 def seconds_recorded() -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""A process that exchanges two names as fast as it goes; there is no moment without one of them."""
+"""A process that exchanges two paths as fast as it can; both exist at every moment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _PROGRAM = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD, EXCHANGE = -100, 2
-one, other = (os.fsencode(word) for word in sys.argv[1:])
+first, second = (os.fsencode(word) for word in sys.argv[1:])
 print("ready", flush=True)
 while True:
-    if libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE):
+    if libc.renameat2(AT_FDCWD, first, AT_FDCWD, second, EXCHANGE):
         sys.exit(os.strerror(ctypes.get_errno()))
 """
 
 
 @contextmanager
 def swapping(first: Path, second: Path) -> Iterator[None]:
-    """While it is entered, each of two names is now this and now the other thing."""
+    """In its context two paths keep exchanging what they name."""
     words = [sys.executable, "-c", _PROGRAM, str(first), str(second)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     try:

@@ -1,4 +1,4 @@
-"""The repository's own laws: import law, sizes, no foreign addresses, and docs that stay true."""
+"""Rules of the repository: imports, sizes, no foreign addresses, docs that agree with the code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tracked() -> list[Path]:
     if not shutil.which("git") or not (REPO / ".git").exists():
         entries = (f for f in REPO.rglob("*") if not MADE & set(f.relative_to(REPO).parts))
         return sorted(f for f in entries if f.is_file())
-    trust = ["-c", "safe.directory=*"]  # git 2.35.2: root in a user's checkout is refused else
+    trust = ["-c", "safe.directory=*"]  # git 2.35.2 refuses root in a user's checkout otherwise
     command = ["git", *trust, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     return [f for name in listed.stdout.split("\0") if name and (f := REPO / name).is_file()]
@@ -115,7 +115,7 @@ def test_modules_are_named_by_nouns() -> None:
 
 
 def test_folders_hold_one_subject() -> None:
-    """Verbs, use cases and routes are in folders that one can look over."""
+    """Verbs, use cases and routes are in folders of at most 16 modules."""
     for room in ("cli", "api", "web"):
         folders = [f for f in (REPO / "src/corral" / room).rglob("*") if f.is_dir()]
         counts = {folder: len([*folder.glob("*.py")]) for folder in folders}

@@ -1,4 +1,4 @@
-"""Shards: samples and labels, the same bytes each time, cut short and gone on, read and shared."""
+"""Shards: samples and labels, the same bytes each time, interrupted, resumed, read and shared."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_shard_counts_as_there_only_with_its_complete_size() -> None:
 
 
 def test_a_folder_that_is_swapped_gives_no_byte_of_another(images: Path, tmp_path: Path) -> None:
-    """Before: names of the one, and content of the other, where the sizes were the same."""
+    """Before: names of one folder with the content of another, where the sizes were equal."""
     away = tmp_path / "away"
     shutil.copytree(images, away, symlinks=True)
     for file in away.rglob("[0-9]*.png"):  # not link.png: what it leads to is not a copy
@@ -249,7 +249,7 @@ def test_a_cache_that_others_write_to_is_used_by_a_folder_of_ones_own(
     victim.write_text("mine")
     entry = Shards(tmp_path / "out").mine(0)[0]
     name = entry["sha256"][:24]
-    # What another user plants under the names that are known before: locks, parts, the copy itself.
+    # What another user creates under predictable names: locks, parts, the copy itself.
     for planted in (f".{name}.tar.lock", f"{name}.part"):
         (cache / planted).symlink_to(victim)
     (cache / f"{name}.tar").write_bytes(b"S" * entry["bytes"])

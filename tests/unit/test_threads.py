@@ -1,4 +1,4 @@
-"""Blocking work that a command's end does not wait for."""
+"""Blocking work for which a command does not wait when it ends."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_every_name_of_the_packages_can_be_had() -> None:
 
 
 def test_each_name_is_written_once() -> None:
-    """The stub is all that has it: what is loaded, what type checkers see, what ``dir`` lists."""
+    """The stub alone lists names: for loading, for type checkers and for ``dir``."""
     for package in (api, corral):
         source = Path(package.__file__)
         lines = source.with_suffix(".pyi").read_text().splitlines()

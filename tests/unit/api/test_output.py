@@ -1,4 +1,4 @@
-"""What a user has written goes through no link."""
+"""Output files and folders are never written through a link."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def known(spec: ClusterSpec) -> ClusterSpec:
 
 
 class Fake:
-    """Puts answers in the place of use cases and keeps the calls."""
+    """Replaces use cases by answers and records the calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch

@@ -171,7 +171,7 @@ def test_help_describes_and_shows_an_example(verb: str, corral: Run) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_json(verb: str, corral: Run) -> None:
-    """Or each of its sub-commands."""
+    """Where a verb has sub-commands, each of them does."""
     below = getattr(load_verb(verb), "commands", {})
     for words in [[verb, name] for name in below] or [[verb]]:
         assert "--json" in corral(*words, "--help").stdout, words
@@ -184,7 +184,7 @@ def test_help_and_version(corral: Run, golden: Golden) -> None:
 
 
 def test_ctrl_c_while_the_question_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may come before anybody reads: still the state of things is reported."""
+    """Ctrl-C may come before the question is read: the state is reported nonetheless."""
     ui = Ui()
 
     def pressed(*_: object, **__: object) -> None:

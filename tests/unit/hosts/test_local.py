@@ -90,12 +90,12 @@ def test_cancelling_kills_all_that_the_script_started(tmp_path: Path) -> None:
     run(scenario())
 
 
-# Of a process that runs on, Popen warns when it is thrown away: that is what is looked at here.
+# Popen warns when it is deleted while its process runs, which is what this test causes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_one_that_cannot_be_killed_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The kernel keeps some: in a frozen cgroup, on a dead disk."""
+    """SIGKILL does not end all: in a frozen cgroup, on a dead disk."""
     spared: list[int] = []
     monkeypatch.setattr(process, "GONE_S", 0.01)
 

@@ -227,7 +227,7 @@ def test_another_response_is_never_a_tailnet_without_machines(
 
 
 def test_another_response_is_never_a_tailnet_without_a_policy(wired: Any) -> None:
-    """Without one all reach all: `corral mesh policy` would have begun a new one."""
+    """Without a policy all nodes reach all: `corral mesh policy` would have written a new one."""
     wired({("GET", "/policy"): "<html>log in</html>"})
     with pytest.raises(CorralError, match="has no policy"):
         asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).policy())

@@ -1,4 +1,4 @@
-"""What a machine reports of the mesh, taken apart; texts as seen with tailscale 1.102.5."""
+"""What a machine reports of the mesh, parsed; texts as seen with tailscale 1.102.5."""
 
 from __future__ import annotations
 

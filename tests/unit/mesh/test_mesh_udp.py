@@ -1,4 +1,4 @@
-"""The query that finds out whether UDP goes out."""
+"""The query that checks whether outgoing UDP works."""
 
 from __future__ import annotations
 

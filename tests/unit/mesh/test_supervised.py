@@ -33,7 +33,7 @@ esac
     [
         (("stopped stale", "", False), False, "update"),  # new
         (("stopped stale", "", False), True, "update"),
-        (("running stale", "another", True), False, "update"),  # other words on its command line
+        (("running stale", "another", True), False, "update"),  # another command line
         (("running stale", "same", True), True, "restart"),  # other inputs
         (("stopped current", "same", True), False, ""),  # a container started over: by supervisord
         (("stopped current", "same", True), True, "restart"),  # and then its files were changed
@@ -43,7 +43,7 @@ esac
 def test_a_daemon_under_supervisord_begins_once(
     tmp_path: Path, case: tuple[str, str, bool], touched: bool, began: str
 ) -> None:
-    """It began twice where it was new, and the first one was waited for."""
+    """A new daemon was started twice, and the first start was waited for."""
     seen, before, runs = case
 
     def here(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Root copies folders between nodes: none that a user can put a link to another one in place of."""
+"""Root copies folders between nodes, but none that a user can replace with a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A podman that keeps its objects in memory and refuses every command it was not taught."""
+"""A podman that keeps its objects in memory and refuses every command it does not know."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FakePodman:
     fail: dict[str, str] = field(default_factory=dict)
     stdins: list[bytes] = field(default_factory=list)
     racing: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Containers that another podman makes in this moment, with labels that differ from ours."""
+    """Containers that another podman makes at this moment, with labels that differ from ours."""
 
     async def __call__(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Ended:
         await asyncio.sleep(0)
@@ -75,7 +75,7 @@ class FakePodman:
             raise AssertionError(f"podman has no verb like this in the tests: {args}")
         return known[verb](args)
 
-    def _wanted(self, args: list[str], have: dict[str, str]) -> bool:
+    def _matches(self, args: list[str], have: dict[str, str]) -> bool:
         filters = options(args, "--filter")
         assert all(f.startswith(("label=", "network=")) for f in filters)
         pairs = [f.removeprefix("label=") for f in filters if f.startswith("label=")]
@@ -84,7 +84,7 @@ class FakePodman:
 
     def _ps(self, args: list[str]) -> Ended:
         assert "--all" in args
-        containers = [c for c in self.containers.values() if self._wanted(args, c["Labels"])]  # type: ignore[arg-type]
+        containers = [c for c in self.containers.values() if self._matches(args, c["Labels"])]  # type: ignore[arg-type]
         if "--quiet" in args:
             return Ended(0, "\n".join(str(c["Id"]) for c in containers).encode(), b"")
         if option(args, "--format") == "json":
@@ -148,7 +148,7 @@ class FakePodman:
         return Ended(0, text.encode(), b"")
 
     def _network_ls(self, args: list[str]) -> Ended:
-        networks = {n: v for n, v in self.networks.items() if self._wanted(args, v["labels"])}  # type: ignore[arg-type]
+        networks = {n: v for n, v in self.networks.items() if self._matches(args, v["labels"])}  # type: ignore[arg-type]
         if option(args, "--format") == "json":
             return Ended(0, json.dumps(list(networks.values())).encode(), b"")
         return Ended(0, "\n".join(networks).encode(), b"")
@@ -166,7 +166,7 @@ class FakePodman:
         return Ended(0, b"", b"")
 
     def _volume_ls(self, args: list[str]) -> Ended:
-        volumes = [n for n, have in self.volumes.items() if self._wanted(args, have)]
+        volumes = [n for n, have in self.volumes.items() if self._matches(args, have)]
         return Ended(0, "\n".join(volumes).encode(), b"")
 
     def _volume_create(self, args: list[str]) -> Ended:

@@ -1,4 +1,4 @@
-"""DeepOps' inventory and variables: written, read, and the way there and back."""
+"""DeepOps' inventory and variables: written, read, and converted in both directions."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_the_table_has_all_fields_that_are_read() -> None:
 
 @pytest.mark.parametrize("name", variables())
 def test_each_variable_is_carried_over_or_reported(name: str) -> None:
-    """52 of the 62 that its example sets were neither."""
+    """Of the 62 variables that its example sets, 52 were neither."""
     body, left = carried(f"{name}: {SAMPLES.get(name, 'something')}\n")
     if variables()[name].field:
         assert body != carried("")[0] or name in left

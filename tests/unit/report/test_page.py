@@ -84,7 +84,7 @@ def test_the_verdict_comes_first_with_what_to_do() -> None:
 
 
 def hostile(text: str = HOSTILE) -> Report:
-    """Every text of a report is one that attacks the page."""
+    """A report in which every text attacks the page."""
     charts = (
         Plot(text, Axis(text), Axis("y", text), (Series(text, ((1.0, 2.0),)),),
              (Level(Mark.WARN, 1.0, text),)),
@@ -235,7 +235,7 @@ def test_numbers_for_people(value: float, unit: str, text: str) -> None:
     ],
 )
 def test_a_measurement_is_not_called_unproven(verdicts: tuple[Verdict, ...], words: str) -> None:
-    """Two of two H200 at 69 % of what they could be: "NOT proven" stood over it (seen)."""
+    """Two of two H200 at 69 % of their limit: the page's heading was "NOT proven" (seen)."""
     results = tuple(CheckResult("measure.scaling", "T", "measure", v, "s") for v in verdicts)
     text = Seen(render(proof_report(Proof("lab", 1.0, results)))).text
     assert words in text

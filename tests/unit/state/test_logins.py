@@ -1,4 +1,4 @@
-"""Password login off: what is seen, what is done about it, and that plans keep how gates come."""
+"""Password login off: observed states, the change and its guard, and the gate in saved plans."""
 
 from __future__ import annotations
 

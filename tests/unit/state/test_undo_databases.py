@@ -50,7 +50,7 @@ class Server:
         self.bases("corral-mlflow")
 
     def keep(self, text: str) -> None:
-        """What the ledger knows of it."""
+        """Write the ledger's entry of the database."""
         file = self.root / "ledger/before/postgres/corral-mlflow"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -61,7 +61,7 @@ class Server:
         (self.root / "bases").write_text(f"{text}\n")
 
     def undo(self, *, purge: bool = False) -> str:
-        """All it prints, and at the end what of others it found."""
+        """Everything it prints, and at the end which databases of others it left."""
         end = sh('serves_others postgresql && echo "stays: $PG_OTHERS" || echo goes')
         head = sh("PURGE={p}", p="yes" if purge else "no")
         text = str(join([head, FUNCTIONS, undo._COMMON, undo._DATABASE, end]))

@@ -1,4 +1,4 @@
-"""The contract objects: each kind of lie about the document is noticed."""
+"""Contract objects: each kind of deviation from the document is reported."""
 
 from __future__ import annotations
 

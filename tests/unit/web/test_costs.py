@@ -65,7 +65,7 @@ def test_nobody_takes_all_sessions_codes_or_views() -> None:
 
 
 def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
-    """Many that are asked for at once are not all let in because none has sent anything yet."""
+    """Views requested at once are counted, although none has sent anything yet."""
     ended = 0
 
     async def work() -> None:
@@ -102,7 +102,7 @@ def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
         gate.clear()
         again = view("kim")
         await asyncio.sleep(0.01)
-        assert not again.done()  # places come back
+        assert not again.done()  # the limit is free again
         again.cancel()
         await asyncio.gather(again, return_exceptions=True)
         assert not streams._open

@@ -1,4 +1,4 @@
-"""What pages show besides Slurm's lists: heat and power, cost, plots, progress, the journal."""
+"""What pages add to Slurm's lists: heat and power, cost, plots, progress, the journal."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_no_text_of_a_cluster_file_makes_its_process_fail(text: str) -> None:
     "texts", [HOSTILE[1:3], pytest.param(HOSTILE, marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_no_text_of_a_cluster_file_makes_the_server_fail(texts: tuple[str, ...]) -> None:
-    """schemathesis is nobody's owner, so this route is tried here."""
+    """schemathesis is not the owner, so this route is tested here."""
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:

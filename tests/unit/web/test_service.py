@@ -1,4 +1,4 @@
-"""The controller's service: what it leaves out, how it hands over, and that nobody becomes root."""
+"""The controller's service: what it leaves out, codes for logins, and that nobody becomes root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster files out of what machines reported (recorded answers), and what cannot become one."""
+"""Cluster files from what machines reported (recorded answers), and what cannot become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``corral resume``: Slurm is asked for what it owes, and nothing else."""
+"""``corral resume``: only nodes that are out of service are resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What corral ui hands over: nothing where nothing was wanted, and no machine of root's."""
+"""What `corral ui` passes to the page: nothing if no sudo wants a password, no node of root's."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Machines:
 
     def __init__(self, wants: Iterable[str] = (), dead: Iterable[str] = ()) -> None:
         self.wants, self.dead = set(wants), set(dead)
-        self.looked: list[str] = []
+        self.asked: list[str] = []
         self.fleet = self
 
     def targets(self) -> dict[str, SshTarget]:
         return {"n0": ROOT, "n1": KIM, "n2": KIM}
 
     async def all(self, script: str, nodes: Iterable[str], *, timeout: float) -> dict[str, Any]:
-        self.looked = [*nodes]
+        self.asked = [*nodes]
         if self.wants:
             await person().password(SUDO, "sudo password of kim", KIM.place("n1"))
         return {n: CorralError(Code.TIMED_OUT, "no word", node=n) for n in self.dead}
@@ -47,7 +47,7 @@ def handed(session: Machines) -> tuple[dict[str, Any] | None, list[str], list[st
 def test_nothing_is_handed_over_where_no_machine_wants_it() -> None:
     session = Machines(dead=("n1", "n2"))
     assert handed(session) == (None, [], ["n[1-2]: no word"])
-    assert session.looked == ["n1", "n2"], "root needs no sudo"
+    assert session.asked == ["n1", "n2"], "root needs no sudo"
 
 
 def test_the_password_and_the_machines_that_may_have_it() -> None:

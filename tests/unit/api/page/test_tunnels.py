@@ -1,4 +1,4 @@
-"""Tunnels of ssh: they end with who made them, killed or not."""
+"""SSH tunnels end with the process that made them, even if it was killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ exec sh -c "$last"
 
 
 class Running:
-    """A cluster that runs: its session and its provider."""
+    """A running cluster: its session and its provider."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.nodes = nodes_of(spec)
@@ -63,7 +63,7 @@ def test_a_tunnel_ends_with_its_input(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The input ends when its owner does, however that died."""
+    """The input ends when its owner does, even if that was killed."""
     commands: list[Sequence[str]] = []
 
     async def start(argv: Sequence[str], **options: Any) -> None:

@@ -53,7 +53,7 @@ def test_jobs_are_read_and_waiting_ones_left_out() -> None:
 
 
 def test_a_name_bills_nobody_else() -> None:
-    """A job's name may have line ends and every sign: a line in it was another user's job."""
+    """A job's name may hold line ends and any character: a line in it was read as a job."""
     forged = "8|8|COMPLETED|0:0|0:0|main|bob|a|1|8|x|cpu=8|3600|1|1795341600|1795345200|gpu0|b"
     evil = SACCT.splitlines()[0].replace("a|b", "x")
     jobs, unread = read_jobs(f"{marked(evil)}\n{forged}\n", MARK, gpus=True)

@@ -16,15 +16,15 @@ from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 
 LOST_S = 20.0
-"""After so long a wait that Ctrl-C did not end is ended otherwise, and the test fails."""
+"""Seconds after which a wait that Ctrl-C did not end is ended otherwise, and the test fails."""
 Pressed = Callable[[Callable[[], object]], None]
 
 
 @pytest.fixture
 def pressed() -> Iterator[Pressed]:
-    """Sends SIGINT in such a way that it cuts no system call of this thread short.
+    """Sends SIGINT without interrupting a system call of this thread.
 
-    To the call it is as if it had come before it. The argument ends the wait when that is lost.
+    The call begins as if the signal had come before it. The argument ends the wait if it is lost.
     """
     over = threading.Event()
     threads: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""A log that somebody gives: read as text, or refused as none."""
+"""A given log is read as text, or refused because it is not text."""
 
 from __future__ import annotations
 

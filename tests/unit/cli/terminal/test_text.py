@@ -1,4 +1,4 @@
-"""Text from machines does nothing to a terminal."""
+"""Text from machines gives a terminal no commands."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Stream(io.StringIO):
 
 
 def obeyed(written: str) -> set[str]:
-    """What a terminal would obey besides colours."""
+    """Escape sequences, other than colours, that a terminal would obey."""
     rest = SGR.sub("", written)
     return {c for c in rest if not c.isprintable() and c not in "\n\t\u00a0\u3000"}
 

@@ -319,7 +319,7 @@ LISTS = [CALLS["gcp"][name] for name in ("instances", "disks", "images", "networ
 
 
 def test_a_launch_that_did_not_leave_this_machine_is_sent_again(tmp_path: Path) -> None:
-    """And one of which nobody knows is not."""
+    """A launch whose outcome is unknown is not."""
     for cloud, make, sent, unsure in (
         ("runpod", fail(httpx.ConnectError("refused")), 5, False),
         ("runpod", reply(502), 1, True),

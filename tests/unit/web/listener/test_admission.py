@@ -105,11 +105,11 @@ def test_loopback_is_this_machine() -> None:
 def test_a_service_may_speak_for_others_and_a_person_not() -> None:
     assert Peer("x", 33).service
     assert not Peer("x", 1000).service
-    assert not Peer("x", None).service  # unknown is nobody's word
+    assert not Peer("x", None).service  # an unknown user vouches for nobody
 
 
 def test_a_user_that_the_kernel_does_not_report_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unknown users share one limit, which is nobody's who is known."""
+    """Unknown users share one limit, separate from every known user's."""
     monkeypatch.setattr(socket, "socket", _refused)
 
     class Accepted:

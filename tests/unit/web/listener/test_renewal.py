@@ -1,4 +1,4 @@
-"""A renewed certificate: new connections see it, those of before go on, half a pair is refused."""
+"""A renewed certificate: new connections see it, older ones continue, half a pair is refused."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_signal_of_a_reload_takes_it(tmp_path: Path, pair: tuple[str, str]) 
     async def work() -> bytes:
         config = uvicorn.Config("none", ssl_certfile=pair[0], ssl_keyfile=pair[1])
         at_hangup(config, *pair)
-        os.kill(os.getpid(), signal.SIGHUP)  # it does not listen yet: nothing, and no end
+        os.kill(os.getpid(), signal.SIGHUP)  # it does not listen yet: the signal is ignored
         await asyncio.sleep(0)
         config.ssl = listening(pair)
         made(tmp_path, "two")

@@ -53,7 +53,7 @@ def test_the_page_gets_the_jobs_of_a_period(api: int) -> None:
             order = (await page.get("past?days=7&by=id&down=false&limit=2&offset=3")).json()
             assert len(order["rows"]) == 2
             assert order["total"] >= 30
-            assert len(page.rest.past_asked) == 3  # another page of the same asks nothing
+            assert len(page.rest.past_asked) == 3  # another page of the same list asks nothing
 
     run(work())
 
