@@ -1,6 +1,6 @@
 """A real browser (Debian's Chromium) against ``corral ui`` of a real embedded cluster.
 
-The cluster is the one of tests/embedded; CORRAL_TEST_CLUSTER names a standing one. The screenshots
+The cluster is the one of tests/embedded; CORRAL_TEST_CLUSTER names an existing one. The screenshots
 of the README and the guide are re-created with CORRAL_TEST_SCREENSHOTS=docs/img.
 """
 

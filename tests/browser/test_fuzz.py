@@ -49,11 +49,11 @@ def _each(cases: Any, url: str, headers: dict[str, str], seen: Counter[int]) -> 
     @settings(max_examples=8, deadline=None, database=None,
               suppress_health_check=list[Any](HealthCheck))  # fmt: skip
     @given(cases)
-    def one(case: schemathesis.Case) -> None:
+    def call(case: schemathesis.Case) -> None:
         answer = case.call(base_url=url, headers=headers, timeout=120)
         seen[answer.status_code] += 1
         assert answer.status_code != 500, (case.method, case.path, answer.text[:300])
 
     # What takes no input cannot be given a wrong one.
     with suppress(Unsatisfiable):
-        one()
+        call()

@@ -142,14 +142,14 @@ class Somebody:
 
     def __post_init__(self) -> None:
         self.asked: list[str] = []
-        self.told: list[str] = []
+        self.notices: list[str] = []
 
     async def _ask(self, words: str) -> str | None:
         self.asked.append(words)
         return self.password
 
     def person(self) -> Person:
-        return Person(self._ask, lambda node, what: self.told.append(f"{node}: {what}"))
+        return Person(self._ask, lambda node, what: self.notices.append(f"{node}: {what}"))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """One real embedded cluster for all embedded tests: brought up once, removed at the end.
 
-CORRAL_TEST_CLUSTER=NAME uses a cluster of examples/laptop.yaml that stands already under that name
-and leaves it standing (for work on the tests themselves).
+CORRAL_TEST_CLUSTER=NAME uses the existing cluster of examples/laptop.yaml under that name
+and keeps it (for work on the tests themselves).
 """
 
 from __future__ import annotations

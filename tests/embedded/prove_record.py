@@ -59,7 +59,7 @@ def kind_of(script: str) -> str:
 
 
 def file_name(check: str, name: str) -> str:
-    """Where a break's recording lies."""
+    """Where a break's recording is stored."""
     return f"{check}-{re.sub('[^A-Za-z0-9]+', '-', name)}.json".lower()
 
 

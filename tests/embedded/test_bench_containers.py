@@ -55,7 +55,7 @@ MAKE = sh(
 
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
-    """A cluster of this file's own; CORRAL_TEST_CONTAINERS=NAME uses one and leaves it standing."""
+    """A cluster for this file; CORRAL_TEST_CONTAINERS=NAME makes it by that name and keeps it."""
     existing = os.environ.get("CORRAL_TEST_CONTAINERS", "")
     spec = named(existing or f"ctb-{os.getpid()}", software=software())
     if existing:

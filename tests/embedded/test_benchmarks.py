@@ -39,7 +39,7 @@ ON_A_CLUSTER = {
 
 
 def printed(name: str, *words: str) -> str:
-    """What a benchmark prints; a state folder of its own unless it measures a standing cluster."""
+    """What a benchmark prints; a state folder of its own unless it measures an existing cluster."""
     argv = [sys.executable, "-m", f"benchmarks.{name}", *words]
     env = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(

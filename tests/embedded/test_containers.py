@@ -59,7 +59,7 @@ def software() -> Software:
 
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
-    """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
+    """A cluster for this file; CORRAL_TEST_CLUSTER=NAME makes it under that name and keeps it."""
     existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     spec = named(existing or f"pyxis-{os.getpid()}", software=software())
     if existing:

@@ -167,7 +167,7 @@ def test_old_tokens_end_with_the_jwt_key(first: Live) -> None:
 
 @pytest.mark.slow
 def test_rotated_keys_do_not_stand_in_the_way_of_munge(first: Live) -> None:
-    """slurmd without its files takes auth/slurm where a slurm.jwks lies: it must be gone."""
+    """slurmd without its files takes auth/slurm where there is a slurm.jwks: it must be gone."""
     if asyncio.run(api.rotation_phase(first.spec)) == "none":
         asyncio.run(api.rotate_keys(first.spec))
     settled(first)

@@ -51,7 +51,7 @@ def declared(**changes: object) -> ClusterSpec:
 
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
-    """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
+    """A cluster for this file; CORRAL_TEST_CLUSTER=NAME makes it under that name and keeps it."""
     spec = declared()
     if os.environ.get("CORRAL_TEST_CLUSTER"):
         asyncio.run(api.up(spec))

@@ -21,7 +21,7 @@ SITE = "/etc/slurm/epilog.d/90-job-site"
 
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Live:
-    """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
+    """A cluster for this file; CORRAL_TEST_CLUSTER=NAME makes it under that name and keeps it."""
     existing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     slurm = Slurm(prolog=Prolog(drop_caches=True))
     spec = named(existing or f"prolog-{os.getpid()}", slurm=slurm)

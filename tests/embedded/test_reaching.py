@@ -88,7 +88,7 @@ def test_keys_by_one_password_login(there: Bare) -> None:
     done, who = install(there, "admin", PASSWORD)
     assert (done.error, done.how) == (None, "installed by password")
     assert len(who.asked) == 1
-    assert "seen for the first time" in who.told[0] and "SHA256:" in who.told[0]
+    assert "seen for the first time" in who.notices[0] and "SHA256:" in who.notices[0]
     lines = there.root("cat ~admin/.ssh/authorized_keys").splitlines()
     assert lines[0] == "ssh-rsa AAAA no-newline"
     assert len(lines) == 2
@@ -96,7 +96,7 @@ def test_keys_by_one_password_login(there: Bare) -> None:
     assert modes == ["755", "700", "600"]
     assert (keys_dir(CLUSTER) / "id_ed25519").stat().st_mode & 0o777 == 0o600
     again, who = install(there, "admin", PASSWORD)
-    assert (again.how, who.asked, who.told) == ("was there already", [], [])
+    assert (again.how, who.asked, who.notices) == ("was there already", [], [])
     assert there.root("cat ~admin/.ssh/authorized_keys").splitlines() == lines
 
 
@@ -253,7 +253,7 @@ def test_a_changed_host_key_is_refused_until_it_is_forgotten(keyed: Bare, contro
         gone = asyncio.run(api.forget_host_keys(keyed.spec("free"), NODE))
         assert gone[NODE][0] in error.message
         _, who = run(keyed, "free", control, None)
-        assert "seen for the first time" in who.told[0]
+        assert "seen for the first time" in who.notices[0]
     finally:
         keyed.root(f"mv {key}.was {key}; mv {key}.pub.was {key}.pub; systemctl restart ssh")
         asyncio.run(api.forget_host_keys(keyed.spec("free"), NODE))

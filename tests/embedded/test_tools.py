@@ -75,10 +75,10 @@ class Three(rfm.RunOnlyRegressionTest):
     num_tasks_per_node = 1
     time_limit = "5m"
     extra_resources = {"gpu": {"n": 1}}
-    wanted = variable(int, value=3)
+    count = variable(int, value=3)
     @sanity_function
     def each_node_answers(self):
-        return sn.assert_eq(sn.count(sn.extractall(r"^node[0-9] [0-9]$", self.stdout)), self.wanted)
+        return sn.assert_eq(sn.count(sn.extractall(r"^node[0-9] [0-9]$", self.stdout)), self.count)
 """
 DASK = """\
 from dask_jobqueue import SLURMCluster
@@ -170,7 +170,7 @@ def test_reframe_passes_and_fails_as_the_nodes_answer(tools: Run) -> None:
     good = tools("reframe", *command, files=files)
     assert good.ok, good.stdout[-2000:]
     assert "Ran 1/1 test case(s)" in good.stdout
-    bad = tools("reframe", *command, "-S", "wanted=4", files=files)
+    bad = tools("reframe", *command, "-S", "count=4", files=files)
     assert not bad.ok
     assert "FAILED" in bad.stdout
 

@@ -2,7 +2,7 @@
 
 ``machines``: bare ones, with what their owner had there before Corral came. ``lab``: a cluster that
 Corral has made of them over SSH. Two machines; three with CORRAL_TEST_SLOW=1.
-CORRAL_TEST_MACHINES=keep leaves them standing (as a lab of that name, any name) and finds them
+CORRAL_TEST_MACHINES=keep keeps them (as a lab of that name, any name) and finds them
 again in the next run; ``python -m tests.machines.lab down keep`` removes them.
 """
 

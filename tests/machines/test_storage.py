@@ -1,7 +1,7 @@
 """NFS over the real kernel server, between machines with their own kernels.
 
 Only the stages of storage and people are applied: Slurm is not needed for them.
-CORRAL_TEST_LAB=NAME uses a lab of two machines that stands already, and leaves it standing.
+CORRAL_TEST_LAB=NAME uses an existing lab of two machines, and keeps it.
 """
 
 from __future__ import annotations

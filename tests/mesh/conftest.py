@@ -1,7 +1,7 @@
 """One mesh lab and one cluster in it for all tests of this folder, in their order.
 
 Two homes behind NAT: node0, the controller, in the first; node1, a machine, and node2, a rented
-container without init, TUN or rights, in the second. CORRAL_TEST_MESH=NAME keeps the lab standing
+container without init, TUN or rights, in the second. CORRAL_TEST_MESH=NAME keeps the lab
 under that name and finds it again; ``python -m tests.mesh.lab down NAME`` removes it.
 """
 

@@ -93,7 +93,7 @@ def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dic
     record = world["reservations"].get(name)
     if record is None:
         raise missing(f"zones/{zone}/reservations/{name}")
-    # int64 stands as text in the JSON of Google's APIs.
+    # int64 is a text in the JSON of Google's APIs.
     return {
         "kind": "compute#reservation",
         "name": name,

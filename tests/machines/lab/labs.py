@@ -209,7 +209,7 @@ class Lab:
 
     @classmethod
     def make(cls, name: str, count: int = 3, suite: str = "trixie", memory: str = MEMORY) -> Lab:
-        """Make and start the lab; one that stands is started where it is off, as it is."""
+        """Make and start the lab; an existing one is started where it is off, as it is."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r}: a lab's name is letters, digits and dashes")
         if name not in lab_names():
@@ -311,6 +311,6 @@ def _group(pid: int) -> bool:
 
 
 def _ram() -> str:
-    """Where the machines' memory lies: in memory, when there is such a place."""
+    """Where the machines' memory is stored: in memory, when there is such a place."""
     shm = Path("/dev/shm")
     return str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else "/tmp"

@@ -55,7 +55,7 @@ class Network:
         return f"02:c0:ab:{self.number:02x}:00:{index:02x}"
 
     def make(self, machines: int) -> None:
-        """Bridge, taps and NAT; whatever stands already stays."""
+        """Bridge, taps and NAT; what exists already stays."""
         links = self._links()
         if self.bridge not in links:
             ip("link", "add", self.bridge, "type", "bridge")
