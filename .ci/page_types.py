@@ -48,8 +48,10 @@ def typed(schema: Mapping[str, Any]) -> str:
 def interface(name: str, schema: Mapping[str, Any]) -> str:
     """One record."""
     needed = set(schema.get("required", ()))
-    lines = [f"  {key}{'' if key in needed else '?'}: {typed(value)};"
-             for key, value in schema["properties"].items()]  # fmt: skip
+    lines = [
+        f"  {key}{'' if key in needed else '?'}: {typed(value)};"
+        for key, value in schema["properties"].items()
+    ]
     about = f"/** {schema['description']} */\n" if "description" in schema else ""
     return "\n".join([f"{about}export interface {name} {{", *lines, "}"])
 

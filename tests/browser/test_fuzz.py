@@ -46,8 +46,9 @@ def fuzz(url: str, token: str, seen: Counter[int]) -> None:
 
 
 def _each(cases: Any, url: str, headers: dict[str, str], seen: Counter[int]) -> None:
-    @settings(max_examples=8, deadline=None, database=None,
-              suppress_health_check=list[Any](HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=8, deadline=None, database=None, suppress_health_check=list[Any](HealthCheck)
+    )
     @given(cases)
     def call(case: schemathesis.Case) -> None:
         answer = case.call(base_url=url, headers=headers, timeout=120)

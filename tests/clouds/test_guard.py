@@ -131,8 +131,9 @@ class Controller:
         return turn
 
     def alive(self) -> list[str]:
-        return sorted(label.node if (label := label_of(m.name, "lab")) else m.name
-                      for m in self.sim.alive())  # fmt: skip
+        return sorted(
+            label.node if (label := label_of(m.name, "lab")) else m.name for m in self.sim.alive()
+        )
 
 
 @pytest.fixture(params=CLOUDS)

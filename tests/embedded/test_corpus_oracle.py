@@ -137,11 +137,27 @@ def compared(image: str, names: list[str], where: Path) -> tuple[dict[str, int],
     stage([CASES[name] for name in names], release, where)
     where.chmod(0o755)  # pytest's folder is root's alone, slurmctld runs as SlurmUser
     out = podman(
-        "run", "--rm", "--network", "none", "--privileged", "--hostname", "judge",
-        "--ulimit", "nofile=8192:8192", "--ulimit", "nproc=8192:8192",
-        "--volume", f"{where}:/cases", "--volume", f"{PROGRAMS}:/programs:ro",
-        "--entrypoint", "python3", image, "/programs/start_slurmctld.py", "/cases",
-    )  # fmt: skip
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--privileged",
+        "--hostname",
+        "judge",
+        "--ulimit",
+        "nofile=8192:8192",
+        "--ulimit",
+        "nproc=8192:8192",
+        "--volume",
+        f"{where}:/cases",
+        "--volume",
+        f"{PROGRAMS}:/programs:ro",
+        "--entrypoint",
+        "python3",
+        image,
+        "/programs/start_slurmctld.py",
+        "/cases",
+    )
     answers = [json.loads(line) for line in out.stdout.splitlines()]
     assert len(answers) == sum(1 for _ in where.iterdir()), out.stderr[-2000:]
     states: dict[str, int] = {}

@@ -114,6 +114,66 @@ def test_modules_are_named_by_nouns() -> None:
     assert {word for word in words if word.endswith("ing")} == NOUNS.keys()
 
 
+DISPLAYS = ast.Tuple | ast.List | ast.Dict | ast.Set
+
+
+def is_table(value: ast.expr | None) -> bool:
+    """Rows that are written out, also in a call: ``frozenset({...})``, ``case("a", [...])``."""
+    if isinstance(value, ast.Call):
+        return any(map(is_table, [*value.args, *(k.value for k in value.keywords)]))
+    return isinstance(value.value if isinstance(value, ast.Starred) else value, DISPLAYS)
+
+
+def holds_a_table(node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(value=value) | ast.AnnAssign(value=value) | ast.AugAssign(value=value):
+            return is_table(value)
+        case ast.Return(value=value) | ast.For(iter=value):
+            return isinstance(value, DISPLAYS)
+        case ast.Assert(test=ast.Compare(comparators=[*_, expected])):
+            return isinstance(expected, DISPLAYS)
+        case _:
+            return False
+
+
+def unformatted(text: str) -> list[int]:
+    """Lines whose statement is kept from the formatter, and is not a table of data."""
+    marks = tokenize.generate_tokens(io.StringIO(text).readline)
+    skips = {t.start[0] for t in marks if t.type == tokenize.COMMENT and "fmt: " in t.string}
+    ends: dict[int, bool] = {}
+    for node in statements(ast.parse(text)) if skips else ():
+        assert isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case)
+        if isinstance(node, ast.stmt):
+            body: list[ast.stmt] = getattr(node, "body", [])
+            end = body[0].lineno - 1 if body else node.end_lineno
+            ends[end or node.lineno] = holds_a_table(node)
+        for decorator in getattr(node, "decorator_list", ()):
+            ends[decorator.end_lineno] = is_table(decorator)
+    return sorted(line for line in skips if not ends.get(line, False))
+
+
+def test_only_tables_of_data_are_kept_from_the_formatter() -> None:
+    found = {name_of(file): lines for file in PYTHON if (lines := unformatted(file.read_text()))}
+    assert not found, "remove the comment, or make the rows a table of their own"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("ROWS = (\n  1, 2,\n){mark}", []), ("ROWS: Final = frozenset({1,\n 2}){mark}", []),
+        ("@case([\n 1, 2])\ndef f(): pass", []), ("assert f() == [\n 1, 2]{mark}", []),
+        ("for a, b in (\n (1, 2), (3, 4)):{mark}\n  pass", []),
+        ("@case([\n 1, 2]){mark}\ndef f(): pass", []), ("rows += [\n 1]{mark}", []),
+        ("yield f(1,\n  2){mark}", [2]), ("x = f(1,\n  2){mark}", [2]),
+        ("def f(\n  a, b):{mark}\n  pass", [2]), ("x = [a for a in\n b]{mark}", [2]),
+        ("if a:\n  raise E(\n    1, 2){mark}", [3]), ("# fmt: " + "off\nx = 1", [1]),
+        ("ROWS = (\n 1,\n)\nf(1,\n 2){mark}", [5]),
+    ],
+)  # fmt: skip
+def test_code_kept_from_the_formatter_is_seen(text: str, seen: list[int]) -> None:
+    assert unformatted(text.replace("{mark}", "  # fmt: " + "skip")) == seen
+
+
 def test_folders_hold_one_subject() -> None:
     """Verbs, use cases and routes are in folders of at most 16 modules."""
     for room in ("cli", "api", "web"):

@@ -160,9 +160,12 @@ async def run(
     loop = asyncio.get_running_loop()
     try:
         transport, watch = await loop.subprocess_exec(
-            lambda: _Watch(feed, limit, rolling=rolling), *argv, env=env, cwd=folder,
+            lambda: _Watch(feed, limit, rolling=rolling),
+            *argv,
+            env=env,
+            cwd=folder,
             start_new_session=True,
-        )  # fmt: skip
+        )
     except FileNotFoundError as error:
         raise CorralError(
             Code.MISSING_TOOL,

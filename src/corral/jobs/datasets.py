@@ -92,9 +92,17 @@ def place_of(mount: str, user: str, name: str) -> str:
 
 
 async def shard_there(
-    fleet: Fleet, controller: str, user: str, *, mount: str, folder: str, name: str,
-    size: int, labels: bool, emit: Emit,
-) -> DataSet:  # fmt: skip
+    fleet: Fleet,
+    controller: str,
+    user: str,
+    *,
+    mount: str,
+    folder: str,
+    name: str,
+    size: int,
+    labels: bool,
+    emit: Emit,
+) -> DataSet:
     """Make shards of a folder on shared storage: the controller reads and writes it.
 
     Raises:
@@ -123,9 +131,17 @@ async def shard_there(
 
 
 async def shard_here(
-    fleet: Fleet, controller: str, user: str, *, mount: str, folder: Path, name: str,
-    size: int, labels: bool, emit: Emit,
-) -> DataSet:  # fmt: skip
+    fleet: Fleet,
+    controller: str,
+    user: str,
+    *,
+    mount: str,
+    folder: Path,
+    name: str,
+    size: int,
+    labels: bool,
+    emit: Emit,
+) -> DataSet:
     """Make shards of a folder of this machine, and send those that are not there yet.
 
     Raises:

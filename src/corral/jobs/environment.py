@@ -109,8 +109,11 @@ def unpinned(text: str) -> list[str]:
 
 def packages(text: str) -> dict[str, str]:
     """What a requirements file pins: release or address by package, in the form of PEP 503."""
-    matches = (re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)[^=@]*(?:===?|@)\s*([^\s;]+)", ln)
-             for ln in _lines(text) if _PINNED.match(ln))  # fmt: skip
+    matches = (
+        re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)[^=@]*(?:===?|@)\s*([^\s;]+)", ln)
+        for ln in _lines(text)
+        if _PINNED.match(ln)
+    )
     return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in matches if m}
 
 
@@ -161,9 +164,15 @@ async def _exported(lock: Named) -> bytes:
 
 
 async def ensure(
-    fleet: Fleet, controller: str, user: str, *, mount: str, text: bytes, env: dict[str, str],
+    fleet: Fleet,
+    controller: str,
+    user: str,
+    *,
+    mount: str,
+    text: bytes,
+    env: dict[str, str],
     emit: Emit,
-) -> str:  # fmt: skip
+) -> str:
     """The path of the environment for these requirements, made where it is not there yet.
 
     Args:

@@ -97,9 +97,10 @@ def checked_key(key: str) -> bytes:
     """
     if not _KEY.fullmatch(key):
         raise CorralError(
-            Code.USAGE, "the value given for the registry's key is not a key",
+            Code.USAGE,
+            "the value given for the registry's key is not a key",
             hint="the key alone: printable, no spaces, one line",
-        )  # fmt: skip
+        )
     return key.encode()
 
 

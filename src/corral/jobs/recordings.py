@@ -119,8 +119,11 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
         folder,
         tuple(
             sorted(
-                (read_trace(data, rank_of(name)) for name, data in files.items()
-                 if name.endswith(_TRACE)),
+                (
+                    read_trace(data, rank_of(name))
+                    for name, data in files.items()
+                    if name.endswith(_TRACE)
+                ),
                 key=lambda trace: trace.rank,
             )
         ),
@@ -128,7 +131,7 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
         files,
         {name: size for name, size in sizes.items() if size > MOST_BYTES},
         {rank: rows for rank, text in stats.items() if (rows := parse_stats(text, CALLS))},
-    )  # fmt: skip
+    )
 
 
 def _rows(by_rank: Mapping[int, tuple[Row, ...]]) -> dict[str, list[dict[str, Any]]]:

@@ -55,9 +55,15 @@ if [ -e {kind} ] || [ -L {kind} ]; then roots {kind} || exit 1; fi
 def roof_script(mount: str, kind: str, user: str) -> Script:
     """Make ``MOUNT/corral/KIND/USER``, as root, where `up` has not."""
     return sh(
-        _ROOF, guard=CHECKS, held=held(mount, user), mount=mount, top=TOP, kind=kind, user=user,
+        _ROOF,
+        guard=CHECKS,
+        held=held(mount, user),
+        mount=mount,
+        top=TOP,
+        kind=kind,
+        user=user,
         taken=Script(TAKEN),
-    )  # fmt: skip
+    )
 
 
 def guard_script(mount: str, kind: str, user: Script) -> Script:

@@ -137,8 +137,11 @@ def judge(nodes: tuple[str, ...], kind: str, hellos: dict[int, Hello], *, done: 
     alone = [h.node for h in hellos.values() if h.size == 1]
     if alone and count > 1:
         return [f"--mpi={kind}: each rank sees only itself ({', '.join(sorted(alone))})"]
-    problems = [f"--mpi={kind}: {n} did not run its rank" for n in nodes
-                if n not in {h.node for h in hellos.values()}]  # fmt: skip
+    problems = [
+        f"--mpi={kind}: {n} did not run its rank"
+        for n in nodes
+        if n not in {h.node for h in hellos.values()}
+    ]
     for rank, answer in sorted(hellos.items()):
         if answer.size != count:
             problems.append(

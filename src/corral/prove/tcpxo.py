@@ -84,8 +84,10 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
     problems: list[str] = []
     for node in nodes:
         if node not in env:
-            why = next((line for line in errors.splitlines() if node in line and "corral:" in line),
-                       f"{node} reported nothing")  # fmt: skip
+            why = next(
+                (line for line in errors.splitlines() if node in line and "corral:" in line),
+                f"{node} reported nothing",
+            )
             problems.append(why.removeprefix("corral: "))
             continue
         problems += [f"{node}: {sentence}" for sentence in tcpxo.mistakes(env[node])]

@@ -154,8 +154,9 @@ def tree(fabric: Fabric, nodes: Sequence[str]) -> tuple[Switch, ...]:
             if len(group) == 1:
                 above.append(group[0])
                 continue
-            branch = Switch(f"spine{height - 1}-{len(above) + 1}",
-                            switches=tuple(s.name for s in group))  # fmt: skip
+            branch = Switch(
+                f"spine{height - 1}-{len(above) + 1}", switches=tuple(s.name for s in group)
+            )
             parts[branch.name] = set().union(*(parts[s.name] for s in group))
             switches.append(branch)
             above.append(branch)
@@ -262,8 +263,9 @@ def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[s
                 hint="its adapters' description should begin with its host name "
                 "(/sys/class/infiniband/*/node_desc; rdma-ndd sets it)",
             )
-        leaves[frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
-              ].append(node)  # fmt: skip
+        leaves[
+            frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
+        ].append(node)
     return leaves
 
 

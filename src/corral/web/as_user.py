@@ -147,9 +147,14 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
         _answer({"text": await api.job_text(spec, login.user, request.job, here=True)})
     elif request.do == "extras" and job is not None:
         extras = await api.job_extras(
-            spec, login.user, job.id,
-            output=job.stdout, nodes=job.nodes, running=job.state == "RUNNING", here=True,
-        )  # fmt: skip
+            spec,
+            login.user,
+            job.id,
+            output=job.stdout,
+            nodes=job.nodes,
+            running=job.state == "RUNNING",
+            here=True,
+        )
         _answer(extras.as_dict())
     elif request.do == "requeue":
         await api.requeue_job(spec, login.user, request.job, here=True)

@@ -108,11 +108,15 @@ class Exporter:
                 Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
                 Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): up}),
                 Family("corral_look_seconds", "gauge", "Time its answers took.", {(): took}),
-                Family("corral_proof_round_time_seconds", "gauge",
-                       "When the last round of the scheduled proof ended.", _rounds()),
+                Family(
+                    "corral_proof_round_time_seconds",
+                    "gauge",
+                    "When the last round of the scheduled proof ended.",
+                    _rounds(),
+                ),
                 *reported,
             ]
-        )  # fmt: skip
+        )
 
 
 async def _asked() -> list[Family]:

@@ -296,8 +296,10 @@ def main(suite: str, kept_root: str = "") -> None:
     admin = f"--admindir={root}/var/lib/dpkg"
     version = subprocess.run(
         ["dpkg-query", admin, "-W", "-f=${Version}", "slurmctld"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     release = ".".join(version.split("-")[0].split(".")[:2])
     host = os.uname().nodename
     for mode in ("untracked", "tracked"):

@@ -173,9 +173,15 @@ def test_prove_as_json_is_the_proof(corral: Run, fake: Fake, known: Any) -> None
 def slurms(name: str, state: str, cpus: int = 0, memory: int = 0, gpus: int = 0) -> Node:
     """Slurm's record of a node of which so much is in use."""
     return Node(
-        name, NodeState.parse(state), cpus=16, cpus_used=cpus, memory=65536, memory_used=memory,
-        gres="gpu:2", gres_used=f"gpu:{gpus}",
-    )  # fmt: skip
+        name,
+        NodeState.parse(state),
+        cpus=16,
+        cpus_used=cpus,
+        memory=65536,
+        memory_used=memory,
+        gres="gpu:2",
+        gres_used=f"gpu:{gpus}",
+    )
 
 
 STATUS = Status(

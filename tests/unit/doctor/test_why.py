@@ -195,8 +195,9 @@ def test_what_no_node_has_is_stuck(asked: str, nodes: int, says: str) -> None:
 
 def test_nodes_that_are_out_are_named_with_their_reason() -> None:
     nodes = {**cluster(), "node1": node("IDLE+DRAIN", "new memory", "ann")}
-    why = why_pending(job("ReqNodeNotAvail, UnavailableNodes:node1", 3), "cpu=3,node=3",
-                      PARTITION, nodes)  # fmt: skip
+    why = why_pending(
+        job("ReqNodeNotAvail, UnavailableNodes:node1", 3), "cpu=3,node=3", PARTITION, nodes
+    )
     assert "node1 takes no jobs: new memory" in why.missing
     assert why.advice == "corral doctor --why-drained node1"
     assert not why.stuck

@@ -27,9 +27,27 @@ ABOUT = '{"logs": 1, "job": {"sweep": {"lr": ["a", "b"], "s": ["1", "2"]}}}\n'
 
 def past(task: int, state: str, code: str) -> str:
     return "|".join(
-        (f"12_{task}", "13", state, code, "0:0", "main", "corral", "corral", "1", "1", "cpu=1",
-         "cpu=1", "62", "1", "2", "64", "node1", "sweep")
-    )  # fmt: skip
+        (
+            f"12_{task}",
+            "13",
+            state,
+            code,
+            "0:0",
+            "main",
+            "corral",
+            "corral",
+            "1",
+            "1",
+            "cpu=1",
+            "cpu=1",
+            "62",
+            "1",
+            "2",
+            "64",
+            "node1",
+            "sweep",
+        )
+    )
 
 
 @dataclass
@@ -43,9 +61,14 @@ class Controller:
     queue: str = ""
 
     async def run(
-        self, node: str, script: Script, *, stdin: bytes = b"", timeout: float = 1,
+        self,
+        node: str,
+        script: Script,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 1,
         on_line: OnLine | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         if "while :" in script:
             for line in self.watch:
                 assert on_line is not None

@@ -78,8 +78,17 @@ def test_options_given_win() -> None:
 
 def test_all_that_cannot_be_had_at_once_with_its_lines() -> None:
     with pytest.raises(CorralError) as caught:
-        asked("--nodes=2-4", "--gres=gpu:a100:1,gpu:h100:1", "-t 10", "--nodez", "hetjob",
-              "--mem=0", "--comment=\"it's\"", "--chdirr", "--time-min=5 --input=x")  # fmt: skip
+        asked(
+            "--nodes=2-4",
+            "--gres=gpu:a100:1,gpu:h100:1",
+            "-t 10",
+            "--nodez",
+            "hetjob",
+            "--mem=0",
+            '--comment="it\'s"',
+            "--chdirr",
+            "--time-min=5 --input=x",
+        )
     error = caught.value
     assert error.code is Code.SPEC_INVALID
     lines = [line.split(":")[1] for line in error.tail.splitlines()]

@@ -41,9 +41,14 @@ class Machine:
         self.tcpxo = folder / "tcpxo"
 
     def port(
-        self, name: str, *, layer: str = "InfiniBand", rate: str = "400 Gb/sec (4X NDR)",
-        state: str = "4: ACTIVE", gids: dict[int, str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        *,
+        layer: str = "InfiniBand",
+        rate: str = "400 Gb/sec (4X NDR)",
+        state: str = "4: ACTIVE",
+        gids: dict[int, str] | None = None,
+    ) -> None:
         port = self.sys / "class/infiniband" / name / "ports/1"
         (port / "gid_attrs/types").mkdir(parents=True)
         (port / "gids").mkdir()
@@ -71,9 +76,14 @@ class Machine:
         self, fabric: str = "", *, interface: str = "", rdma: Rdma | None = None, **env: str
     ) -> dict[str, Setting]:
         told = settings(
-            interface=interface, fabric=fabric, threads=4, rdma=rdma or Rdma(), sys=str(self.sys),
-            tcpxo=str(self.tcpxo), report=True,
-        )  # fmt: skip
+            interface=interface,
+            fabric=fabric,
+            threads=4,
+            rdma=rdma or Rdma(),
+            sys=str(self.sys),
+            tcpxo=str(self.tcpxo),
+            report=True,
+        )
         ran = subprocess.run(
             ["/bin/sh", "-c", explain_script("10.0.0.5", env, told)],
             env={"PATH": f"{self.bin}:{os.environ['PATH']}"},
@@ -163,9 +173,14 @@ export NCCL_FASTRAK_IFNAME=eth1,eth2 NCCL_BUFFSIZE=8388608 CUDA_VISIBLE_DEVICES=
 def a3(machine: Machine, *, report: bool, several: bool = True) -> str:
     """The environment of a declared A3 Mega, its device folder in the machine's."""
     told = settings(
-        interface="", fabric="tcpxo", threads=4, sys=str(machine.sys), tcpxo=str(machine.tcpxo),
-        several=several, report=report,
-    )  # fmt: skip
+        interface="",
+        fabric="tcpxo",
+        threads=4,
+        sys=str(machine.sys),
+        tcpxo=str(machine.tcpxo),
+        several=several,
+        report=report,
+    )
     return str(told).replace("/dev/aperture_devices", f"{machine.tcpxo}/aperture")
 
 
@@ -186,8 +201,13 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
     ran = ranks(machine, a3(machine, report=False), **mine)
     assert ran.returncode == 0, ran.stderr
     env = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
-    assert not mistakes({**env, "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
-                         "LD_LIBRARY_PATH": f"{FOLDER}:{env['LD_LIBRARY_PATH']}"})  # fmt: skip
+    assert not mistakes(
+        {
+            **env,
+            "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
+            "LD_LIBRARY_PATH": f"{FOLDER}:{env['LD_LIBRARY_PATH']}",
+        }
+    )
     assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
     assert (env["NCCL_BUFFSIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
     told = ranks(machine, a3(machine, report=True), **mine).stdout
@@ -300,8 +320,10 @@ def test_a_groups_own_settings_come_before_what_the_node_shows(machine: Machine)
 
 def test_groups_settings_are_read_from_the_file() -> None:
     spec = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
-    groups = tuple(g.model_copy(update={"nccl": ("NCCL_DEBUG=WARN",)} if g.name == "dgx" else {})
-                   for g in spec.groups)  # fmt: skip
+    groups = tuple(
+        g.model_copy(update={"nccl": ("NCCL_DEBUG=WARN",)} if g.name == "dgx" else {})
+        for g in spec.groups
+    )
     (given,) = rdma_of(spec.model_copy(update={"groups": groups})).given
     assert (given[0], len(given[1]), given[2]) == ("dgx", 10, ("NCCL_DEBUG=WARN",))
     assert rdma_of(spec).given == ()

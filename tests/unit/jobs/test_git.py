@@ -84,10 +84,14 @@ def partial(root: Path, program: Path) -> None:
     (root / "d/.gitignore").unlink()
     (root / "d/other").write_text("")
     configured(
-        "core.repositoryformatversion=1", "extensions.partialClone=origin",
-        "remote.origin.url=ssh://nowhere/x", "remote.origin.uploadpack=EVIL",
-        "remote.origin.promisor=true", "core.sshCommand=EVIL", "remote.origin.vcs=evil",
-    )(root, program)  # fmt: skip
+        "core.repositoryformatversion=1",
+        "extensions.partialClone=origin",
+        "remote.origin.url=ssh://nowhere/x",
+        "remote.origin.uploadpack=EVIL",
+        "remote.origin.promisor=true",
+        "core.sshCommand=EVIL",
+        "remote.origin.vcs=evil",
+    )(root, program)
 
 
 HOSTILE = {

@@ -78,9 +78,13 @@ def test_nobody_pays_who_has_no_gpu_or_is_not_followed(tmp_path: Path) -> None:
     text = f"export RANK_PID=$$\n{sample(ONE_GPU)}\nexec tail -f /dev/null"
     subprocess.run(
         ["/bin/sh", "-c", text],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "CORRAL_JOB_FOLDER": str(tmp_path),
-             "SLURM_LOCALID": "0", "SLURM_NODEID": "0"},
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "CORRAL_JOB_FOLDER": str(tmp_path),
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+        },
         check=False,
         timeout=20,
-    )  # fmt: skip
+    )
     assert not list(tmp_path.glob("gpus-*"))

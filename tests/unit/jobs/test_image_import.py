@@ -82,15 +82,19 @@ case "$3" in "$D"/images/.corral-import.*/image.sqsh) ;; *) echo "wrote $3" >&2;
 
 def imported(tmp_path: Path, name: str = "box") -> subprocess.CompletedProcess[str]:
     for program, text in {
-        "srun": 'for a; do last=$a; done; exec sh -c "$last"', "enroot": ENROOT,
-    }.items():  # fmt: skip
+        "srun": 'for a; do last=$a; done; exec sh -c "$last"',
+        "enroot": ENROOT,
+    }.items():
         (tmp_path / program).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / program).chmod(0o755)
     wanted = import_of("docker://reg.example/box:1", str(tmp_path), name=name)
     return subprocess.run(
-        ["sh", "-c", str(script(wanted, "main"))], capture_output=True, text=True, check=False,
+        ["sh", "-c", str(script(wanted, "main"))],
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)},
-    )  # fmt: skip
+    )
 
 
 def test_names_that_another_user_may_have_taken_are_not_written_through(tmp_path: Path) -> None:

@@ -29,10 +29,16 @@ def trace(base: int, *collectives: tuple[float, float], groups: int = 1, pid: An
         {"ph": "f", "cat": "fwdbwd", "name": "fwdbwd", "id": 3, "ts": 2.0, **common},
     ]
     events += [
-        {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "ts": begin,
-         "dur": end - begin, **common}
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": "gloo:all_reduce",
+            "ts": begin,
+            "dur": end - begin,
+            **common,
+        }
         for begin, end in collectives
-    ]  # fmt: skip
+    ]
     about = {"baseTimeNanoseconds": base, "distributedInfo": {"pg_count": groups}}
     return json.dumps({"traceEvents": events, **about}).encode()
 
@@ -48,8 +54,9 @@ def ops(found: dict[str, Any], name: str = "aten::mm") -> list[tuple[int, float]
 def test_ranks_have_processes_and_links_of_their_own() -> None:
     """Both ranks have process 7 and link 3, as ranks of two nodes may."""
     found = merged(trace(0), trace(0))
-    names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"]
-             if e["name"] == "process_name"}  # fmt: skip
+    names = {
+        e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["name"] == "process_name"
+    }
     assert sorted(names.values()) == ["rank 0: python3 7", "rank 1: python3 7"]
     links = [(e["pid"], e["id"]) for e in found["traceEvents"] if "id" in e]
     assert [count for _, count in sorted(Counter(links).items())] == [2, 2]
@@ -97,8 +104,9 @@ def test_collectives_that_say_nothing_move_no_clock(other: bytes) -> None:
     assert found["otherData"]["clocks"]["1"] == {"by": "clock", "moved_us": 0.0}
 
 
-SPANS = st.lists(st.tuples(st.floats(1, 1e3), st.floats(1, 1e3), st.floats(0, 900)),
-                 min_size=1, max_size=6)  # fmt: skip
+SPANS = st.lists(
+    st.tuples(st.floats(1, 1e3), st.floats(1, 1e3), st.floats(0, 900)), min_size=1, max_size=6
+)
 
 
 @settings(max_examples=100, deadline=None)

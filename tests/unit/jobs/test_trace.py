@@ -38,14 +38,17 @@ def test_times_of_a_gpu() -> None:
     """Kernels 0-10 and 20-30, NCCL 5-25 on another stream, of 40."""
     found = read_trace(
         packed(
-            mark(3, 0), mark(4, 15), mark(5, 40),
-            event("gemm", 0, 10), event("gemm", 20, 10),
+            mark(3, 0),
+            mark(4, 15),
+            mark(5, 40),
+            event("gemm", 0, 10),
+            event("gemm", 20, 10),
             event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 20, tid=8),
             event("aten::mm", 0, 39, "cpu_op", 1),
             event("Memcpy HtoD", 28, 2, "gpu_memcpy"),
         ),
         rank=0,
-    )  # fmt: skip
+    )
     assert found.gpu
     assert (found.steps, found.wall) == (2, 40)
     assert length(found.compute) == 20
@@ -59,14 +62,16 @@ def test_times_of_a_gpu() -> None:
 def test_times_of_a_cpu_without_counting_callers_or_waits() -> None:
     found = read_trace(
         packed(
-            mark(3, 0), mark(4, 100),
-            event("aten::linear", 10, 30, "cpu_op", 1), event("aten::addmm", 15, 20, "cpu_op", 1),
+            mark(3, 0),
+            mark(4, 100),
+            event("aten::linear", 10, 30, "cpu_op", 1),
+            event("aten::addmm", 15, 20, "cpu_op", 1),
             event("autograd::engine::evaluate_function: X", 50, 50, "cpu_op", 1),
             event("c10d::allreduce_", 60, 1, "cpu_op", 1),
             event("gloo:all_reduce", 30, 40, "user_annotation", 9),
         ),
         rank=3,
-    )  # fmt: skip
+    )
     assert not found.gpu
     assert (length(found.compute), length(found.communication)) == (30, 40)
     assert (found.overlap, found.idle) == (10, 40)

@@ -519,9 +519,15 @@ def test_contents_are_sent_once_and_linked(hostile_tmp_path: Path) -> None:
     code = store.user / "one/code"
     sent = {str(f.relative_to(code)): f for f in code.rglob("*") if f.is_file()}
     assert set(sent) == {
-        "pyproject.toml", "train.py", "-rf", "a\nb", "sub/it's $(touch x)", "same", "tool",
+        "pyproject.toml",
+        "train.py",
+        "-rf",
+        "a\nb",
+        "sub/it's $(touch x)",
+        "same",
+        "tool",
         "link/it's $(touch x)",
-    } - ({"link/it's $(touch x)"} if "link/it's $(touch x)" not in sent else set())  # fmt: skip
+    } - ({"link/it's $(touch x)"} if "link/it's $(touch x)" not in sent else set())
     assert (code / "link").readlink() == Path("sub")
     assert sent["a\nb"].read_text() == "a\nb"
     assert os.access(sent["tool"], os.X_OK)

@@ -39,10 +39,14 @@ def full() -> Report:
         "us", Better.LESS, 5.0, 8.0,
     )  # fmt: skip
     scaling = Plot(
-        "tokens per second", Axis("nodes"), Axis("speed", "tokens/s"),
-        tuple(Series(f"model {i}", tuple((float(n), n * 1000.0 * (i + 1)) for n in (1, 2, 4, 8)))
-              for i in range(9)),
-    )  # fmt: skip
+        "tokens per second",
+        Axis("nodes"),
+        Axis("speed", "tokens/s"),
+        tuple(
+            Series(f"model {i}", tuple((float(n), n * 1000.0 * (i + 1)) for n in (1, 2, 4, 8)))
+            for i in range(9)
+        ),
+    )
     figures = {"busbw_gb_s": 21.123456, "nodes": 3, "word": "slow", "bytes": 12345678.0}
     charts = (BANDWIDTH, PAIRS, Matrix("every pair", names, names, cells, "GB/s"))
     check = CheckResult(
@@ -65,6 +69,11 @@ def full() -> Report:
         (scaling, latency), (), 3.0, "unknown",
     )  # fmt: skip
     return Report(
-        report.subject, report.word, report.verdict, report.at, report.sections, report.notes,
+        report.subject,
+        report.word,
+        report.verdict,
+        report.at,
+        report.sections,
+        report.notes,
         before=(before,),
-    )  # fmt: skip
+    )

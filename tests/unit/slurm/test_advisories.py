@@ -79,10 +79,16 @@ def test_a_newer_table_is_used() -> None:
     assert len(raw["advisories"]) == len(shipped())
     raw["advisories"].append(
         {
-            "id": "CVE-2027-0001", "component": "slurm", "title": "t", "introduced": "26.05",
-            "fixed": ["26.05.9"], "branch": 2, "action": "a", "source": "s",
+            "id": "CVE-2027-0001",
+            "component": "slurm",
+            "title": "t",
+            "introduced": "26.05",
+            "fixed": ["26.05.9"],
+            "branch": 2,
+            "action": "a",
+            "source": "s",
         }
-    )  # fmt: skip
+    )
     newer = load(json.dumps(raw))
     assert [advisory.id for advisory in advisories("slurm", "26.05.5", newer)] == ["CVE-2027-0001"]
     assert advisories("slurm", "26.05.5") == []

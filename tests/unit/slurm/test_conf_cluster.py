@@ -34,10 +34,9 @@ def pairs_of(text: str) -> dict[str, str]:
 
 
 @given(
-    st.lists(NAMES.filter(lambda n: n != "all"), min_size=1, max_size=40,
-             unique=True),
+    st.lists(NAMES.filter(lambda n: n != "all"), min_size=1, max_size=40, unique=True),
     st.data(),
-)  # fmt: skip
+)
 def test_names_keep_their_addresses(names: list[str], data: st.DataObject) -> None:
     count = len(names)
     addresses = data.draw(st.lists(ADDRESSES, min_size=count, max_size=count, unique=True))

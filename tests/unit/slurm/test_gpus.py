@@ -78,8 +78,11 @@ def test_running_jobs_have_what_they_were_given(path: Path) -> None:
     "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
 )
 def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
-    pending = {name.removeprefix("wait-"): job for name, job in jobs(path).values()
-             if job.state == "PENDING" and name.startswith("wait-")}  # fmt: skip
+    pending = {
+        name.removeprefix("wait-"): job
+        for name, job in jobs(path).values()
+        if job.state == "PENDING" and name.startswith("wait-")
+    }
     pending.pop("het")
     if path.parts[-3:-1] == ("22.05", "untracked"):
         # 22.05 does not report --ntasks-per-gpu before the job runs.
@@ -172,12 +175,13 @@ def test_squeues_columns(folder: Path) -> None:
     counts = parse_tres((folder / "tres.txt").read_text())
     by_number = jobs(next(folder.glob("jobs-*.json")))
     assert len(counts) > 80
-    wrong = {name: (str(counts[number]), job.gpus, job.gpus_exact)
-             for number, (name, job) in by_number.items()
-             if counts[number] != job.gpu_count
-             # squeue reports neither how many nodes -n may get nor exclusive nodes.
-             and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
-             }  # fmt: skip
+    wrong = {
+        name: (str(counts[number]), job.gpus, job.gpus_exact)
+        for number, (name, job) in by_number.items()
+        if counts[number] != job.gpu_count
+        # squeue reports neither how many nodes -n may get nor exclusive nodes.
+        and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
+    }
     assert not wrong
 
 

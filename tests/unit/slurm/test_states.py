@@ -169,19 +169,85 @@ def row(*fields: object) -> str:
     return MARK.join(map(str, fields))
 
 
-QUEUE = "\n".join(
-    [
-        row(5, 5, "PENDING", "ReqNodeNotAvail, UnavailableNodes:node[0-2]", "main", "bob", "(null)",
-            "2-3", 3, "N/A", "0:00", "UNLIMITED", 1795231950, "N/A", "", "wrap"),
-        row(2, 2, "PENDING", "Resources", "main", "bob", "(null)", 1, 1, "N/A", "0:00",
-            "UNLIMITED", 1795231950, "N/A", "",
-            "x\n9|9|RUNNING|None|main|root|(null)|1|1|N/A|0:00|1:00|1|1|node0|y"),
-        row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "gres/gpu:rtx5090:1",
-            "1:03", "1-02:04:00", 1795231950, 1795231960, "node0", "a b|c"),
-        row("3_1", 4, "PENDING", "JobHeldUser", "main", "bob", "(null)", 1, 1, "N/A", "0:00",
-            "UNLIMITED", 1795231950, "N/A", "", "wrap"),
-    ]
-) + "\n"  # fmt: skip
+QUEUE = (
+    "\n".join(
+        [
+            row(
+                5,
+                5,
+                "PENDING",
+                "ReqNodeNotAvail, UnavailableNodes:node[0-2]",
+                "main",
+                "bob",
+                "(null)",
+                "2-3",
+                3,
+                "N/A",
+                "0:00",
+                "UNLIMITED",
+                1795231950,
+                "N/A",
+                "",
+                "wrap",
+            ),
+            row(
+                2,
+                2,
+                "PENDING",
+                "Resources",
+                "main",
+                "bob",
+                "(null)",
+                1,
+                1,
+                "N/A",
+                "0:00",
+                "UNLIMITED",
+                1795231950,
+                "N/A",
+                "",
+                "x\n9|9|RUNNING|None|main|root|(null)|1|1|N/A|0:00|1:00|1|1|node0|y",
+            ),
+            row(
+                1,
+                1,
+                "RUNNING",
+                "None",
+                "main",
+                "bob",
+                "lab",
+                1,
+                1,
+                "gres/gpu:rtx5090:1",
+                "1:03",
+                "1-02:04:00",
+                1795231950,
+                1795231960,
+                "node0",
+                "a b|c",
+            ),
+            row(
+                "3_1",
+                4,
+                "PENDING",
+                "JobHeldUser",
+                "main",
+                "bob",
+                "(null)",
+                1,
+                1,
+                "N/A",
+                "0:00",
+                "UNLIMITED",
+                1795231950,
+                "N/A",
+                "",
+                "wrap",
+            ),
+        ]
+    )
+    + "\n"
+)
 
 
 def test_queue() -> None:
@@ -213,10 +279,42 @@ def test_an_empty_queue_and_a_broken_one() -> None:
 
 @given(st.text(st.characters(blacklist_categories=("Cs",)), max_size=60))
 def test_no_name_forges_a_job(name: str) -> None:
-    text = row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "N/A", "1:03",
-               "1:00", 5, 6, "node0", name)  # fmt: skip
-    other = row(2, 2, "RUNNING", "None", "main", "eve", "lab", 1, 1, "N/A", "1:03",
-               "1:00", 5, 6,  "node0", "z")  # fmt: skip
+    text = row(
+        1,
+        1,
+        "RUNNING",
+        "None",
+        "main",
+        "bob",
+        "lab",
+        1,
+        1,
+        "N/A",
+        "1:03",
+        "1:00",
+        5,
+        6,
+        "node0",
+        name,
+    )
+    other = row(
+        2,
+        2,
+        "RUNNING",
+        "None",
+        "main",
+        "eve",
+        "lab",
+        1,
+        1,
+        "N/A",
+        "1:03",
+        "1:00",
+        5,
+        6,
+        "node0",
+        "z",
+    )
     first, second = parse_queue(f"{text}\n{other}\n", MARK)
     assert (first.name, second.user) == (name, "eve")
 

@@ -43,8 +43,9 @@ def test_the_cookie_alone_opens_nothing() -> None:
             stolen = dict(page.http.cookies)
             async with httpx.AsyncClient(
                 transport=httpx.ASGITransport(page.app, raise_app_exceptions=False),
-                base_url="http://127.0.0.1:8080", cookies=stolen,
-            ) as thief:  # fmt: skip
+                base_url="http://127.0.0.1:8080",
+                cookies=stolen,
+            ) as thief:
                 for method, path in every:
                     for more in ({}, {"x-csrf-token": ""}, {"x-csrf-token": "x" * 32}):
                         reply = await thief.request(method, path, json={}, headers=more)

@@ -40,8 +40,9 @@ def contrast(text: str, ground: str) -> float:
         short = colour.lstrip("#")
         full = "".join(c * 2 for c in short) if len(short) == 3 else short
         parts = [int(full[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4
-                            for p in parts)  # fmt: skip
+        red, green, blue = (
+            p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+        )
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     high, low = sorted((light(text), light(ground)), reverse=True)
@@ -55,8 +56,11 @@ def test_colours_can_be_read(theme: str) -> None:
     colours = dict(re.findall(r"--([\w-]+): (#\w{3,6})", block))
     kinds = ("good", "busy", "mix", "warn", "bad", "off")
     pairs = [(kind, f"{kind}-bg") for kind in kinds]
-    pairs += [(text, ground) for text in ("text", "dim", "accent", "warn", "bad", "good")
-              for ground in ("bg", "card")]  # fmt: skip
+    pairs += [
+        (text, ground)
+        for text in ("text", "dim", "accent", "warn", "bad", "good")
+        for ground in ("bg", "card")
+    ]
     pairs += [("accent-text", "accent"), ("text", "code"), ("text", "hover"), ("dim", "code")]
     ratios = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
     assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5}
@@ -85,16 +89,22 @@ def test_the_first_view_of_10000_nodes_weighs_under_500_kb() -> None:
         Node(
             name=f"gpu{n:05}",
             state=NodeState.parse(draw.choice(["IDLE", "MIXED", "ALLOCATED"])),
-            cpus=192, cpus_used=draw.randrange(193), load=draw.randrange(19200) / 100,
-            memory=2_000_000, memory_used=draw.randrange(2_000_000),
-            memory_free=draw.randrange(2_000_000), gres="gpu:h200:8(S:0-1)",
-            gres_used=f"gpu:h200:{draw.randrange(9)}", partitions=("main", "long"),
+            cpus=192,
+            cpus_used=draw.randrange(193),
+            load=draw.randrange(19200) / 100,
+            memory=2_000_000,
+            memory_used=draw.randrange(2_000_000),
+            memory_free=draw.randrange(2_000_000),
+            gres="gpu:h200:8(S:0-1)",
+            gres_used=f"gpu:h200:{draw.randrange(9)}",
+            partitions=("main", "long"),
             active_features=("island-a", "ib"),
-            address=f"10.0.{n // 250}.{n % 250}", version="24.11.5",
+            address=f"10.0.{n // 250}.{n % 250}",
+            version="24.11.5",
             boot_at=1_790_000_000 + draw.randrange(1_000_000),
         )
         for n in range(2000)
-    ]  # fmt: skip
+    ]
     transferred = gzip.compress(dumps(view._nodes(Snapshot().with_nodes(nodes))), 3)
     page = (STATIC / "index.html").read_text()
     first = {"index.html", *re.findall(r'(?:href|src)="([\w./]+)"', page)}

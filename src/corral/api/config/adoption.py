@@ -169,9 +169,10 @@ def write_corrections(
             ) from error
         except OSError as error:
             raise CorralError(
-                Code.USAGE, f"{path} cannot be written: {error.strerror}",
+                Code.USAGE,
+                f"{path} cannot be written: {error.strerror}",
                 hint="name another folder: --output DIR",
-            ) from error  # fmt: skip
+            ) from error
         written.append(path)
     return tuple(written)
 
@@ -266,9 +267,10 @@ def machine_from_file(node: str, path: Path | str) -> Machine:
         ) from error
     except (ValueError, TypeError) as error:
         raise CorralError(
-            Code.PARSE_FAILED, f"{path} holds no facts: {error}",
+            Code.PARSE_FAILED,
+            f"{path} holds no facts: {error}",
             hint="it must be the JSON of one machine's facts",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _version(text: str, machines: Mapping[str, Machine]) -> SlurmVersion | None:

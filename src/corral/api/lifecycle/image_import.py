@@ -73,8 +73,13 @@ async def import_image(
     key = key_of(login)
     # A key without a login is for a registry that is named; the default one needs none.
     named = "#" in import_of(image, spec.storage[0].mount).image
-    request = import_of(image, spec.storage[0].mount, name=name, http=http,
-                        login=login or (NGC_LOGIN if key and named else ""))  # fmt: skip
+    request = import_of(
+        image,
+        spec.storage[0].mount,
+        name=name,
+        http=http,
+        login=login or (NGC_LOGIN if key and named else ""),
+    )
     key = key if request.login else ""
     partition = next((p for p in partitions_of(spec) if p.default), partitions_of(spec)[0])
     job = as_user(users_of(spec)[0].name, script(request, partition.name))
@@ -88,12 +93,16 @@ async def import_image(
         session.require_running()
         stdin = checked_key(key) if key else b""
         result = await session.fleet.run(
-            session.controller, sh("{job} 2>&1", job=job), stdin=stdin, timeout=SECONDS,
+            session.controller,
+            sh("{job} 2>&1", job=job),
+            stdin=stdin,
+            timeout=SECONDS,
             on_line=on_line,
-        )  # fmt: skip
+        )
         if not result.ok:
-            raise _failed(request, result.status, result.stdout.replace(key, "***") if key
-                          else result.stdout)  # fmt: skip
+            raise _failed(
+                request, result.status, result.stdout.replace(key, "***") if key else result.stdout
+            )
         size = await session.fleet.run(session.controller, sh("stat -c %s {p}", p=request.path))
     emit(Event(Kind.PHASE_DONE, "image"))
     return Imported(request.image, request.path, int(size.stdout.strip() or 0))
@@ -120,20 +129,28 @@ def _failed(request: Import, status: int | None, output: str) -> CorralError:
     tail = "\n".join(output.strip().splitlines()[-12:])
     if status == NO_ENROOT:
         return CorralError(
-            Code.MISSING_TOOL, "Enroot is not installed on the cluster",
-            command="enroot", hint="software: {containers: pyxis, pyxis: ...}, and corral up",
-        )  # fmt: skip
+            Code.MISSING_TOOL,
+            "Enroot is not installed on the cluster",
+            command="enroot",
+            hint="software: {containers: pyxis, pyxis: ...}, and corral up",
+        )
     hint = "see Enroot's last lines"
     # Enroot 4.1.2 ends without another word where a registry does not take the login.
     asked = "Authenticating with user" in tail and "Authentication succeeded" not in tail
     if asked or "401" in tail or "Unauthorized" in tail or "403" in tail:
         hint = f"the registry wants a login: set {KEY} (or {NGC}), and --login NAME"
     elif "failed to set capabilities" in tail:
-        hint = ("people import images by Enroot's package enroot+caps, which the nodes lack: add "
-                "its file to software.pyxis.enroot")  # fmt: skip
+        hint = (
+            "people import images by Enroot's package enroot+caps, which the nodes lack: add "
+            "its file to software.pyxis.enroot"
+        )
     elif "Could not resolve" in tail or "Failed to connect" in tail:
         hint = "the nodes do not reach the registry: name, network, proxy"
     return CorralError(
-        Code.COMMAND_FAILED, f"{request.image} was not imported",
-        command=f"enroot import docker://{request.image}", status=status, tail=tail, hint=hint,
-    )  # fmt: skip
+        Code.COMMAND_FAILED,
+        f"{request.image} was not imported",
+        command=f"enroot import docker://{request.image}",
+        status=status,
+        tail=tail,
+        hint=hint,
+    )

@@ -152,10 +152,15 @@ def judge(
     known, silence = _known(lead)
     runs = {group for part in partitions_of(spec) for group in part.groups}
     nodes = tuple(
-        _node(n.name, machines.get(n.name), absent.get(n.name, ""), known.get(n.name),
-              serves=n.group.name not in runs)
+        _node(
+            n.name,
+            machines.get(n.name),
+            absent.get(n.name, ""),
+            known.get(n.name),
+            serves=n.group.name not in runs,
+        )
         for n in nodes_of(spec)
-    )  # fmt: skip
+    )
     jobs = Counter(state.lower() for state in lead.get(QUEUE) or ())
     version = next((node.version for node in known.values() if node.version), "")
     troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]

@@ -146,8 +146,13 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
 
 def _job(job_id: int | str) -> Script:
     name, value = TIME_FORMAT
-    return sh("export {name}={value}; {queue} --jobs={id}", name=name, value=value,
-              queue=list(SHOW_QUEUE), id=job_id)  # fmt: skip
+    return sh(
+        "export {name}={value}; {queue} --jobs={id}",
+        name=name,
+        value=value,
+        queue=list(SHOW_QUEUE),
+        id=job_id,
+    )
 
 
 def _rest(job_id: int | str, partition: str) -> Inquiry:

@@ -112,13 +112,27 @@ async def shard_data(
         session.require_running()
         if here:
             return await datasets.shard_here(
-                session.fleet, session.controller, owner, mount=mount, folder=local,
-                name=chosen, size=size, labels=labels, emit=emit,
-            )  # fmt: skip
+                session.fleet,
+                session.controller,
+                owner,
+                mount=mount,
+                folder=local,
+                name=chosen,
+                size=size,
+                labels=labels,
+                emit=emit,
+            )
         return await datasets.shard_there(
-            session.fleet, session.controller, owner, mount=mount, folder=folder,
-            name=chosen, size=size, labels=labels, emit=emit,
-        )  # fmt: skip
+            session.fleet,
+            session.controller,
+            owner,
+            mount=mount,
+            folder=folder,
+            name=chosen,
+            size=size,
+            labels=labels,
+            emit=emit,
+        )
 
 
 async def bench_data(

@@ -342,6 +342,14 @@ def _paired(row: Row, key: str) -> dict[str, str]:
 
 def _scalar(text: str) -> str:
     plain = re.fullmatch(r"[A-Za-z/][A-Za-z0-9_./-]*", text) and text.lower() not in (
-        "yes", "no", "true", "false", "on", "off", "null", "y", "n",
-    )  # fmt: skip
+        "yes",
+        "no",
+        "true",
+        "false",
+        "on",
+        "off",
+        "null",
+        "y",
+        "n",
+    )
     return text if plain else json.dumps(text)

@@ -42,9 +42,15 @@ class Judged:
         if self.rule.failure:
             hint = f"{hint} ({self.rule.failure})"
         return Finding(
-            self.rule.id, self.level, self.problem.message, hint,
-            spot.source.name, line, column, self.problem.where,
-        )  # fmt: skip
+            self.rule.id,
+            self.level,
+            self.problem.message,
+            hint,
+            spot.source.name,
+            line,
+            column,
+            self.problem.where,
+        )
 
 
 def judge(existing: Existing) -> tuple[Judged, ...]:
@@ -61,10 +67,12 @@ def judge(existing: Existing) -> tuple[Judged, ...]:
         sorted(
             findings,
             key=lambda j: (
-                order[j.problem.spot.source.name], j.problem.spot.start, rank[j.rule.id],
+                order[j.problem.spot.source.name],
+                j.problem.spot.start,
+                rank[j.rule.id],
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def corrected(existing: Existing) -> Existing:

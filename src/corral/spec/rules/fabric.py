@@ -30,8 +30,7 @@ def switches(view: View) -> Iterator[Problem]:
             yield Problem((*AT, i), message, "nodes or switches, one of the two")
         for child in switch.switches:
             if child not in known or child == switch.name:
-                yield Problem((*AT, i, "switches"), f"no switch is called {child}",
-                              switches_known)  # fmt: skip
+                yield Problem((*AT, i, "switches"), f"no switch is called {child}", switches_known)
     for child in repeated(below):
         yield Problem(AT, f"{child} is below two switches", "leave it below one")
     roots = [name for name in names if name not in children]
@@ -50,8 +49,9 @@ def nodes(view: View) -> Iterator[Problem]:
         try:
             members = expand(switch.nodes, strict=True) if switch.nodes else []
             if len(held) + len(members) > NODES_AT_MOST:
-                yield Problem(AT, f"more than {NODES_AT_MOST} nodes on all switches",
-                              "leave each node on one")  # fmt: skip
+                yield Problem(
+                    AT, f"more than {NODES_AT_MOST} nodes on all switches", "leave each node on one"
+                )
                 return
         except CorralError as error:
             yield Problem((*AT, i, "nodes"), error.message, error.hint)
@@ -66,9 +66,8 @@ def nodes(view: View) -> Iterator[Problem]:
     used = {group for part in view.spec.partitions for group in part.groups}
     placed = set(held)
     missing = [
-        n for n, g in view.names.items()
-        if n not in placed and (not used or g.group.name in used)
-    ]  # fmt: skip
+        n for n, g in view.names.items() if n not in placed and (not used or g.group.name in used)
+    ]
     if missing:
         hint = "Slurm gives them to no job of several nodes"
         yield Problem(AT, f"{some(missing)} are on no switch", hint)
@@ -80,11 +79,17 @@ def rdma(view: View) -> Iterator[Problem]:
     if data is None:
         return
     if data.pkey and data.fabric != "infiniband":
-        yield Problem(("network", "data", "pkey"), f"{data.fabric} has no partition keys",
-                      "fabric: infiniband, or leave it out")  # fmt: skip
+        yield Problem(
+            ("network", "data", "pkey"),
+            f"{data.fabric} has no partition keys",
+            "fabric: infiniband, or leave it out",
+        )
     if data.gid_index is not None and data.fabric != "roce":
-        yield Problem(("network", "data", "gid_index"), f"{data.fabric} needs no GID index",
-                      "fabric: roce, or leave it out")  # fmt: skip
+        yield Problem(
+            ("network", "data", "gid_index"),
+            f"{data.fabric} needs no GID index",
+            "fabric: roce, or leave it out",
+        )
 
 
 _READS: Final = ("network.topology",)

@@ -77,8 +77,11 @@ def controller(view: View) -> Iterator[Problem]:
             message = f"a group without machine is the controller, {expected}"
             yield Problem(group.at("nodes"), message, f"add machine: {MACHINE}, or write {hint}")
     if view.spec.controller != expected:
-        yield Problem(("controller",), "the toolkit's controller has another name",
-                      f"write controller: {expected}")  # fmt: skip
+        yield Problem(
+            ("controller",),
+            "the toolkit's controller has another name",
+            f"write controller: {expected}",
+        )
     used = {name for part in partitions_of(view.spec) for name in part.groups}
     for group in groups:
         if group.group.name in used:
@@ -111,8 +114,9 @@ def zone(view: View) -> Iterator[Problem]:
     if gcp and gcp.zone not in ZONES:
         near = sorted(z for z in ZONES if z.rpartition("-")[0] == gcp.zone.rpartition("-")[0])
         known = ", ".join(near or sorted(ZONES)[:6])
-        yield Problem(("gcp", "zone"), f"{gcp.zone} is not known to offer {MACHINE}",
-                      f"known ones: {known}")  # fmt: skip
+        yield Problem(
+            ("gcp", "zone"), f"{gcp.zone} is not known to offer {MACHINE}", f"known ones: {known}"
+        )
 
 
 def provisioning(view: View) -> Iterator[Problem]:
@@ -137,8 +141,9 @@ def names(view: View) -> Iterator[Problem]:
     if gcp is None:
         return
     if not NAMES[gcp.toolkit].fullmatch(view.spec.name):
-        yield Problem(("name",), f"toolkit {gcp.toolkit} takes no such name",
-                      NAME_WORDS[gcp.toolkit])  # fmt: skip
+        yield Problem(
+            ("name",), f"toolkit {gcp.toolkit} takes no such name", NAME_WORDS[gcp.toolkit]
+        )
     for group in view.where(lambda c: c.configures):
         name = group.group.name
         if group.group.machine is None:
@@ -188,8 +193,9 @@ def storage(view: View) -> Iterator[Problem]:
         same = [i for i, file_system in enumerate(gcp.storage) if file_system.kind == kind]
         if len(same) > 1:
             hint = "use folders below its one mount point"
-            yield Problem(("gcp", "storage", same[1], "kind"),
-                          f"only one {kind} can be mounted", hint)  # fmt: skip
+            yield Problem(
+                ("gcp", "storage", same[1], "kind"), f"only one {kind} can be mounted", hint
+            )
 
 
 _GCP: Final = ("gcp",)

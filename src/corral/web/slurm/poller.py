@@ -201,9 +201,10 @@ class Poller:
             return None
         known = {job.label: job for job in before.jobs.values()}
         changed = {
-            label for label, state in states.items()
+            label
+            for label, state in states.items()
             if label not in known or known[label].state != state
-        }  # fmt: skip
+        }
         gone = {label for label in known if label not in states}
         if len(changed) > MAX_SINGLE:
             self._states = None

@@ -214,8 +214,11 @@ class SlurmRest:
         if answer.status != OK:
             raise no_past(answer, f"asking accounting for job {job_id}")
         # Several clusters may share one accounting.
-        listed = [o for o in records(record(answer.body).get("jobs"))
-                  if not cluster or text(o.get("cluster")) == cluster]  # fmt: skip
+        listed = [
+            o
+            for o in records(record(answer.body).get("jobs"))
+            if not cluster or text(o.get("cluster")) == cluster
+        ]
         known = past.newest(read.past_jobs(listed, number)).jobs
         return next((job for job in known if job.id == job_id), None)
 

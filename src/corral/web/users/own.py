@@ -69,9 +69,13 @@ class BySsh:
     async def extras(self, login: Login, job: Job) -> api.Extras:
         """See ``Own``."""
         return await api.job_extras(
-            self._spec, login.user, job.id,
-            output=job.stdout, nodes=job.nodes, running=job.state == "RUNNING",
-        )  # fmt: skip
+            self._spec,
+            login.user,
+            job.id,
+            output=job.stdout,
+            nodes=job.nodes,
+            running=job.state == "RUNNING",
+        )
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """See ``Own``."""

@@ -76,9 +76,12 @@ def test_estimates_that_are_wrong_are_corrected_on_the_way(slower: float) -> Non
 
 
 @given(
-    st.floats(1e-3, 2), st.floats(1e-6, 1e-2), st.floats(1e-11, 1e-7), st.floats(20, 600),
+    st.floats(1e-3, 2),
+    st.floats(1e-6, 1e-2),
+    st.floats(1e-11, 1e-7),
+    st.floats(20, 600),
     st.integers(1, 64),
-)  # fmt: skip
+)
 def test_what_is_chosen_fits_or_is_the_least(
     step: float, alpha: float, beta: float, seconds: float, batches: int
 ) -> None:

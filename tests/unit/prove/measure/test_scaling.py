@@ -292,9 +292,12 @@ def test_the_verdict_agrees_with_what_was_measured(name: str) -> None:
 
 
 @given(
-    st.floats(0.01, 100), st.floats(0.0, 0.4), st.floats(0.3, 1.0), st.floats(1e-11, 1e-8),
+    st.floats(0.01, 100),
+    st.floats(0.0, 0.4),
+    st.floats(0.3, 1.0),
+    st.floats(1e-11, 1e-8),
     st.floats(0, 1),
-)  # fmt: skip
+)
 def test_the_step_that_it_names_is_where_it_begins_to_pay(
     step: float, spare: float, backward: float, beta: float, overlap: float
 ) -> None:

@@ -101,10 +101,14 @@ def cases() -> tuple[Case, ...]:
         judgement: dict[str, Any] = YAML(typ="safe").load(folder / "judgement.yaml")
         cases_read.append(
             Case(
-                folder.name, folder, judgement["held"], judgement["placeholders"],
-                judgement["gpus"] or {}, tuple(judgement["problems"] or ()),
+                folder.name,
+                folder,
+                judgement["held"],
+                judgement["placeholders"],
+                judgement["gpus"] or {},
+                tuple(judgement["problems"] or ()),
             )
-        )  # fmt: skip
+        )
     return tuple(cases_read)
 
 

@@ -176,9 +176,14 @@ def rendered(text: str, before: Reading) -> Reading:
         old = before.nodes.get(node.name)
         cpus = old.cpus if old else 1
         facts[node.name] = replace(
-            FACTS, node=node.name, cpus=cpus, sockets=1, cores_per_socket=cpus, threads_per_core=1,
+            FACTS,
+            node=node.name,
+            cpus=cpus,
+            sockets=1,
+            cores_per_socket=cpus,
+            threads_per_core=1,
             memory_mib=max(old.memory if old else 0, 1024),
-        )  # fmt: skip
+        )
         addresses[node.name] = node.address
     traits = {name: Traits() for name in facts}
     return read(written(configured(Site(spec, facts, traits, addresses)).slurm_files))

@@ -99,11 +99,28 @@ def test_no_record_breaks_the_reader(fields: dict[str, Any]) -> None:
 
 
 def test_sacct_reports_the_same() -> None:
-    line = "\x1f".join((
-        "26_2", "29", "CANCELLED by 2077", "0:9", "0:0", "main", "kim", "corral", "2", "4",
-        "billing=1,cpu=4", "cpu=4,gres/gpu=2,mem=100M,node=2", "7", "1795353910", "1795353911",
-        "1795353918", "node[0-1]", "a name",
-    )).replace("\x1f", "MARK")  # fmt: skip
+    line = "\x1f".join(
+        (
+            "26_2",
+            "29",
+            "CANCELLED by 2077",
+            "0:9",
+            "0:0",
+            "main",
+            "kim",
+            "corral",
+            "2",
+            "4",
+            "billing=1,cpu=4",
+            "cpu=4,gres/gpu=2,mem=100M,node=2",
+            "7",
+            "1795353910",
+            "1795353911",
+            "1795353918",
+            "node[0-1]",
+            "a name",
+        )
+    ).replace("\x1f", "MARK")
     (job,) = parse_history(line, "MARK")
     assert (job.id, job.label, job.state, job.exit_signal) == (29, "26_2", "CANCELLED", 9)
     assert (job.gpus, job.memory, job.cpus, job.node_count) == (2, 100, 4, 2)

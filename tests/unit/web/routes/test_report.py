@@ -45,8 +45,9 @@ def test_reports_are_pages_that_run_their_own_scripts_only(monkeypatch: pytest.M
         "tables": [{"collective": "all_reduce", "busbw_gb_s": 12.5, "outcome": "fail",
                     "reasons": ["below its limit"]}],
     }  # fmt: skip
-    monkeypatch.setattr(web_past, "bench_history", lambda _: (record, {"kind": "bench", "job": 1,
-                                                                      "tables": []}))  # fmt: skip
+    monkeypatch.setattr(
+        web_past, "bench_history", lambda _: (record, {"kind": "bench", "job": 1, "tables": []})
+    )
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:

@@ -105,12 +105,14 @@ def slurm_user(existing: Existing) -> Iterator[Problem]:
         (setting.becomes("slurm"),) if setting else adds(existing, "SlurmUser=slurm", *_FIRST[2:])
     )
     yield Problem(
-        setting.spot if setting else existing.slurm.spot, message,
+        setting.spot if setting else existing.slurm.spot,
+        message,
         "stop slurmctld and slurmdbd, write SlurmUser=slurm in both files, with one numeric id on "
         "all nodes, and give it StateSaveLocation and the log files: chown -R slurm",
         # On a cluster that runs, root owns the state: the daemon could not read it any more.
-        () if can_run(existing) else edits, where="SlurmUser",
-    )  # fmt: skip
+        () if can_run(existing) else edits,
+        where="SlurmUser",
+    )
 
 
 def as_root(existing: Existing) -> bool:
@@ -132,9 +134,12 @@ def authentication(existing: Existing) -> Iterator[Problem]:
     if auth and cred and auth.value.rpartition("/")[2] != cred.value.rpartition("/")[2]:
         right = f"cred/{auth.value.rpartition('/')[2]}"
         yield Problem(
-            cred.spot, f"{cred.value} together with {auth.value} needs two kinds of keys",
-            f"write CredType={right}", (cred.becomes(right),), where="CredType",
-        )  # fmt: skip
+            cred.spot,
+            f"{cred.value} together with {auth.value} needs two kinds of keys",
+            f"write CredType={right}",
+            (cred.becomes(right),),
+            where="CredType",
+        )
 
 
 def auth_slurm_possible(existing: Existing) -> Iterator[Problem]:
@@ -169,18 +174,22 @@ def accounting(existing: Existing) -> Iterator[Problem]:
         )
     elif word in ("filetxt", "mysql", "pgsql") and kind:
         yield Problem(
-            kind.spot, f"{shown(kind.value)} is not for slurm.conf: slurmctld refuses to start",
+            kind.spot,
+            f"{shown(kind.value)} is not for slurm.conf: slurmctld refuses to start",
             "write AccountingStorageType=accounting_storage/slurmdbd",
-            level=Level.ERROR, where="AccountingStorageType",
-        )  # fmt: skip
+            level=Level.ERROR,
+            where="AccountingStorageType",
+        )
     tracked = existing.slurm.get("AccountingStorageTRES")
     if tracked and "gres/" in tracked.value and word == "none":
         yield Problem(
             tracked.spot,
             "slurmdbd is required to run with TRES gres/...: slurmctld refuses to start",
-            "leave it out until slurmdbd is there", drops(tracked),
-            level=Level.ERROR, where="AccountingStorageTRES",
-        )  # fmt: skip
+            "leave it out until slurmdbd is there",
+            drops(tracked),
+            level=Level.ERROR,
+            where="AccountingStorageTRES",
+        )
 
 
 def enforced(existing: Existing) -> Iterator[Problem]:
@@ -216,10 +225,9 @@ def limits(existing: Existing) -> Iterator[Problem]:
         existing.slurm.spot,
         "the submit shell's limit of locked memory is carried to the nodes, and RDMA fails there",
         "write PropagateResourceLimitsExcept=MEMLOCK",
-        adds(existing, "PropagateResourceLimitsExcept=MEMLOCK")
-        if not spared and not only else (),
+        adds(existing, "PropagateResourceLimitsExcept=MEMLOCK") if not spared and not only else (),
         where="PropagateResourceLimitsExcept",
-    )  # fmt: skip
+    )
 
 
 def return_to_service(existing: Existing) -> Iterator[Problem]:
@@ -256,9 +264,12 @@ def ports(existing: Existing) -> Iterator[Problem]:
         for other, setting in used.items():
             if current and current.value == setting.value:
                 yield Problem(
-                    current.spot, f"{key} and {other} are both {shown(current.value)}",
-                    f"write {key}={port}", level=Level.ERROR, where=key,
-                )  # fmt: skip
+                    current.spot,
+                    f"{key} and {other} are both {shown(current.value)}",
+                    f"write {key}={port}",
+                    level=Level.ERROR,
+                    where=key,
+                )
         if current:
             used[key] = current
 
@@ -281,10 +292,11 @@ def passwords(existing: Existing) -> Iterator[Problem]:
         setting = existing.slurm.get(key)
         if setting and "/" not in setting.value:
             yield Problem(
-                setting.spot, f"{key} is a password in a file that every user reads",
+                setting.spot,
+                f"{key} is a password in a file that every user reads",
                 "leave it out; the database's password belongs in slurmdbd.conf, mode 0600",
                 where=key,
-            )  # fmt: skip
+            )
 
 
 RULES: Final = (

@@ -39,9 +39,11 @@ def password(existing: Existing) -> Iterator[Problem]:
         setting.spot,
         "the database's password is here in the clear" + (", and in every copy" * (not local)),
         "MariaDB knows the user slurm by its unix socket: identified via unix_socket, and no "
-        "StoragePass" if local else "keep the file at 0600, or use StoragePassScript (25.11)",
+        "StoragePass"
+        if local
+        else "keep the file at 0600, or use StoragePassScript (25.11)",
         where="StoragePass",
-    )  # fmt: skip
+    )
 
 
 def needed(existing: Existing) -> Iterator[Problem]:
@@ -54,15 +56,22 @@ def needed(existing: Existing) -> Iterator[Problem]:
     ):  # fmt: skip
         if conf.get(key) is None:
             fix = (conf.adds(f"{key}={value}"),) if value != "NAME" else ()
-            yield Problem(conf.spot, f"{key} is missing: slurmdbd refuses to start",
-                          f"write {key}={value}", fix, where=key)  # fmt: skip
+            yield Problem(
+                conf.spot,
+                f"{key} is missing: slurmdbd refuses to start",
+                f"write {key}={value}",
+                fix,
+                where=key,
+            )
     storage = conf.get("StorageType")
     if storage and storage.value.lower() not in ("accounting_storage/mysql", "mysql"):
         yield Problem(
-            storage.spot, f"{shown(storage.value)} does not exist",
+            storage.spot,
+            f"{shown(storage.value)} does not exist",
             "write StorageType=accounting_storage/mysql; it serves MariaDB too",
-            (storage.becomes("accounting_storage/mysql"),), where="StorageType",
-        )  # fmt: skip
+            (storage.becomes("accounting_storage/mysql"),),
+            where="StorageType",
+        )
 
 
 def agreement(existing: Existing) -> Iterator[Problem]:
@@ -81,12 +90,14 @@ def agreement(existing: Existing) -> Iterator[Problem]:
             yield Problem(
                 here.spot if here else conf.spot,
                 f"{own} is {mine} here, and {other} is {theirs} in slurm.conf",
-                f"write {own}={theirs}" if there else f"write {own}={theirs}, or {other}={mine} "
-                "in slurm.conf",
+                f"write {own}={theirs}"
+                if there
+                else f"write {own}={theirs}, or {other}={mine} in slurm.conf",
                 ((here.becomes(theirs) if here else conf.adds(f"{own}={theirs}")),)
-                if there else (),
+                if there
+                else (),
                 where=own,
-            )  # fmt: skip
+            )
     host = conf.get("DbdHost")
     asked = slurm.text("AccountingStorageHost", "localhost")
     local = ("localhost", "127.0.0.1")
@@ -112,9 +123,10 @@ def plugstack(existing: Existing) -> Iterator[Problem]:
                 continue
             if word not in ("required", "optional") or len(words) == 1:
                 yield Problem(
-                    line, f"{shown(line.text)} is neither required, optional nor include",
+                    line,
+                    f"{shown(line.text)} is neither required, optional nor include",
                     "write: required /path/plugin.so [arguments]",
-                )  # fmt: skip
+                )
             elif word == "required":
                 yield Problem(
                     line,
@@ -136,18 +148,24 @@ def topology(existing: Existing) -> Iterator[Problem]:
         inside, below = values.get("nodes"), values.get("switches")
         if bool(inside) == bool(below):
             both = "both nodes and switches" if inside else "neither nodes nor switches"
-            yield Problem(first.spot, f"switch {shown(first.value)} has {both}",
-                          "give a leaf Nodes= and the others Switches=")  # fmt: skip
+            yield Problem(
+                first.spot,
+                f"switch {shown(first.value)} has {both}",
+                "give a leaf Nodes= and the others Switches=",
+            )
         lost = [n for n in expanded(inside or "") if known and n not in known and n != "ALL"]
         lost += [n for n in expanded(below or "") if n not in names]
         if lost:
-            yield Problem(first.spot, f"{shown(lost[0])} is not declared", "name declared nodes "
-                          "and switches")  # fmt: skip
+            yield Problem(
+                first.spot, f"{shown(lost[0])} is not declared", "name declared nodes and switches"
+            )
     if switches and existing.slurm and "tree" not in existing.slurm.text("TopologyPlugin").lower():
         yield Problem(
-            conf.spot, "TopologyPlugin is not topology/tree: nobody reads this file",
-            "write TopologyPlugin=topology/tree in slurm.conf", level=Level.WARNING,
-        )  # fmt: skip
+            conf.spot,
+            "TopologyPlugin is not topology/tree: nobody reads this file",
+            "write TopologyPlugin=topology/tree in slurm.conf",
+            level=Level.WARNING,
+        )
 
 
 RULES: Final = (

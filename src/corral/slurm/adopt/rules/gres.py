@@ -87,10 +87,17 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
             f"GresTypes {'lacks ' + shown(name) if setting else 'is missing'}: --gres={name} is "
             'refused with "Invalid generic resource (gres) specification", whatever gres.conf has',
             f"write GresTypes={value}",
-            ((setting.becomes(value) if setting
-              else existing.slurm.adds(f"GresTypes={value}", "NodeName")),) if known else (),
+            (
+                (
+                    setting.becomes(value)
+                    if setting
+                    else existing.slurm.adds(f"GresTypes={value}", "NodeName")
+                ),
+            )
+            if known
+            else (),
             where="GresTypes",
-        )  # fmt: skip
+        )
 
 
 def on_nodes(existing: Existing) -> Iterator[Problem]:
@@ -264,8 +271,12 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
         twice = [f for f in _files(row) if files[f] > 1]
         if twice:
             spot = (row.get("File") or row.get("Files") or row.first).spot
-            yield Problem(spot, f"{twice[0]} is in another record too", "name a device once",
-                          level=Level.WARNING)  # fmt: skip
+            yield Problem(
+                spot,
+                f"{twice[0]} is in another record too",
+                "name a device once",
+                level=Level.WARNING,
+            )
 
 
 def _line(row: Row) -> int:
@@ -285,8 +296,12 @@ def autodetect(existing: Existing) -> Iterator[Problem]:
         word = next((w for w in _DETECT if w in setting.value.lower()), "")
         since = _DETECT.get(word)
         if since is None:
-            yield Problem(setting.spot, f"no release knows AutoDetect={shown(setting.value)}",
-                          f"one of: {', '.join(_DETECT)}", level=Level.ERROR)  # fmt: skip
+            yield Problem(
+                setting.spot,
+                f"no release knows AutoDetect={shown(setting.value)}",
+                f"one of: {', '.join(_DETECT)}",
+                level=Level.ERROR,
+            )
         elif existing.version and existing.version.release < since:
             yield Problem(
                 setting.spot,
@@ -316,11 +331,12 @@ def _nvml(existing: Existing, setting: Setting) -> Iterator[Problem]:
     yield Problem(
         setting.spot,
         f"Slurm of Debian, Ubuntu and OpenHPC is built without NVML, and finds no GPU{who}",
-        "write AutoDetect=nvidia (Slurm 24.11 and newer)" if new
+        "write AutoDetect=nvidia (Slurm 24.11 and newer)"
+        if new
         else "write Name=gpu File=/dev/nvidia[0-N]; AutoDetect=nvidia with Slurm 24.11 and newer",
         (setting.becomes("nvidia"),) if new and without else (),
         level=Level.ERROR if without else None,
-    )  # fmt: skip
+    )
 
 
 def records(existing: Existing) -> Iterator[Problem]:
@@ -337,16 +353,22 @@ def records(existing: Existing) -> Iterator[Problem]:
                     count.spot,
                     f"Count={count.value} with {value} device file{'s' * (len(files) > 1)}: "
                     "slurmd refuses to start",
-                    f"write Count={value}, or leave Count out", (count.becomes(value),),
-                )  # fmt: skip
+                    f"write Count={value}, or leave Count out",
+                    (count.becomes(value),),
+                )
         if both:
-            yield Problem(row.first.spot, "File and MultipleFiles exclude each other",
-                          "keep one of them")  # fmt: skip
+            yield Problem(
+                row.first.spot, "File and MultipleFiles exclude each other", "keep one of them"
+            )
         unknown = [n for n in row.names if nodes and n not in nodes]
         if unknown and not existing.slurm.lost:
             spot = row.settings["nodename"].spot
-            yield Problem(spot, f"{shown(unknown[0])} is not a node of slurm.conf",
-                          "name declared nodes", level=Level.WARNING)  # fmt: skip
+            yield Problem(
+                spot,
+                f"{shown(unknown[0])} is not a node of slurm.conf",
+                "name declared nodes",
+                level=Level.WARNING,
+            )
 
 
 def devices(existing: Existing) -> Iterator[Problem]:

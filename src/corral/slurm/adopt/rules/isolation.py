@@ -131,15 +131,21 @@ def plugin(existing: Existing) -> Iterator[Problem]:
     word = setting.value.lower()
     if word == "disabled":
         yield Problem(
-            setting.spot, "CgroupPlugin=disabled: nothing keeps jobs apart",
-            "write CgroupPlugin=autodetect", (setting.becomes("autodetect"),), where="CgroupPlugin",
-        )  # fmt: skip
+            setting.spot,
+            "CgroupPlugin=disabled: nothing keeps jobs apart",
+            "write CgroupPlugin=autodetect",
+            (setting.becomes("autodetect"),),
+            where="CgroupPlugin",
+        )
     old = existing.version and existing.version < SlurmVersion(22, 5)
     if word == "cgroup/v2" and old:
         yield Problem(
-            setting.spot, "cgroup/v2 came with 22.05", "write CgroupPlugin=cgroup/v1 and boot the "
-            "nodes with cgroup v1", level=Level.ERROR, where="CgroupPlugin",
-        )  # fmt: skip
+            setting.spot,
+            "cgroup/v2 came with 22.05",
+            "write CgroupPlugin=cgroup/v1 and boot the nodes with cgroup v1",
+            level=Level.ERROR,
+            where="CgroupPlugin",
+        )
 
 
 RULES: Final = (

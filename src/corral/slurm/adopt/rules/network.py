@@ -64,9 +64,10 @@ def addresses(existing: Existing) -> Iterator[Problem]:
                 version = ipaddress.ip_address(host.address.text.partition("%")[0]).version
             except ValueError:
                 yield Problem(
-                    host.address, f"{shown(host.address.text)} is not an address",
+                    host.address,
+                    f"{shown(host.address.text)} is not an address",
                     "write ADDRESS NAME on each line",
-                )  # fmt: skip
+                )
                 continue
             if not host.names:
                 yield Problem(host.address, "an address without a name", "write ADDRESS NAME")
@@ -92,8 +93,9 @@ def known_nodes(existing: Existing) -> Iterator[Problem]:
         if not row.get("NodeAddr") and row.text("State").upper() not in ("CLOUD", "FUTURE")
         for name in row.names
     ]
-    with_address = {s.value.partition("(")[0] for s in existing.slurm.begin("SlurmctldHost")
-                    if "(" in s.value}  # fmt: skip
+    with_address = {
+        s.value.partition("(")[0] for s in existing.slurm.begin("SlurmctldHost") if "(" in s.value
+    }
     without_address += [name for name in existing.controllers if name not in with_address]
     for source in existing.of(Kind.HOSTS):
         named = {
@@ -131,8 +133,9 @@ def node_addr(existing: Existing) -> Iterator[Problem]:
 
 def _addresses(existing: Existing) -> dict[str, str]:
     """Addresses of hosts by name, of machines' facts and of all hosts files; unclear ones out."""
-    table: dict[str, str] = {m.name.lower(): m.addresses[0] for m in existing.machines.values()
-                             if m.addresses}  # fmt: skip
+    table: dict[str, str] = {
+        m.name.lower(): m.addresses[0] for m in existing.machines.values() if m.addresses
+    }
     for hosts in existing.hosts.values():
         for host in hosts:
             if host.loopback or ":" in host.address.text:
@@ -157,8 +160,11 @@ def root_squash(existing: Existing) -> Iterator[Problem]:
         network = export.network
         wide = export.world or "*" in export.client or "?" in export.client
         wide = wide or (network is not None and network.num_addresses > 1)
-        who = f"all of {network}" if network and network.num_addresses > 1 else (
-            "every machine that reaches the server" if export.world else export.client)  # fmt: skip
+        who = (
+            f"all of {network}"
+            if network and network.num_addresses > 1
+            else ("every machine that reaches the server" if export.world else export.client)
+        )
         at = export.spot.text.find("no_root_squash")
         start = export.spot.start + at if at >= 0 else -1
         edits = (
@@ -191,9 +197,11 @@ def wide(existing: Existing) -> Iterator[Problem]:
             )
         elif export.world and not _options(export, "ro"):
             yield Problem(
-                export.spot, f"{export.path} is writable for every machine that reaches the server",
-                "name the nodes: NODE(rw,sync,root_squash)", where=export.path,
-            )  # fmt: skip
+                export.spot,
+                f"{export.path} is writable for every machine that reaches the server",
+                "name the nodes: NODE(rw,sync,root_squash)",
+                where=export.path,
+            )
         host = export.client.partition("/")[0]
         mask = "/" in export.client
         if _PLACEHOLDER.search(export.client):
@@ -209,8 +217,12 @@ def wide(existing: Existing) -> Iterator[Problem]:
             )
         key = (export.path, str(network) if network else export.client)
         if seen.setdefault(key, export) is not export and not export.bare:
-            yield Problem(export.spot, f"{export.path} is exported to {shown(key[1])} above",
-                          "one line per address", where=export.path)  # fmt: skip
+            yield Problem(
+                export.spot,
+                f"{export.path} is exported to {shown(key[1])} above",
+                "one line per address",
+                where=export.path,
+            )
 
 
 def _placeholder(export: Export) -> Iterator[Problem]:
@@ -219,11 +231,12 @@ def _placeholder(export: Export) -> Iterator[Problem]:
         export.spot,
         f"{shown(export.client)} holds a placeholder"
         + (f", and /{wide[1]} is an entire network, not one node" if wide else ""),
-        "write each node's address with /32; tailscale ip prints IPv4 and IPv6: use tailscale ip "
-        "-4" if "tailscale" in export.client.lower() else "write each node's address with /32",
+        "write each node's address with /32; tailscale ip prints IPv4 and IPv6: use tailscale ip -4"
+        if "tailscale" in export.client.lower()
+        else "write each node's address with /32",
         level=Level.ERROR,
         where=export.path,
-    )  # fmt: skip
+    )
 
 
 def _client(export: Export, client: str) -> Edit:

@@ -197,8 +197,12 @@ def wrong_package(existing: Existing) -> Iterator[Problem]:
         if command.name.startswith(("apt", "aptitude")) and "slurm" in _installs(command):
             spot = next(command.word("slurm"), command.spot)
             edit = Edit(spot.source.name, spot.start, spot.stop, "slurm-wlm")
-            yield Problem(spot, "the package slurm is a network monitor, not the workload manager",
-                          "install slurm-wlm", (edit,))  # fmt: skip
+            yield Problem(
+                spot,
+                "the package slurm is a network monitor, not the workload manager",
+                "install slurm-wlm",
+                (edit,),
+            )
 
 
 def quotes(existing: Existing) -> Iterator[Problem]:
@@ -214,11 +218,15 @@ def quotes(existing: Existing) -> Iterator[Problem]:
                 yield Problem(
                     Spot(source, match.start(), match.end()),
                     "a typographic quotation mark: the shell takes it for a letter",
-                    'write " or \'', edits,
-                )  # fmt: skip
+                    "write \" or '",
+                    edits,
+                )
             elif isinstance(command, Broken):
-                yield Problem(command.spot, "a quotation mark that is never closed",
-                              "close it, or leave it out")  # fmt: skip
+                yield Problem(
+                    command.spot,
+                    "a quotation mark that is never closed",
+                    "close it, or leave it out",
+                )
 
 
 def job_script(existing: Existing) -> Iterator[Problem]:
@@ -236,8 +244,9 @@ def job_script(existing: Existing) -> Iterator[Problem]:
                 yield Problem(
                     Spot(source, at, at + len(escaped[0])),
                     f"{escaped[0]} is the name itself here, not its value",
-                    f"write {escaped[0][1:]}", (Edit(source.name, at, at + 1, ""),),
-                )  # fmt: skip
+                    f"write {escaped[0][1:]}",
+                    (Edit(source.name, at, at + 1, ""),),
+                )
             image = any(w.startswith("--container-image") for w in words)
             env = any(w.startswith("--container-env") for w in words)
             if words[0] == "srun" and image and nccl and not env:
@@ -248,8 +257,9 @@ def job_script(existing: Existing) -> Iterator[Problem]:
                 )
             if words[0].startswith("//") and not PurePosixPath(words[0]).suffix:
                 edit = Edit(source.name, command.spot.start, command.spot.start + 2, "#")
-                yield Problem(command.spot, "// is a command in a shell, not a comment",
-                              "write #", (edit,))  # fmt: skip
+                yield Problem(
+                    command.spot, "// is a command in a shell, not a comment", "write #", (edit,)
+                )
 
 
 RULES: Final = (

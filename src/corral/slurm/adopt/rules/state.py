@@ -42,14 +42,15 @@ def _default_state(existing: Existing, setting: Setting | None) -> Iterator[Prob
     edits = (setting.replaced_by(new),) if setting else adds(existing, new)
     yield Problem(
         setting.spot if setting else existing.slurm.spot,
-        f"{what}: slurmctld's files are between those of other services" if root
+        f"{what}: slurmctld's files are between those of other services"
+        if root
         else f"{what}: only root can write there, and SlurmUser is not root",
         "write StateSaveLocation=/var/spool/slurmctld"
         + ("; stop slurmctld and move its files first" if root else ""),
         () if root and can_run(existing) else edits,
         level=Level.INFO if root else None,
         where="StateSaveLocation",
-    )  # fmt: skip
+    )
 
 
 def _one_folder(existing: Existing, setting: Setting | None) -> Iterator[Problem]:

@@ -169,15 +169,20 @@ def resources(existing: Existing) -> Iterator[Problem]:
     # Since 21.08 CR_Core_Memory is the default of the cons_ plugins.
     if plugin and "cons_" in plugin.value.lower() and not bases and not existing.slurm.lost:
         yield from _refused(
-            existing, plugin, "no CR_CPU, CR_Core or CR_Socket in SelectTypeParameters",
+            existing,
+            plugin,
+            "no CR_CPU, CR_Core or CR_Socket in SelectTypeParameters",
             "write SelectTypeParameters=CR_Core_Memory with DefMemPerCPU=MIB, or CR_Core",
             until=SlurmVersion(21, 8) if unset else None,
-        )  # fmt: skip
+        )
     if how and "cr_one_task_per_core" in words and _CORE & set(words):
         yield from _refused(
-            existing, how, "CR_ONE_TASK_PER_CORE with CR_CPU",
-            "write CR_Core or CR_Core_Memory in the place of CR_CPU", since=SlurmVersion(23, 2),
-        )  # fmt: skip
+            existing,
+            how,
+            "CR_ONE_TASK_PER_CORE with CR_CPU",
+            "write CR_Core or CR_Core_Memory in the place of CR_CPU",
+            since=SlurmVersion(23, 2),
+        )
 
 
 def topology(existing: Existing) -> Iterator[Problem]:
@@ -192,10 +197,12 @@ def topology(existing: Existing) -> Iterator[Problem]:
         return
     if existing.slurm.text("SelectType").lower().endswith("linear"):
         yield from _refused(
-            existing, setting, f"{shown(setting.value)} with select/linear",
+            existing,
+            setting,
+            f"{shown(setting.value)} with select/linear",
             "write SelectType=select/cons_tres, or leave TopologyPlugin out",
             since=SlurmVersion(24, 5),
-        )  # fmt: skip
+        )
     if existing.complete and not existing.confs[Kind.TOPOLOGY]:
         yield Problem(
             setting.spot,
@@ -217,11 +224,13 @@ def no_partition(existing: Existing) -> Iterator[Problem]:
     first = conf.get("ClusterName")
     if first is not None and existing.version is not None:
         yield from _refused(
-            existing, first, "no PartitionName or no NodeName line",
+            existing,
+            first,
+            "no PartitionName or no NodeName line",
             "write NodeName lines as slurmd -C prints them, and PartitionName=main Nodes=ALL "
             "Default=YES",
             until=SlurmVersion(23, 2),
-        )  # fmt: skip
+        )
 
 
 def _refused(
