@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from corral.apply.observe import raise_all
@@ -20,48 +19,38 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.plan.model import Stage
+from corral.slurm.records import Node
+from corral.slurm.text import parse_nodes, readable_nodes
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Gate, Impact, Roll
+from corral.state.resumed import drained_by_roll
 
 POLL_S: Final = 20
 """Seconds that one script on the controller waits for a node to be idle; then it lists the jobs."""
 BACK_S: Final = 120
 """Seconds a node may take to be registered again once its machine is back."""
+RESUMED_S: Final = 60
+"""Seconds more that it may take to be in service once it is resumed."""
 RETRY_S: Final = 1.0
 FINAL: Final = frozenset({Code.HOST_KEY_CHANGED, Code.NOT_FOUND})
 
 REBOOTS: Final = "reboots"
 BACK: Final = "is back, with another boot id"
+RESUMED: Final = "resumed: takes jobs again"
+LATER: Final = "stays drained: slurmctld does not list it; the next corral up resumes it"
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
 STEPS: Final = sh("! ps -e -o ruid=,comm= | grep -q '^ *0 slurmstepd'")
 """No step runs there: root's alone count, as any user may call a process slurmstepd."""
+_STATES: Final = sh(
+    "if ! command -v scontrol >/dev/null || ! [ -e /etc/slurm/slurm.conf ]; then echo none; "
+    "elif ! timeout 10 scontrol ping | grep -q ' is UP'; then echo silent; else "
+    "echo slurmctld; timeout 30 scontrol --oneliner show nodes; fi"
+)
+"""``slurmctld`` and its line of each node; or ``none``, or ``silent``."""
 
 Work = Callable[[str, Sequence[Change]], Awaitable[None]]
 Check = Callable[[Gate], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What Slurm reports about a node: its state's long word with flags, and its reason."""
-
-    state: str
-    reason: str
-
-    @property
-    def drained(self) -> bool:
-        """True when it takes no new jobs."""
-        return "drain" in self.state or self.state.startswith("drng")
-
-    @property
-    def ours(self) -> bool:
-        """True when a rolling stage drained it."""
-        return self.drained and self.reason.startswith(ROLL_TAG)
-
-    @property
-    def answers(self) -> bool:
-        """True when its slurmd is registered and answers."""
-        return not self.state.startswith(("down", "unk", "inval")) and "*" not in self.state
 
 
 class Rolling:
@@ -105,7 +94,7 @@ class Rolling:
     def _last(self, node: str) -> bool:
         return node == self._roll.controller
 
-    async def _together(self, nodes: Sequence[str], known: dict[str, Known]) -> None:
+    async def _together(self, nodes: Sequence[str], known: dict[str, Node]) -> None:
         answers = await asyncio.gather(
             *(self._turn(n, known.get(n)) for n in nodes), return_exceptions=True
         )
@@ -115,8 +104,8 @@ class Rolling:
                 raise answer
         raise_all(failed, f"stage {self._stage.name}")
 
-    async def _turn(self, node: str, known: Known | None) -> None:
-        mine = known is not None and (not known.drained or known.ours)
+    async def _turn(self, node: str, known: Node | None) -> None:
+        mine = known is not None and (not known.state.drained or drained_by_roll(known))
         if mine:
             await self._drain(node)
         if known is not None:
@@ -128,7 +117,7 @@ class Rolling:
                 error.hint = f"{error.hint}; {node} stays drained until it is good".lstrip("; ")
             raise
         if mine and known is not None:
-            await self._resume(node, was_up=known.answers)
+            await self._resume(node, was_up=known.state.registered)
         elif known is not None:
             self._note(node, f"stays drained, as it was before: {known.reason}")
 
@@ -205,22 +194,43 @@ class Rolling:
 
     async def _resume(self, node: str, *, was_up: bool) -> None:
         """Take back the drain, when it is ours; wait until the node takes jobs."""
-        script = _resume_script(node, wait=BACK_S if was_up else 0)
-        answer = await self._control(script, timeout=BACK_S + 90.0)
-        check(answer, f"resuming {node}")
-        self._note(node, "resumed: takes jobs again")
+        seen = await self._until(node, BACK_S if was_up else 0, _settled)
+        if seen is not None and not drained_by_roll(seen):
+            drained = f"stays drained: {seen.reason}" if seen.state.drained else "takes jobs again"
+            self._note(node, drained)
+            return
+        if seen is not None:
+            name = f"NodeName={node}"
+            script = sh("timeout 30 scontrol update {name} State=RESUME", name=name)
+            check(await self._control(script), f"resuming {node}")
+        if was_up:
+            seen = await self._until(node, RESUMED_S, _in_service)
+            if seen is None or not _in_service(seen):
+                raise _stays_out(node, seen)
+        self._note(node, RESUMED if seen else LATER)
 
-    async def _known(self, nodes: tuple[str, ...]) -> dict[str, Known]:
+    async def _until(self, node: str, seconds: float, good: Callable[[Node], bool]) -> Node | None:
+        """What slurmctld last reports of a node: it is good, or time is over."""
+        show = sh("timeout 30 scontrol --oneliner show nodes {node}", node=node)
+        end = time.monotonic() + seconds
+        while True:
+            answer = await self._control(show)
+            seen = readable_nodes(answer.stdout).get(node)
+            if (seen is not None and good(seen)) or time.monotonic() >= end:
+                return seen
+            await asyncio.sleep(RETRY_S)
+
+    async def _known(self, nodes: tuple[str, ...]) -> dict[str, Node]:
         """What Slurm reports about these nodes; nothing of nodes it does not know.
 
         Raises:
-            CorralError: NOT_GOOD, slurmctld does not answer and jobs run on some of them.
+            CorralError: NOT_GOOD, slurmctld does not answer and jobs run on some of them; its
+                answer could not be read: no node may be taken for one without Slurm then.
         """
-        answer = check(await self._control(_states_script(nodes)), "reading node states")
-        first, *lines = answer.stdout.splitlines() or [""]
+        answer = check(await self._control(_STATES), "reading node states")
+        first, _, listed = answer.stdout.partition("\n")
         if first == "slurmctld":
-            rows = (line.split("|", 2) for line in lines if line.count("|") > 1)
-            return {n: Known(state, reason) for n, state, reason in rows if n in nodes}
+            return {node.name: node for node in parse_nodes(listed) if node.name in nodes}
         if first == "silent":
             steps = await self._fleet.all(STEPS, nodes, timeout=30)
             busy = [n for n, a in steps.items() if isinstance(a, Result) and not a.ok]
@@ -243,16 +253,6 @@ class Rolling:
         self._emit(Event(Kind.NOTE, self._stage.name, node, message, seconds))
 
 
-def _states_script(nodes: tuple[str, ...]) -> Script:
-    """``slurmctld`` and a line ``name|state|reason`` per node; or ``none``, or ``silent``."""
-    return sh(
-        "if ! command -v scontrol >/dev/null || ! [ -e /etc/slurm/slurm.conf ]; then echo none; "
-        "elif ! timeout 10 scontrol ping | grep -q ' is UP'; then echo silent; else "
-        "echo slurmctld; timeout 30 sinfo -h -N -n {nodes} -o '%N|%T|%E' | sort -u; fi",
-        nodes=fold(nodes),
-    )
-
-
 def _jobs_script(node: str) -> Script:
     """Succeeds once no job is on the node; else, after a while, reports which ones are."""
     return sh(
@@ -265,23 +265,20 @@ def _jobs_script(node: str) -> Script:
     )
 
 
-def _resume_script(node: str, wait: int) -> Script:
-    """Resume the node when its reason is ours, once it is registered; then check that it is."""
-    return sh(
-        "end=$(( $(date +%s) + {wait} )); while :; do "
-        "s=$(timeout 10 sinfo -h -N -n {node} -o '%T|%E' | sort -u | head -n 1); "
-        'case "$s" in *"|"{tag}*) '
-        'case "$s" in *"*"*"|"*|down*|unk*|inval*|"") ;; *) break;; esac;; '
-        '"") ;; *) exit 0;; esac; '
-        "[ $(date +%s) -lt $end ] || break; sleep 1; done; "
-        'case "$s" in *"|"{tag}*) '
-        "timeout 30 scontrol update {name} State=RESUME || exit 1;; esac; "
-        "[ {wait} -gt 0 ] || exit 0; while :; do "
-        "s=$(timeout 10 sinfo -h -N -n {node} -o '%T' | sort -u | head -n 1); "
-        'case "$s" in *"*"*|*drain*|drng*|down*|unk*|inval*|"") ;; *) exit 0;; esac; '
-        '[ $(date +%s) -lt $(( end + 60 )) ] || {{ echo "state $s" >&2; exit 1; }}; sleep 1; done',
-        wait=wait,
+def _settled(node: Node) -> bool:
+    """It can be resumed, or the drain is not ours to take back."""
+    return node.state.registered or not drained_by_roll(node)
+
+
+def _in_service(node: Node) -> bool:
+    return node.state.registered and not node.state.drained
+
+
+def _stays_out(node: str, seen: Node | None) -> CorralError:
+    state = "not listed by slurmctld" if seen is None else str(seen.state)
+    return CorralError(
+        Code.NOT_GOOD,
+        f"it was resumed and is {state} after {RESUMED_S} s",
         node=node,
-        tag=ROLL_TAG,
-        name=f"NodeName={node}",
+        hint="read journalctl -u slurmd there, and -u slurmctld on the controller",
     )

@@ -244,7 +244,9 @@ def quiet(wait: int = WAIT_S) -> Script:
     """
     return sh(
         "timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP' || exit 0\n"
-        "for n in $(sinfo -h -N -o '%N|%T' | grep -vE 'drain|drng' | cut -d'|' -f1 | sort -u); do\n"
+        "for n in $(scontrol --oneliner show nodes | "
+        "sed -n 's/^NodeName=\\([^ ]*\\) .* State=\\([^ ]*\\) ThreadsPerCore=.*/\\1 \\2/p' | "
+        "grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do\n"
         '  scontrol update NodeName="$n" State=DRAIN Reason={reason} || exit 1\ndone\n'
         "( {ended} ) && exit 0\n"
         "for n in $(sinfo -h -N -o '%N|%E' | grep -F '|'{reason} | cut -d'|' -f1 | sort -u); do\n"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from corral.hosts.quote import Script, sh
+from corral.slurm.records import Node
+from corral.slurm.text import readable_nodes
 from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen
 
 
@@ -26,12 +29,13 @@ class Resumed:
         return ()
 
     def probe(self) -> Script:
-        """The nodes, one a line; nothing while slurmctld does not answer."""
-        return sh("! command -v sinfo >/dev/null || {{ {nodes}; }}", nodes=_NODES)
+        """Name, state and reason, one node a line; nothing while slurmctld does not answer."""
+        return sh("! command -v scontrol >/dev/null || {{ {nodes}; }}", nodes=_NODES)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Resume those that are drained for Corral's own reason."""
-        nodes = seen.text.split()
+        """Resume those that are drained for Corral's own reason, and still are by then."""
+        listed = readable_nodes(seen.text).values()
+        nodes = [node.name for node in listed if drained_by_roll(node)]
         if not nodes:
             return None
         return Change(
@@ -40,16 +44,25 @@ class Resumed:
             " ".join(nodes),
             "",
             sh(
-                "for n in $({nodes}); do timeout 30 scontrol update NodeName=$n State=RESUME "
-                "|| exit 1; done",
-                nodes=_NODES,
+                "for n in {nodes}; do "
+                "timeout 10 scontrol --oneliner show nodes $n | grep -qF {reason} || continue; "
+                "timeout 30 scontrol update NodeName=$n State=RESUME || exit 1; done",
+                nodes=nodes,
+                reason=f" Reason={ROLL_TAG}",
             ),
             Impact.NONE,
         )
 
 
-_NODES = sh(
-    "timeout 10 sinfo -h -N -o '%N|%T|%E' | awk -F'|' -v tag={tag} "
-    "'$2 ~ /^(drain|drng)/ && index($3, tag) == 1 {{ print $1 }}' | sort -u",
-    tag=ROLL_TAG,
+def drained_by_roll(node: Node) -> bool:
+    """Whether a rolling stage drained it."""
+    return node.state.drained and node.reason.startswith(ROLL_TAG)
+
+
+# Three fields of each line: a node's load and free memory differ from one probe to the next.
+_NODES: Final = sh(
+    "timeout 10 scontrol --oneliner show nodes 2>/dev/null | "
+    "sed -n 's/^\\(NodeName=[^ ]*\\) .* \\(State=[^ ]*\\) .* \\(Reason={tag}.*\\)/\\1 \\2 \\3/p' | "
+    "sort",
+    tag=Script(ROLL_TAG),
 )

@@ -48,6 +48,7 @@ class NodeRow(TypedDict):
     name: str
     state: str
     usable: bool
+    resumable: bool
     reason: str
     reason_user: str
     reason_at: int | str | None

@@ -22,7 +22,7 @@ from corral.state.resumed import Resumed
 
 from .conftest import Folder
 
-# nodes/NAME holds "state|reason", jobs/NAME how often squeue still answers with a job.
+# nodes/NAME holds "STATE|reason", jobs/NAME how often squeue still answers with a job.
 TOOLS = {
     "scontrol": """\
 case $1 in
@@ -31,16 +31,15 @@ case $1 in
     for word; do case $word in
       NodeName=*) n=${word#*=};; State=*) s=${word#*=};; Reason=*) r=${word#*=};; esac; done
     echo "$s $n" >> $S/log
-    if [ $s = DRAIN ]; then echo "drained|$r"; else echo 'idle|none'; fi > $S/nodes/$n;;
+    if [ $s = DRAIN ]; then echo "IDLE+DRAIN|$r"; else echo 'IDLE|'; fi > $S/nodes/$n;;
+  --oneliner)
+    [ ! -e $S/broken ] || exit 1
+    for f in $S/nodes/${4:-*}; do
+      IFS='|' read -r t e < $f
+      r=; [ -z "$e" ] || r=" Reason=$e [root@2026-11-23T10:00:00]"
+      echo "NodeName=${f##*/} CPUTot=1 State=$t ThreadsPerCore=1 RealMemory=1$r"
+    done;;
 esac""",
-    "sinfo": """\
-for word; do case $word in %*) form=$word;; esac; done
-case " $* " in *" -n "*) only=$(echo "$*" | sed 's/.*-n \\([^ ]*\\).*/\\1/');; esac
-for f in $S/nodes/*; do
-  n=${f##*/}; case $only in ""|*[*|"$n") ;; *) continue;; esac
-  IFS='|' read -r t e < $f
-  case $form in '%N|%T|%E') echo "$n|$t|$e";; '%T|%E') echo "$t|$e";; *) echo "$t";; esac
-done""",
     "squeue": """\
 for word; do case $last in -w) n=$word;; esac; last=$word; done
 c=$(cat $S/jobs/$n 2>/dev/null); [ "${c:-0}" -gt 0 ] || exit 0
@@ -128,7 +127,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
         tool.chmod(0o755)
     names = ("n0", "n1", "n2")
     for name in names:
-        (slurm / "nodes" / name).write_text("idle|none\n")
+        (slurm / "nodes" / name).write_text("IDLE|\n")
     return Cluster(tmp_path, {n: Machine(n, tmp_path / n) for n in names}, [])
 
 
@@ -150,7 +149,7 @@ def test_nodes_go_one_by_one_and_the_controller_last(cluster: Cluster) -> None:
     cluster.run(stage("n0", "n1", "n2"))
     words = ("DRAIN", "change", "check", "RESUME")
     assert cluster.log == [f"{word} {n}" for n in ("n1", "n2", "n0") for word in words]
-    assert [cluster.state(n) for n in ("n0", "n1", "n2")] == ["idle|none"] * 3
+    assert [cluster.state(n) for n in ("n0", "n1", "n2")] == ["IDLE|"] * 3
     assert "n1: is back, with another boot id" in cluster.notes
 
 
@@ -175,19 +174,59 @@ def test_a_job_that_does_not_end_gives_the_node_back_untouched(cluster: Cluster)
     assert caught.value.code is Code.TIMED_OUT
     assert (caught.value.node, "job 7 (alice, train" in caught.value.message) == ("n1", True)
     assert cluster.log == ["DRAIN n1", "RESUME n1"]
-    assert cluster.state("n2") == "idle|none"
+    assert cluster.state("n2") == "IDLE|"
 
 
 def test_what_somebody_else_drained_stays_drained(cluster: Cluster) -> None:
-    cluster.state("n1", "drained|bad fan")
+    cluster.state("n1", "IDLE+DRAIN|bad fan")
     cluster.run(stage("n1"))
     assert cluster.log == ["change n1", "check n1"]
-    assert cluster.state("n1") == "drained|bad fan"
+    assert cluster.state("n1") == "IDLE+DRAIN|bad fan"
     assert "n1: stays drained, as it was before: bad fan" in cluster.notes
 
 
+@pytest.mark.parametrize("flag", ["REBOOT_ISSUED", "REBOOT_REQUESTED", "MAINTENANCE"])
+def test_a_drain_is_seen_behind_other_flags(cluster: Cluster, flag: str) -> None:
+    """sinfo prints one word for them, ``reboot^`` or ``maint``: somebody's drain was resumed."""
+    cluster.state("n1", f"IDLE+DRAIN+{flag}|bad fan")
+    cluster.run(stage("n1"))
+    assert cluster.log == ["change n1", "check n1"]
+
+
+def test_nodes_of_an_answer_that_cannot_be_read_are_left_alone(cluster: Cluster) -> None:
+    """Neither without Slurm nor free: they would be changed under running jobs."""
+    (cluster.root / "slurm" / "broken").touch()
+    with pytest.raises(CorralError, match="reading node states"):
+        cluster.run(stage("n1"))
+    assert cluster.log == []
+    (cluster.root / "slurm" / "broken").unlink()
+    cluster.state("n1", "NAP+DRAIN|a later Slurm's state")
+    with pytest.raises(CorralError, match="is not a node state"):
+        cluster.run(stage("n1"))
+    assert cluster.log == []
+
+
+def test_a_resumed_node_that_stays_away_is_reported(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling, "BACK_S", 0)
+    monkeypatch.setattr(rolling, "RESUMED_S", 0)
+    tool = cluster.root / "slurm" / "bin" / "scontrol"
+    tool.write_text(tool.read_text().replace("echo 'IDLE|'", "echo 'IDLE+NOT_RESPONDING|'"))
+    with pytest.raises(CorralError, match="resumed and is IDLE\\+NOT_RESPONDING") as caught:
+        cluster.run(stage("n1"))
+    assert caught.value.node == "n1"
+
+
+def test_what_the_health_check_drained_meanwhile_stays_drained(cluster: Cluster) -> None:
+    change = 'echo "IDLE+DRAIN|disk: full" > $S/nodes/n1'
+    cluster.run(stage("n1", change=change))
+    assert "RESUME n1" not in cluster.log
+    assert "n1: stays drained: disk: full" in cluster.notes
+
+
 def test_a_node_that_a_stopped_corral_drained_is_its_own(cluster: Cluster) -> None:
-    cluster.state("n1", "drained|corral: reboot")
+    cluster.state("n1", "IDLE+DRAIN|corral: reboot")
     cluster.run(stage("n1"))
     assert cluster.log[-1] == "RESUME n1"
 
@@ -200,7 +239,7 @@ def test_a_gate_that_stays_shut_leaves_the_node_drained_and_the_next_alone(
     assert caught.value.code is Code.GATE_FAILED
     assert "n1 stays drained until it is good" in caught.value.hint
     assert cluster.log == ["DRAIN n1", "change n1", "check n1"]
-    assert cluster.state("n1") == "drained|corral: reboot"
+    assert cluster.state("n1") == "IDLE+DRAIN|corral: reboot"
 
 
 def test_a_machine_may_be_away_for_a_while(cluster: Cluster) -> None:
@@ -264,8 +303,8 @@ def test_a_change_that_needs_no_reboot_waits_for_none(cluster: Cluster, reboot: 
 
 
 def test_the_resume_change_fixes_what_a_killed_corral_left(cluster: Cluster) -> None:
-    cluster.state("n1", "drained|corral: reboot")
-    cluster.state("n2", "drained|bad fan")
+    cluster.state("n1", "IDLE+DRAIN|corral: reboot")
+    cluster.state("n2", "IDLE+DRAIN|bad fan")
     controller = cluster.machines["n0"]
     ask: Callable[[Script], str] = lambda s: asyncio.run(controller.run(s)).stdout.strip()  # noqa: E731
     seen = Seen(0, ask(Resumed().probe()))

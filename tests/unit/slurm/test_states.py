@@ -101,6 +101,23 @@ def test_no_reason_changes_another_field(text: str) -> None:
     assert (node.name, node.state.base, node.cpus) == ("a", NodeBase.DOWN, 1)
 
 
+@pytest.mark.parametrize(
+    ("state", "registered", "resumable"),
+    [
+        ("IDLE", True, False), ("MIXED+PLANNED", True, False), ("IDLE+DRAIN", True, True),
+        ("IDLE+DRAIN+REBOOT_ISSUED", True, True), ("IDLE+POWER_DRAIN", True, False),
+        ("DOWN", False, True), ("DOWN*", False, True), ("IDLE*", False, False),
+        ("IDLE+NO_RESPOND", False, False), ("IDLE+DRAIN+INVALID_REG", False, True),
+        ("UNKNOWN", False, False), ("ERROR", True, True), ("FUTURE", False, False),
+    ],
+)  # fmt: skip
+def test_who_is_registered_and_what_resume_takes_back(
+    state: str, *, registered: bool, resumable: bool
+) -> None:
+    found = NodeState.parse(state)
+    assert (found.registered, found.resumable) == (registered, resumable)
+
+
 def test_a_kernel_name_cannot_change_the_state() -> None:
     # OS= is the node's own word, and it comes before State=
     (node,) = parse_nodes(V2605)

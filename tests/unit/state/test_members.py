@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from corral.errors import CorralError
 from corral.state.base import Context, Impact, Seen
-from corral.state.members import Leaving, Member, NoController, Roster, parse_members
+from corral.state.members import Leaving, Member, NoController, Roster, parse_members, quiet
 
 HERE = Context("node0")
 
@@ -58,3 +61,29 @@ def test_a_partition_that_was_closed_and_stays_is_opened() -> None:
         "open partition main, which stays",
         Impact.NONE,
     )
+
+
+def test_what_a_person_drained_is_not_drained_again(tmp_path: Path) -> None:
+    """Also behind REBOOT_ISSUED, of which sinfo prints ``reboot^``; a node's OS is no state."""
+    nodes = {
+        "a": "IDLE", "b": "IDLE+DRAIN", "c": "MIXED+DRAIN+REBOOT_ISSUED", "d": "IDLE+POWER_DRAIN",
+    }  # fmt: skip
+    lines = "\n".join(
+        f"NodeName={name} OS=Linux State=IDLE+DRAIN ThreadsPerCore=1 x State={state} "
+        "ThreadsPerCore=1 TmpDisk=0"
+        for name, state in nodes.items()
+    )
+    (tmp_path / "nodes").write_text(lines)
+    tools = {
+        "scontrol": f"""case $1 in ping) echo 'Slurmctld(primary) is UP';;
+            --oneliner) cat {tmp_path}/nodes;; update) echo $2 $3 >> {tmp_path}/log;; esac""",
+        "squeue": ":",
+    }
+    for name, text in tools.items():
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\n{text}\n")
+        tool.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run(["/bin/sh", "-c", quiet(0)], env=path, check=True)
+    log = (tmp_path / "log").read_text().splitlines()
+    assert log == ["NodeName=a State=DRAIN", "NodeName=d State=DRAIN"]

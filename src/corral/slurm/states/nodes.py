@@ -81,6 +81,8 @@ later Slurm: half of those known close a node, so its effect is unknown, and ``u
 claimed.
 """
 
+_SILENT: Final = frozenset({"NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "INVALID"})
+
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
@@ -116,6 +118,17 @@ class NodeState:
     def drained(self) -> bool:
         """Takes no new jobs because somebody or something drained it."""
         return "DRAIN" in self.flags
+
+    @property
+    def resumable(self) -> bool:
+        """Drained or down: what ``State=RESUME`` takes back."""
+        return self.drained or self.base in (NodeBase.DOWN, NodeBase.ERROR)
+
+    @property
+    def registered(self) -> bool:
+        """Its slurmd is registered with what is configured, and answers."""
+        away = self.base in (NodeBase.DOWN, NodeBase.UNKNOWN, NodeBase.FUTURE)
+        return not away and not self.flags & _SILENT
 
     @property
     def broken(self) -> bool:

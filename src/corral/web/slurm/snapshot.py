@@ -19,9 +19,9 @@ MAX_CHANGED_JOBS: Final = 200
 MAX_CHANGED_NODES: Final = 1000
 """Changed nodes that one event carries; with more, a viewer asks for all, packed once for all."""
 NODE_COLUMNS: Final = (
-    "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
-    "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres", "partitions", "features",
-    "address", "version", "boot_at", "watts", "kind",
+    "name", "state", "usable", "resumable", "reason", "reason_user", "reason_at", "cpus",
+    "cpus_used", "load", "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres",
+    "partitions", "features", "address", "version", "boot_at", "watts", "kind",
 )  # fmt: skip
 JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
@@ -44,6 +44,7 @@ def node_row(node: Node) -> list[Any]:
     """A node as one row of ``NODE_COLUMNS``: names once and not 10,000 times."""
     own = {
         "state": str(node.state),
+        "resumable": node.state.resumable,
         "reason_user": node.reason_by,
         "features": node.active_features,
         "kind": node_kind(node.state),

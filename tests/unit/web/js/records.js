@@ -6,6 +6,7 @@ const NODE = {
   name: "node1",
   state: "IDLE",
   usable: true,
+  resumable: false,
   reason: "",
   reason_user: "",
   reason_at: null,

@@ -257,6 +257,7 @@ export interface NodeRow {
   name: string;
   state: string;
   usable: boolean;
+  resumable: boolean;
   reason: string;
   reason_user: string;
   reason_at: number | string | null;

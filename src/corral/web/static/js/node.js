@@ -18,9 +18,6 @@ import {
 } from "./view.js";
 /** @import { Me, NodeFigures, NodeRow } from "./api.js" */
 
-/** @param {NodeRow} node */
-const takesNone = (node) => node.state.includes("DRAIN") || node.state.startsWith("DOWN");
-
 /**
  * @param {number} used
  * @param {number} of
@@ -109,7 +106,7 @@ export class NodePage extends Component {
     // slurmctld takes node changes from nobody else (24.11).
     if (this.props.me.role !== "administrator") return null;
     const resume = () => this.act({ do: "resume" });
-    return takesNone(node)
+    return node.resumable
       ? el("button", { key: "resume", class: "main", onClick: resume }, "Resume")
       : el("button", { key: "drain", class: "danger", onClick: this.drain }, "Drain");
   }
