@@ -153,8 +153,8 @@ def unformatted(text: str) -> list[int]:
 
 
 def test_only_tables_of_data_are_kept_from_the_formatter() -> None:
-    found = {name_of(file): lines for file in PYTHON if (lines := unformatted(file.read_text()))}
-    assert not found, "remove the comment, or make the rows a table of their own"
+    kept = {name_of(file): lines for file in PYTHON if (lines := unformatted(file.read_text()))}
+    assert not kept, "remove the comment, or make the rows a table of their own"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_only_tables_of_data_are_kept_from_the_formatter() -> None:
         ("ROWS = (\n 1,\n)\nf(1,\n 2){mark}", [5]),
     ],
 )  # fmt: skip
-def test_code_kept_from_the_formatter_is_seen(text: str, seen: list[int]) -> None:
+def test_code_kept_from_the_formatter_is_listed(text: str, seen: list[int]) -> None:
     assert unformatted(text.replace("{mark}", "  # fmt: " + "skip")) == seen
 
 

@@ -114,8 +114,8 @@ def test_no_reason_changes_another_field(text: str) -> None:
 def test_who_is_registered_and_what_resume_takes_back(
     state: str, *, registered: bool, resumable: bool
 ) -> None:
-    found = NodeState.parse(state)
-    assert (found.registered, found.resumable) == (registered, resumable)
+    parsed = NodeState.parse(state)
+    assert (parsed.registered, parsed.resumable) == (registered, resumable)
 
 
 def test_a_kernel_name_cannot_change_the_state() -> None:
