@@ -154,7 +154,7 @@ def unformatted(text: str) -> list[int]:
 
 def test_only_tables_of_data_are_kept_from_the_formatter() -> None:
     kept = {name_of(file): lines for file in PYTHON if (lines := unformatted(file.read_text()))}
-    assert not kept, "remove the comment, or make the rows a table of their own"
+    assert not kept, "remove the comment, or make the rows a separate table"
 
 
 @pytest.mark.parametrize(

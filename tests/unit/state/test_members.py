@@ -64,7 +64,7 @@ def test_a_partition_that_was_closed_and_stays_is_opened() -> None:
 
 
 def test_what_a_person_drained_is_not_drained_again(tmp_path: Path) -> None:
-    """Also behind REBOOT_ISSUED, of which sinfo prints ``reboot^``; a node's OS is no state."""
+    """Also behind REBOOT_ISSUED, of which sinfo prints ``reboot^``."""
     nodes = {
         "a": "IDLE", "b": "IDLE+DRAIN", "c": "MIXED+DRAIN+REBOOT_ISSUED", "d": "IDLE+POWER_DRAIN",
     }  # fmt: skip
