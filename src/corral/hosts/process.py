@@ -167,12 +167,7 @@ async def run(
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        raise CorralError(
-            Code.MISSING_TOOL,
-            f"{argv[0]} is not installed on this machine",
-            command=argv[0],
-            hint=f"install the package that holds {argv[0]}",
-        ) from error
+        raise _missing(argv[0]) from error
     try:
         _write(transport, stdin)
         # Not asyncio.timeout: in the cleaning up of a task that was cancelled its end would be a
@@ -191,6 +186,15 @@ async def run(
             hint="let the command write to a file on the node and read a part of it",
         )
     return Ended(transport.get_returncode(), watch.out.value(), watch.err.value())
+
+
+def _missing(program: str) -> CorralError:
+    return CorralError(
+        Code.MISSING_TOOL,
+        f"{program} is not installed on this machine",
+        command=program,
+        hint=f"install the package that holds {program}",
+    )
 
 
 def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:

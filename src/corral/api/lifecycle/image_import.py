@@ -71,15 +71,11 @@ async def import_image(
             Code.NOT_FOUND, "the cluster has no shared folder for images", hint="declare storage:"
         )
     key = key_of(login)
+    mount = spec.storage[0].mount
     # A key without a login is for a registry that is named; the default one needs none.
-    named = "#" in import_of(image, spec.storage[0].mount).image
-    request = import_of(
-        image,
-        spec.storage[0].mount,
-        name=name,
-        http=http,
-        login=login or (NGC_LOGIN if key and named else ""),
-    )
+    named = "#" in import_of(image, mount).image
+    login = login or (NGC_LOGIN if key and named else "")
+    request = import_of(image, mount, name=name, http=http, login=login)
     key = key if request.login else ""
     partition = next((p for p in partitions_of(spec) if p.default), partitions_of(spec)[0])
     job = as_user(users_of(spec)[0].name, script(request, partition.name))
@@ -100,9 +96,8 @@ async def import_image(
             on_line=on_line,
         )
         if not result.ok:
-            raise _failed(
-                request, result.status, result.stdout.replace(key, "***") if key else result.stdout
-            )
+            output = result.stdout.replace(key, "***") if key else result.stdout
+            raise _failed(request, result.status, output)
         size = await session.fleet.run(session.controller, sh("stat -c %s {p}", p=request.path))
     emit(Event(Kind.PHASE_DONE, "image"))
     return Imported(request.image, request.path, int(size.stdout.strip() or 0))

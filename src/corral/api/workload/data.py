@@ -93,15 +93,8 @@ async def shard_data(
         CorralError: USAGE, no storage, no such user, or no samples; COMMAND_FAILED.
     """
     owner, mount = _owner(spec, user), _mount(spec)
-    chosen = name or PurePosixPath(folder).name
-    if not chosen or not chosen.replace("-", "a").replace("_", "a").replace(".", "a").isalnum():
-        raise CorralError(
-            Code.USAGE,
-            f"{chosen!r} is not a name for a data set",
-            hint="give it one of letters, digits, '-', '_' and '.': --name digits",
-        )
-    local = Path(folder)
-    here = await asyncio.to_thread(local.is_dir)
+    chosen = _checked_name(name or PurePosixPath(folder).name)
+    here = await asyncio.to_thread(Path(folder).is_dir)
     if not here and not any(PurePosixPath(folder).is_relative_to(s.mount) for s in spec.storage):
         raise CorralError(
             Code.NOT_FOUND,
@@ -116,7 +109,7 @@ async def shard_data(
                 session.controller,
                 owner,
                 mount=mount,
-                folder=local,
+                folder=Path(folder),
                 name=chosen,
                 size=size,
                 labels=labels,
@@ -133,6 +126,16 @@ async def shard_data(
             labels=labels,
             emit=emit,
         )
+
+
+def _checked_name(name: str) -> str:
+    if not name or not name.replace("-", "a").replace("_", "a").replace(".", "a").isalnum():
+        raise CorralError(
+            Code.USAGE,
+            f"{name!r} is not a name for a data set",
+            hint="give it one of letters, digits, '-', '_' and '.': --name digits",
+        )
+    return name
 
 
 async def bench_data(
