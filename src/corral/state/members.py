@@ -141,8 +141,10 @@ class Leaving:
         ``partition NAME`` likewise, and ``closed NAME`` of those that this has closed: Slurm knows
         no reason for that. No node and no partition where slurmctld does not run.
         """
+        # Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
         return sh(
-            "{{ {{ timeout 5 scontrol -o show nodes && timeout 5 scontrol -o show partitions; }} | "
+            "{{ {{ [ -e /etc/slurm/slurm.conf ] && timeout 5 scontrol -o show nodes"
+            " && timeout 5 scontrol -o show partitions; }} | "
             "sed -n -e 's/^NodeName=\\([^ ]*\\) .*Reason={reason} .*/node \\1 drained/p;t' "
             "-e 's/^NodeName=\\([^ ]*\\) .*/node \\1/p' "
             "-e 's/^PartitionName=\\([^ ]*\\) .*/partition \\1/p' | sort; "

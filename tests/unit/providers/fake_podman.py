@@ -11,6 +11,7 @@ from typing import cast
 from corral.hosts.process import Ended
 
 HOST_KEY = "ssh-ed25519 " + "A" * 68
+VOLUMES = "/var/lib/containers/storage/volumes"
 
 
 def option(argv: Sequence[str], name: str) -> str:
@@ -166,8 +167,11 @@ class FakePodman:
         return Ended(0, b"", b"")
 
     def _volume_ls(self, args: list[str]) -> Ended:
-        volumes = [n for n, have in self.volumes.items() if self._matches(args, have)]
-        return Ended(0, "\n".join(volumes).encode(), b"")
+        names = [n for n, have in self.volumes.items() if self._matches(args, have)]
+        if option(args, "--format") == "json":
+            records = [{"Name": name, "Mountpoint": f"{VOLUMES}/{name}/_data"} for name in names]
+            return Ended(0, json.dumps(records).encode(), b"")
+        return Ended(0, "\n".join(names).encode(), b"")
 
     def _volume_create(self, args: list[str]) -> Ended:
         self.volumes[args[-1]] = labels(args)

@@ -13,12 +13,12 @@ from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind, ignore
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction
-from corral.providers.containers import Podman, layout, machine
+from corral.providers.containers import Podman, layout, machine, removal
 from corral.providers.containers.image import Images
 from corral.providers.embedded import EmbeddedProvider, provider
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
-from tests.unit.providers.fake_podman import HOST_KEY, FakePodman, option
+from tests.unit.providers.fake_podman import HOST_KEY, VOLUMES, FakePodman, option
 
 KEY = "ssh-ed25519 AAAAkey corral"
 
@@ -222,6 +222,26 @@ def test_destroy_leaves_nothing_and_can_be_repeated(podman: FakePodman) -> None:
     assert asyncio.run(embedded.leftovers()) == []
     assert list(podman.containers) == ["theirs"]
     assert asyncio.run(embedded.destroy(ignore)) == ()
+
+
+def test_nothing_is_removed_while_something_is_mounted_in_a_volume(
+    podman: FakePodman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring_up(podman)
+    (volume,) = podman.volumes
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr(removal, "_MOUNTS", mounts)
+    line = f"61 29 8:1 / {VOLUMES}/{volume}/_data%s rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+    mounts.write_text(line % r"/my\040data" + line % r"/my\040data/deep")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(made(podman).destroy(ignore))
+    assert caught.value.code is Code.BUSY
+    assert f"{VOLUMES}/{volume}/_data/my data/deep" in caught.value.message
+    assert len(podman.containers) == 3
+    # The volume's own folder, and other folders whose names begin alike.
+    mounts.write_text(line % "" + line % "2" + "62 29 8:1 / / rw - ext4 /dev/sda1 rw\n")
+    asyncio.run(made(podman).destroy(ignore))
+    assert not podman.volumes
 
 
 def test_destroy_fails_when_something_is_left(podman: FakePodman) -> None:

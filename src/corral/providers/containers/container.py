@@ -94,11 +94,13 @@ def devices(count: int) -> tuple[str, ...]:
 def stand_ins(count: int) -> Script:
     """Device files in place of GPUs.
 
-    A privileged container shows the host's own GPU files; they go, so that a node has as many as
-    it declares and rehearses the same everywhere.
+    A privileged container shows the host's own GPU files and the driver's folder in /proc;
+    they go, so that a node has as many as it declares and rehearses the same everywhere.
     """
     return sh(
-        "rm -f /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*\n"
+        "rm -rf /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*"
+        " /dev/nvidia-caps\n"
+        "d=/proc/driver/nvidia; [ ! -d $d ] || mount -t tmpfs -o mode=755 tmpfs $d\n"
         "i=0\n"
         "while [ $i -lt {count} ]; do mknod -m 666 /dev/nvidia$i c {major} $i; i=$((i+1)); done\n",
         count=count,
