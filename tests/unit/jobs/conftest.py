@@ -93,12 +93,12 @@ class FakeSlurm:
         self, state: str, *, reason: str = "None", nodes: str = "", start: str = "N/A"
     ) -> None:
         """What squeue prints of the job from now on."""
-        said = {
+        fields = {
             "%i": "42", "%A": "42", "%T": state, "%r": reason, "%P": "main", "%u": "corral",
             "%a": "corral", "%D": "2", "%C": "2", "%b": "gres/gpu:1", "%m": "1000M", "%M": "0:05",
             "%l": "30:00", "%V": "1795230000", "%S": start, "%N": nodes, "%j": "train",
         }  # fmt: skip
-        self.put("job.sed", "".join(f"s|{k}|{v}|g\n" for k, v in said.items()))
+        self.put("job.sed", "".join(f"s|{k}|{v}|g\n" for k, v in fields.items()))
 
     def ends(self, state: str, exit_code: str, reason: str = "None") -> None:
         """What Slurm reports after the job's end."""
@@ -157,6 +157,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
         file.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE", str(folder))
-    found = FakeSlurm(folder, shared)
-    found.nodes()
-    return found
+    fake = FakeSlurm(folder, shared)
+    fake.nodes()
+    return fake

@@ -108,39 +108,39 @@ def test_an_array_to_its_end() -> None:
         last="0 accuracy 0.9\n1 a line with  spaces\n",
         ended="2 0\n3 125\n",
     )
-    found = asyncio.run(follow_array(controller.fleet, HANDLE, events.append))
+    array = asyncio.run(follow_array(controller.fleet, HANDLE, events.append))
     assert [event.message for event in events] == [
         "4 pending, 1 running",
         "1 completed, 1 failed, 2 pending, 1 running",
         "3 completed, 1 failed, 1 out of memory",
     ]
-    assert [part.state for part in found.parts] == [
+    assert [part.state for part in array.parts] == [
         JobState.COMPLETED, JobState.FAILED, JobState.COMPLETED, JobState.OUT_OF_MEMORY,
         JobState.COMPLETED,
     ]  # fmt: skip
-    assert [part.exit_code and part.exit_code.status for part in found.parts] == [
+    assert [part.exit_code and part.exit_code.status for part in array.parts] == [
         0,
         5,
         0,
         125,
         None,
     ]
-    assert found.parts[1].last == "a line with  spaces"
-    assert dict(found.parts[3].point) == {"lr": "b", "s": "2"}
-    assert (found.good, found.ended) == (False, True)
-    assert found.as_dict()["counts"] == {"completed": 3, "failed": 1, "out of memory": 1}
+    assert array.parts[1].last == "a line with  spaces"
+    assert dict(array.parts[3].point) == {"lr": "b", "s": "2"}
+    assert (array.good, array.ended) == (False, True)
+    assert array.as_dict()["counts"] == {"completed": 3, "failed": 1, "out of memory": 1}
 
 
 def test_an_array_that_slurm_has_forgotten() -> None:
     controller = Controller(history=(past(0, "COMPLETED", "0:0"),), ended="1 3\n")
-    found = asyncio.run(array_state(controller.fleet, HANDLE))
-    assert [part.state for part in found.parts] == [
+    array = asyncio.run(array_state(controller.fleet, HANDLE))
+    assert [part.state for part in array.parts] == [
         JobState.COMPLETED, JobState.FAILED, None, None, None,
     ]  # fmt: skip
-    assert not found.good
+    assert not array.good
 
 
-def test_why_all_of_it_waits_is_said() -> None:
+def test_why_all_of_it_is_pending_is_reported() -> None:
     events: list[Event] = []
     controller = Controller(watch=("q 12_[0-3,7]|PENDING|ReqNodeNotAvail, down|N/A", "."))
     asyncio.run(follow_array(controller.fleet, HANDLE, events.append))

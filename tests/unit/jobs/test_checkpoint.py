@@ -35,9 +35,9 @@ def test_the_newest_comes_back_and_the_last_n_are_kept(tmp_path: Path) -> None:
     assert saved.load() is None
     for number in (1, 2, 10):
         saved.save(number, {"step": number})
-    found = saved.load()
-    assert found is not None
-    assert (found.number, found.state) == (10, {"step": 10})
+    newest = saved.load()
+    assert newest is not None
+    assert (newest.number, newest.state) == (10, {"step": 10})
     assert saved.numbers() == [10, 2]
     assert names(tmp_path / "c") == [
         "000000000002.ckpt", "000000000002.sha256", "000000000010.ckpt", "000000000010.sha256",
@@ -67,17 +67,17 @@ def test_a_damaged_one_is_passed_over(
             file.unlink()
         case _:
             file.with_suffix(".sha256").unlink()
-    found = saved.load()
-    assert found is not None
-    assert found.state == "good"
+    newest = saved.load()
+    assert newest is not None
+    assert newest.state == "good"
     assert ("000000000002.ckpt" in capsys.readouterr().err) is (damage != "no-sum")
-    saved.save(2, "anew")
+    saved.save(2, "again")
     again = saved.load()
     assert again is not None
-    assert again.state == "anew"
+    assert again.state == "again"
 
 
-def test_none_that_is_whole_is_said(tmp_path: Path) -> None:
+def test_none_that_is_complete_is_an_error(tmp_path: Path) -> None:
     saved = Checkpoints(tmp_path)
     saved.save(1, "x")
     (tmp_path / "000000000001.ckpt").write_bytes(b"")
@@ -90,9 +90,9 @@ def test_what_cannot_be_written_leaves_the_others(tmp_path: Path) -> None:
     saved.save(1, "x")
     with pytest.raises((AttributeError, TypeError)):
         saved.save(2, lambda: 0)
-    found = saved.load()
-    assert found is not None
-    assert found.number == 1
+    newest = saved.load()
+    assert newest is not None
+    assert newest.number == 1
     saved.save(3, "y")
     assert not [name for name in names(tmp_path) if "part" in name]
 
@@ -144,10 +144,10 @@ def test_killed_while_it_writes(tmp_path: Path) -> None:
                 if line.strip() == str(after):
                     os.kill(writer.pid, signal.SIGKILL)
                     break
-        found = Checkpoints(folder).load()
-        assert found is not None
-        assert found.number >= after
-        assert found.state == bytes([found.number % 251]) * 2_000_000
+        newest = Checkpoints(folder).load()
+        assert newest is not None
+        assert newest.number >= after
+        assert newest.state == bytes([newest.number % 251]) * 2_000_000
 
 
 LEAVER = """\

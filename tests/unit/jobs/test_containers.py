@@ -47,11 +47,11 @@ def test_no_image(written: str) -> None:
 @given(st.text(max_size=40))
 def test_what_is_taken_for_an_image_is_one_plain_word(text: str) -> None:
     try:
-        found = image_of(text)
+        image = image_of(text)
     except ValueError:
         return
-    assert not set(found) & set(" \t\n'\"\\$`;&|<>(),*?!")
-    assert not found.startswith("-")
+    assert not set(image) & set(" \t\n'\"\\$`;&|<>(),*?!")
+    assert not image.startswith("-")
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_shared_storage_is_mounted_where_it_is_and_data_read_only() -> None:
     job = JobSpec(
         script="train.py", container="ubuntu", data=("/shared/set", "/raid/set"), mounts=("/x:/y",)
     )
-    found = mounts_of(job, ["/shared", "/home"], ["/var/tmp:/var/tmp"])
-    assert found == (
+    mounts = mounts_of(job, ["/shared", "/home"], ["/var/tmp:/var/tmp"])
+    assert mounts == (
         "/shared:/shared", "/home:/home", "/var/tmp:/var/tmp", "/raid/set:/raid/set:ro", "/x:/y",
     )  # fmt: skip
     other = job.model_copy(update={"mounts": ("/mine:/home:ro",)})
@@ -101,7 +101,7 @@ def test_what_does_not_go_together(fields: dict[str, object]) -> None:
     assert "container" in caught.value.message
 
 
-def test_a_cluster_without_pyxis_says_what_works_there() -> None:
+def test_a_cluster_without_pyxis_names_what_works_there() -> None:
     laptop = load_or_raise(EXAMPLES / "laptop.yaml")
     job = JobSpec(script="train.py", container="ubuntu")
     (refused,) = against_image(job, laptop)

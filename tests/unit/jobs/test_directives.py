@@ -65,10 +65,10 @@ def test_fields(lines: list[str], fields: dict[str, Any]) -> None:
     [("--export=ALL", "ALL"), ("--export=NONE", "NONE"), ("--export=ALL,LR=1", "ALL"),
      ("--export=NONE,LR=1", "NONE"), ("--export=LR=1", "")],
 )  # fmt: skip
-def test_the_submitters_environment_is_said_to_stay(line: str, notes: str) -> None:
-    found = asked_of(f"#!/bin/sh\n#SBATCH {line}\n", "a.sh", {}).notes
+def test_the_submitters_environment_is_reported_to_stay(line: str, notes: str) -> None:
+    reported = asked_of(f"#!/bin/sh\n#SBATCH {line}\n", "a.sh", {}).notes
     start = [f"a.sh:2: --export={notes} is not used"] if notes else []
-    assert [note.rpartition(": ")[0] for note in found] == start
+    assert [note.rpartition(": ")[0] for note in reported] == start
 
 
 def test_options_given_win() -> None:
@@ -96,7 +96,7 @@ def test_all_that_cannot_be_had_at_once_with_its_lines() -> None:
     assert "job.sh:2: --nodes=2-4: " in error.tail
 
 
-def test_what_is_done_otherwise_is_said() -> None:
+def test_what_is_done_otherwise_is_reported() -> None:
     text = "#!/bin/sh\n#SBATCH -o x.log -e y.log\n#SBATCH --parsable\ntrue\n"
     assert [note.split(" is not")[0] for note in asked_of(text, "a.sh", {}).notes] == [
         "a.sh:2: --output", "a.sh:2: --error", "a.sh:3: --parsable",
@@ -110,21 +110,21 @@ def test_no_option_of_sbatch_is_dropped(name: str) -> None:
     line = f"--{name}={value}" if value else f"--{name}"
     text = f"#!/bin/sh\n#SBATCH -N1 -n1 -c1 --gpus-per-node=1\n#SBATCH {line}\ntrue\n"
     try:
-        found = asked_of(text, "a.sh", {})
+        request = asked_of(text, "a.sh", {})
     except CorralError as error:
         assert f"--{name}" in error.tail
         return
     before = asked_of(text.replace(f"#SBATCH {line}\n", ""), "a.sh", {}).fields
     same = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus",
             "gpus-per-task", "no-requeue"}  # fmt: skip
-    assert found.notes or found.fields != before or name in same
+    assert request.notes or request.fields != before or name in same
 
 
 def test_carried_options_stand_in_the_batch_script_and_are_read_back() -> None:
     options = ("--comment=a b # c & $x", "--account=lab", "--exclusive")
     job = api.job_spec({"script": "/shared/a.sh", "in_place": True, "sbatch": options})
     script = api.job_script(LAPTOP, job)
-    read = {one.name: one.value for one in directives(script)}
+    read = {option.name: option.value for option in directives(script)}
     assert (read["comment"], read["account"]) == ("a b # c & $x", "lab")
     assert "exclusive" in read
 

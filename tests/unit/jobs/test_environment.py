@@ -23,7 +23,7 @@ def submitted(
 ) -> tuple[list[bytes], str]:
     """What an environment was made from, and what was reported of it."""
     made: list[bytes] = []
-    said: list[Event] = []
+    events: list[Event] = []
 
     async def ensure(*_: object, text: bytes, **__: object) -> str:
         made.append(text)
@@ -32,8 +32,8 @@ def submitted(
     monkeypatch.setattr(environment, "ensure", ensure)
     (project / "train.py").write_text("pass")
     job = JobSpec(script=str(project / "train.py"), environment=named)
-    asyncio.run(submit(slurm.fleet, "node0", spec(slurm), job, said.append))
-    return made, " ".join(event.message for event in said if event.subject == "environment")
+    asyncio.run(submit(slurm.fleet, "node0", spec(slurm), job, events.append))
+    return made, " ".join(event.message for event in events if event.subject == "environment")
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n  # at all\n", "--no-index\n"])
@@ -43,19 +43,19 @@ def test_requirements_of_nothing_hide_nothing(
 ) -> None:
     lock = tmp_path / "requirements.txt"
     lock.write_text(text)
-    made, said = submitted(slurm, tmp_path, monkeypatch, str(lock) if explicit else None)
+    made, report = submitted(slurm, tmp_path, monkeypatch, str(lock) if explicit else None)
     assert made == []
-    assert said == "requirements.txt names no package: the job has the nodes' own Python"
+    assert report == "requirements.txt names no package: the job has the nodes' own Python"
 
 
-def test_a_list_without_pins_is_said(
+def test_a_list_without_pins_is_reported(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "requirements.txt").write_text("torch\nnumpy>=2\n")
-    made, said = submitted(slurm, tmp_path, monkeypatch)
+    made, report = submitted(slurm, tmp_path, monkeypatch)
     assert made == []
-    assert "'torch' is not pinned" in said
-    assert said.endswith("the job has the nodes' own Python")
+    assert "'torch' is not pinned" in report
+    assert report.endswith("the job has the nodes' own Python")
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_a_list_without_pins_is_said(
         ("torch @ file:///wheels/torch.whl\n", "torch file:///wheels/torch.whl of it"),
     ],
 )
-def test_what_hides_the_nodes_torch_is_said(
+def test_what_hides_the_nodes_torch_is_reported(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, text: str, words: str
 ) -> None:
     (tmp_path / "requirements.txt").write_text(text)
-    made, said = submitted(slurm, tmp_path, monkeypatch)
+    made, report = submitted(slurm, tmp_path, monkeypatch)
     assert made == [text.encode()]
-    assert words in said
-    assert "packages of the nodes' own Python are hidden (--environment none shows them)" in said
+    assert words in report
+    assert "packages of the nodes' own Python are hidden (--environment none shows them)" in report
 
 
-def test_without_requirements_nothing_is_said(
+def test_without_requirements_nothing_is_reported(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert submitted(slurm, tmp_path, monkeypatch) == ([], "")

@@ -72,10 +72,10 @@ class Machine:
         (self.sys / "bus/pci/devices").mkdir(parents=True, exist_ok=True)
         (self.sys / "bus/pci/devices" / folder.name).symlink_to(folder)
 
-    def found(
+    def explained(
         self, fabric: str = "", *, interface: str = "", rdma: Rdma | None = None, **env: str
     ) -> dict[str, Setting]:
-        told = settings(
+        script = settings(
             interface=interface,
             fabric=fabric,
             threads=4,
@@ -85,7 +85,7 @@ class Machine:
             report=True,
         )
         ran = subprocess.run(
-            ["/bin/sh", "-c", explain_script("10.0.0.5", env, told)],
+            ["/bin/sh", "-c", explain_script("10.0.0.5", env, script)],
             env={"PATH": f"{self.bin}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
@@ -101,23 +101,23 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_a_plain_lan(machine: Machine) -> None:
-    found = machine.found()
-    assert found["GLOO_SOCKET_IFNAME"].value == "eth7"
-    assert found["NCCL_SOCKET_IFNAME"] == Setting(
+    explained = machine.explained()
+    assert explained["GLOO_SOCKET_IFNAME"].value == "eth7"
+    assert explained["NCCL_SOCKET_IFNAME"] == Setting(
         "NCCL_SOCKET_IFNAME", "=eth7", "holds the address of the first node", "node0"
     )
-    assert "NCCL_IB_HCA" not in found
+    assert "NCCL_IB_HCA" not in explained
 
 
 def test_the_declared_interface(machine: Machine) -> None:
-    assert machine.found(interface="bond0")["GLOO_SOCKET_IFNAME"].value == "bond0"
+    assert machine.explained(interface="bond0")["GLOO_SOCKET_IFNAME"].value == "bond0"
 
 
 def test_values_of_the_user_win_and_are_named(machine: Machine) -> None:
-    found = machine.found(NCCL_SOCKET_IFNAME="it's mine", OMP_NUM_THREADS="")
-    assert found["NCCL_SOCKET_IFNAME"].value == "it's mine"
-    assert found["NCCL_SOCKET_IFNAME"].reason == YOURS
-    assert (found["OMP_NUM_THREADS"].value, found["OMP_NUM_THREADS"].reason) == ("", YOURS)
+    explained = machine.explained(NCCL_SOCKET_IFNAME="it's mine", OMP_NUM_THREADS="")
+    assert explained["NCCL_SOCKET_IFNAME"].value == "it's mine"
+    assert explained["NCCL_SOCKET_IFNAME"].reason == YOURS
+    assert (explained["OMP_NUM_THREADS"].value, explained["OMP_NUM_THREADS"].reason) == ("", YOURS)
 
 
 def test_the_fastest_active_ports_of_the_kind(machine: Machine) -> None:
@@ -127,11 +127,11 @@ def test_the_fastest_active_ports_of_the_kind(machine: Machine) -> None:
     machine.port("mlx5_2", state="1: DOWN")
     machine.port("mlx5_3", layer="Ethernet")
     machine.port("mlx5_4")
-    found = machine.found("infiniband")["NCCL_IB_HCA"]
-    assert found.value == "=mlx5_0:1,mlx5_4:1"
-    assert "400 Gb/s" in found.reason
-    assert machine.found("")["NCCL_IB_HCA"].value == found.value
-    assert "NCCL_IB_HCA" not in machine.found("ethernet")
+    adapters = machine.explained("infiniband")["NCCL_IB_HCA"]
+    assert adapters.value == "=mlx5_0:1,mlx5_4:1"
+    assert "400 Gb/s" in adapters.reason
+    assert machine.explained("")["NCCL_IB_HCA"].value == adapters.value
+    assert "NCCL_IB_HCA" not in machine.explained("ethernet")
 
 
 V2 = "RoCE v2/0000:0000:0000:0000:0000:ffff:0a00:0005"
@@ -142,11 +142,11 @@ SIX = "RoCE v2/fe80:0000:0000:0000:0000:0000:0000:0001"
 def test_roce_takes_the_index_that_all_ports_share(machine: Machine) -> None:
     for name in ("rdma0", "rdma1"):
         machine.port(name, layer="Ethernet", gids={0: SIX, 2: V1, 3: V2})
-    found = machine.found("roce")
-    assert found["NCCL_IB_HCA"].value == "=rdma0:1,rdma1:1"
-    assert found["NCCL_IB_GID_INDEX"].value == "3"
+    explained = machine.explained("roce")
+    assert explained["NCCL_IB_HCA"].value == "=rdma0:1,rdma1:1"
+    assert explained["NCCL_IB_GID_INDEX"].value == "3"
     machine.port("rdma2", layer="Ethernet", gids={5: V2})
-    assert "NCCL_IB_GID_INDEX" not in machine.found("roce")
+    assert "NCCL_IB_GID_INDEX" not in machine.explained("roce")
 
 
 def test_the_profile_of_a3_mega(machine: Machine) -> None:
@@ -155,12 +155,12 @@ def test_the_profile_of_a3_mega(machine: Machine) -> None:
         "export NCCL_PROTO=Simple,LL128 NCCL_BUFFSIZE=8388608 PATH=/evil NCCL_SOCKET_IFNAME=eth0\n"
         'export LD_LIBRARY_PATH="$NCCL_LIB_DIR"\n'
     )
-    found = machine.found(NCCL_BUFFSIZE="1")
-    assert found["NCCL_PROTO"].value == "Simple,LL128"
-    assert found["LD_LIBRARY_PATH"].value == str(machine.tcpxo)
-    assert found["NCCL_BUFFSIZE"].reason == YOURS
-    assert found["NCCL_SOCKET_IFNAME"].value == "=eth7"
-    assert "PATH" not in found
+    explained = machine.explained(NCCL_BUFFSIZE="1")
+    assert explained["NCCL_PROTO"].value == "Simple,LL128"
+    assert explained["LD_LIBRARY_PATH"].value == str(machine.tcpxo)
+    assert explained["NCCL_BUFFSIZE"].reason == YOURS
+    assert explained["NCCL_SOCKET_IFNAME"].value == "=eth7"
+    assert "PATH" not in explained
 
 
 # As GPUDirect-TCPXO's installer writes it, shortened.
@@ -172,7 +172,7 @@ export NCCL_FASTRAK_IFNAME=eth1,eth2 NCCL_BUFFSIZE=8388608 CUDA_VISIBLE_DEVICES=
 
 def a3(machine: Machine, *, report: bool, several: bool = True) -> str:
     """The environment of a declared A3 Mega, its device folder in the machine's."""
-    told = settings(
+    script = settings(
         interface="",
         fabric="tcpxo",
         threads=4,
@@ -181,7 +181,7 @@ def a3(machine: Machine, *, report: bool, several: bool = True) -> str:
         several=several,
         report=report,
     )
-    return str(told).replace("/dev/aperture_devices", f"{machine.tcpxo}/aperture")
+    return str(script).replace("/dev/aperture_devices", f"{machine.tcpxo}/aperture")
 
 
 def ranks(machine: Machine, text: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -210,22 +210,22 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
     )
     assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
     assert (env["NCCL_BUFFSIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
-    told = ranks(machine, a3(machine, report=True), **mine).stdout
-    found = {s.name: s for s in parse_settings({"node0": told})}
-    assert found["NCCL_BUFFSIZE"].reason == YOURS
-    assert "A3 Mega" in found["NCCL_FASTRAK_IFNAME"].reason
-    assert "PATH" not in found
+    output = ranks(machine, a3(machine, report=True), **mine).stdout
+    explained = {s.name: s for s in parse_settings({"node0": output})}
+    assert explained["NCCL_BUFFSIZE"].reason == YOURS
+    assert "A3 Mega" in explained["NCCL_FASTRAK_IFNAME"].reason
+    assert "PATH" not in explained
 
 
-def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_says_why(machine: Machine) -> None:
+def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_names_why(machine: Machine) -> None:
     ran = ranks(machine, a3(machine, report=False))
     assert ran.returncode == 1
     assert "the TCPXO prolog did not run" in ran.stderr
-    told = ranks(machine, a3(machine, report=True)).stdout
-    found = {s.name: s for s in parse_settings({"node0": told})}
-    assert found["GPUDirect-TCPXO"].value == "not there"
-    assert "prolog did not run" in found["GPUDirect-TCPXO"].reason
-    assert found["GLOO_SOCKET_IFNAME"].value == "eth7"
+    output = ranks(machine, a3(machine, report=True)).stdout
+    explained = {s.name: s for s in parse_settings({"node0": output})}
+    assert explained["GPUDirect-TCPXO"].value == "not there"
+    assert "prolog did not run" in explained["GPUDirect-TCPXO"].reason
+    assert explained["GLOO_SOCKET_IFNAME"].value == "eth7"
 
 
 def test_one_a3_mega_alone_needs_no_plugin(machine: Machine) -> None:
@@ -239,20 +239,20 @@ def test_the_fabric_of_an_a3_mega_is_known_by_its_machine() -> None:
     assert declared(laptop, laptop.partitions[0]) == ("", "")
 
 
-def test_nodes_that_agree_stand_together() -> None:
+def test_nodes_that_agree_are_listed_together() -> None:
     line = "{}\t{}\twhy\n"
-    told = {
+    outputs = {
         f"node{n}": line.format("MTU of eth0", 9000 if n == 2 else 1500) + line.format("A", n // 9)
         for n in range(3)
     }
-    assert [(s.name, s.value, s.nodes) for s in parse_settings(told)] == [
+    assert [(s.name, s.value, s.nodes) for s in parse_settings(outputs)] == [
         ("MTU of eth0", "1500", "node[0-1]"),
         ("MTU of eth0", "9000", "node2"),
         ("A", "0", "node[0-2]"),
     ]
 
 
-def test_a_rank_gets_what_explain_tells(machine: Machine) -> None:
+def test_a_rank_gets_what_explain_reports(machine: Machine) -> None:
     machine.port("mlx5_0")
     quiet = settings(
         interface="", fabric="infiniband", threads=4, sys=str(machine.sys), tcpxo="/nonexistent"
@@ -270,17 +270,17 @@ def test_a_rank_gets_what_explain_tells(machine: Machine) -> None:
     assert "\t" not in ran.stdout
 
 
-def test_adapters_beside_gpus_alone(machine: Machine) -> None:
+def test_adapters_next_to_gpus_alone(machine: Machine) -> None:
     """As on a DGX: mlx5_0 and a GPU below one switch, mlx5_4 for storage on another root port."""
     for name in ("mlx5_0", "mlx5_4"):
         machine.port(name, rate="200 Gb/sec (4X HDR)")
-    assert machine.found("infiniband")["NCCL_IB_HCA"].value == "=mlx5_0:1,mlx5_4:1"
+    assert machine.explained("infiniband")["NCCL_IB_HCA"].value == "=mlx5_0:1,mlx5_4:1"
     machine.pci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0")
     machine.pci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", "mlx5_0")
     machine.pci("pci0000:15/0000:15:05.0/0000:2a:00.0", "mlx5_4")
-    found = machine.found("infiniband")["NCCL_IB_HCA"]
-    assert found.value == "=mlx5_0:1"
-    assert found.reason == "active ports at 200 Gb/s that share a PCIe switch with a GPU"
+    adapters = machine.explained("infiniband")["NCCL_IB_HCA"]
+    assert adapters.value == "=mlx5_0:1"
+    assert adapters.reason == "active ports at 200 Gb/s that share a PCIe switch with a GPU"
 
 
 def test_a_pkey_by_its_index(machine: Machine) -> None:
@@ -289,18 +289,18 @@ def test_a_pkey_by_its_index(machine: Machine) -> None:
         (machine.sys / f"class/infiniband/{name}/ports/1/pkeys").mkdir()
         for index, key in enumerate(keys):
             (machine.sys / f"class/infiniband/{name}/ports/1/pkeys/{index}").write_text(f"{key}\n")
-    assert "NCCL_IB_PKEY" not in machine.found("infiniband")
-    assert machine.found("infiniband", rdma=Rdma("0x8001"))["NCCL_IB_PKEY"].value == "1"
+    assert "NCCL_IB_PKEY" not in machine.explained("infiniband")
+    assert machine.explained("infiniband", rdma=Rdma("0x8001"))["NCCL_IB_PKEY"].value == "1"
     other = machine.sys / "class/infiniband/mlx5_1/ports/1/pkeys/1"
     other.write_text("0x7fff\n")
     with pytest.raises(AssertionError, match="no one index of PKey 0x8001"):
-        machine.found("infiniband", rdma=Rdma("0x8001"))
+        machine.explained("infiniband", rdma=Rdma("0x8001"))
 
 
 def test_a_declared_gid_index_wins(machine: Machine) -> None:
     machine.port("mlx5_0", layer="Ethernet", gids={3: "RoCE v2/0000:0000:0000:0000:0000:ffff:0a00"})
-    assert machine.found("roce")["NCCL_IB_GID_INDEX"].value == "3"
-    assert machine.found("roce", rdma=Rdma(gid_index="5"))["NCCL_IB_GID_INDEX"].value == "5"
+    assert machine.explained("roce")["NCCL_IB_GID_INDEX"].value == "3"
+    assert machine.explained("roce", rdma=Rdma(gid_index="5"))["NCCL_IB_GID_INDEX"].value == "5"
 
 
 def test_a_groups_own_settings_come_before_what_the_node_shows(machine: Machine) -> None:
@@ -308,12 +308,12 @@ def test_a_groups_own_settings_come_before_what_the_node_shows(machine: Machine)
     here, there = os.uname().nodename, "elsewhere"
     own = (("dgx", (there, here), ("NCCL_IB_HCA=mlx5_7", "NCCL_IB_TC=106")),
            ("old", (there,), ("NCCL_IB_TC=0",)))  # fmt: skip
-    found = machine.found("infiniband", rdma=Rdma(given=own), NCCL_IB_TC="7")
-    assert (found["NCCL_IB_HCA"].value, found["NCCL_IB_HCA"].reason) == (
+    explained = machine.explained("infiniband", rdma=Rdma(given=own), NCCL_IB_TC="7")
+    assert (explained["NCCL_IB_HCA"].value, explained["NCCL_IB_HCA"].reason) == (
         "mlx5_7", "groups[].nccl of dgx in the cluster file",
     )  # fmt: skip
-    assert (found["NCCL_IB_TC"].value, found["NCCL_IB_TC"].reason) == ("7", YOURS)
-    other = machine.found("infiniband", rdma=Rdma(given=own[1:]))
+    assert (explained["NCCL_IB_TC"].value, explained["NCCL_IB_TC"].reason) == ("7", YOURS)
+    other = machine.explained("infiniband", rdma=Rdma(given=own[1:]))
     assert other["NCCL_IB_HCA"].value == "=mlx5_0:1"
     assert "NCCL_IB_TC" not in other
 

@@ -92,14 +92,14 @@ def hurry(slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(params=["mawk", "gawk", "awk"])
 def any_awk(request: pytest.FixtureRequest, slurm: FakeSlurm, tmp_path: Path) -> str:
     """Each awk of this machine in turn: Debian's nodes have mawk, others gawk."""
-    found = shutil.which(request.param)
-    if found is None:
+    program = shutil.which(request.param)
+    if program is None:
         pytest.skip(f"{request.param} is not installed")
-    (tmp_path / "bin" / "awk").symlink_to(found)
+    (tmp_path / "bin" / "awk").symlink_to(program)
     return request.param
 
 
-def test_a_whole_life(slurm: FakeSlurm, any_awk: str) -> None:
+def test_a_complete_life(slurm: FakeSlurm, any_awk: str) -> None:
     async def live() -> None:
         slurm.queue("PENDING", reason="Resources")
         watch = Watch(slurm)
@@ -124,24 +124,24 @@ def test_a_whole_life(slurm: FakeSlurm, any_awk: str) -> None:
             "last without newline",
         ]
         assert [line.rank for line in watch.lines] == [0, 1, 0, 0]
-        said = [event.message for event in watch.events if event.kind is Kind.JOB]
-        assert said[0].startswith("waits: it is next")
-        assert said[1:] == ["running on node[0-1]", "completed on node[0-1]"]
+        messages = [event.message for event in watch.events if event.kind is Kind.JOB]
+        assert messages[0].startswith("waits: it is next")
+        assert messages[1:] == ["running on node[0-1]", "completed on node[0-1]"]
         assert slurm.rejected() == ""
 
     asyncio.run(live())
 
 
-def test_the_expected_start_is_told_when_slurm_knows_it(slurm: FakeSlurm) -> None:
+def test_the_expected_start_is_reported_when_slurm_knows_it(slurm: FakeSlurm) -> None:
     """And again only when it moved by more than ten minutes."""
     events: list[Event] = []
-    tell = control._state_events(slurm.job(), events.append)
+    report = control._state_events(slurm.job(), events.append)
     waiting = Job(42, "42", "train", "corral", JobState.PENDING, reason="Resources", node_count=2)
     for start in (None, 1795230000, 1795230060, 1795233600):
-        tell(replace(waiting, start_at=start))
-    said = [event.message for event in events]
-    assert ["expected to start" in text for text in said] == [False, True, True]
-    tell(replace(waiting, state=JobState.RUNNING, start_at=1795233600))
+        report(replace(waiting, start_at=start))
+    messages = [event.message for event in events]
+    assert ["expected to start" in text for text in messages] == [False, True, True]
+    report(replace(waiting, state=JobState.RUNNING, start_at=1795233600))
     assert events[-1].message == "running"
 
 
@@ -281,7 +281,7 @@ def test_a_broken_connection_goes_on_where_it_was(slurm: FakeSlurm) -> None:
     asyncio.run(live())
 
 
-def test_slurmctld_that_is_down_is_said_once_and_waited_for(slurm: FakeSlurm) -> None:
+def test_slurmctld_that_is_down_is_reported_once_and_waited_for(slurm: FakeSlurm) -> None:
     async def live() -> None:
         slurm.put("down", "slurm_load_jobs error: Unable to contact slurm controller\n")
         watch = Watch(slurm)
@@ -358,8 +358,8 @@ def test_list(slurm: FakeSlurm) -> None:
         "41,41,FAILED,2:0,0:0,main,corral,corral,1,1,cpu=1,cpu=1,60,1,2,3,node0,old\n"
         "42,42,RUNNING,0:0,0:0,main,corral,corral,2,2,cpu=2,cpu=2,60,1,2,Unknown,node0,train\n",
     )
-    (one,) = asyncio.run(control.list_jobs(slurm.fleet, "node0"))
-    assert (one.id, one.state) == (42, JobState.RUNNING)
+    (job,) = asyncio.run(control.list_jobs(slurm.fleet, "node0"))
+    assert (job.id, job.state) == (42, JobState.RUNNING)
     both = asyncio.run(control.list_jobs(slurm.fleet, "node0", all=True))
     assert [(job.id, job.state) for job in both] == [
         (42, JobState.RUNNING),

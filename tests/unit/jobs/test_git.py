@@ -34,9 +34,9 @@ def made(root: Path, *more: str) -> Path:
 
 
 def listed(root: Path) -> list[str]:
-    found = git.repository_of(ways(root)[-1])
-    assert found
-    return sorted(name for name in asyncio.run(git.tracked_names(found)) if name)
+    repository = git.repository_of(ways(root)[-1])
+    assert repository
+    return sorted(name for name in asyncio.run(git.tracked_names(repository)) if name)
 
 
 def tags(script: Path) -> dict[str, str]:
@@ -206,8 +206,8 @@ def test_the_users_own_ignore_file_counts(tmp_path: Path, monkeypatch: pytest.Mo
 def test_commit_branch_and_changes(tmp_path: Path, more: tuple[str, ...]) -> None:
     root = made(tmp_path / "mine", *more)
     run(root, "checkout", "-qb", "topic")
-    found = tags(root / "train.py")
-    assert found == {
+    commit = tags(root / "train.py")
+    assert commit == {
         "mlflow.source.git.commit": run(root, "rev-parse", "HEAD").strip(),
         "mlflow.source.git.branch": "topic",
         "corral.git_dirty": "false",
@@ -265,11 +265,11 @@ def test_a_git_of_2020_lists_the_same(tmp_path: Path, monkeypatch: pytest.Monkey
     root = made(tmp_path / "p")
     (root / "new.py").write_text("")
     (root / "a.log").write_text("")
-    (wanted, commit) = packed(root / "train.py"), tags(root / "train.py")
-    assert "new.py" in wanted
-    assert "a.log" not in wanted
+    (files, commit) = packed(root / "train.py"), tags(root / "train.py")
+    assert "new.py" in files
+    assert "a.log" not in files
     old_git(tmp_path, monkeypatch)
-    assert packed(root / "train.py") == wanted
+    assert packed(root / "train.py") == files
     assert tags(root / "train.py") == commit
 
 

@@ -67,8 +67,8 @@ def test_the_loop_asks_while_somebody_follows(tmp_path: Path, there: bool) -> No
         timeout=20,
     )
     host = os.uname().nodename
-    said = "97, 20480, 81559;3, 10, 81559;" if there else f"{ABSENT};"
-    assert (tmp_path / "gpus-4").read_text() == f"{host} {said}\n"
+    sample_text = "97, 20480, 81559;3, 10, 81559;" if there else f"{ABSENT};"
+    assert (tmp_path / "gpus-4").read_text() == f"{host} {sample_text}\n"
 
 
 def test_nobody_pays_who_has_no_gpu_or_is_not_followed(tmp_path: Path) -> None:

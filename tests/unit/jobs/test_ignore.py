@@ -29,7 +29,7 @@ PATHS = st.text(alphabet="aabc.*/", min_size=1, max_size=12)
 def test_the_answers_are_pathspecs_own(line: str, path: str, negated: bool) -> None:
     lines = ["*", f"!{line}"] if negated else [line]
     try:
-        wanted = GitIgnoreSpec.from_lines([*ALWAYS_OUT, *lines])
+        reference = GitIgnoreSpec.from_lines([*ALWAYS_OUT, *lines])
     except ValueError:
         return
     try:
@@ -38,7 +38,7 @@ def test_the_answers_are_pathspecs_own(line: str, path: str, negated: bool) -> N
         assert "wildcards that cannot be matched in bounded time" in error.message
         return
     for name in (path, f"{path}/", f"x/{path}"):
-        assert rules.match_file(name) == wanted.match_file(name), (line, name)
+        assert rules.match_file(name) == reference.match_file(name), (line, name)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_no_line_takes_long(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "reason"),
     [
         (["*[ab]*[cd]*[ef]*[gh]*"], "5 wildcards that cannot be matched in bounded time: *[ab]"),
         (["a/**/b/**/c/**/d/**/e"], "4 wildcards"),
@@ -71,14 +71,14 @@ def test_no_line_takes_long(line: str) -> None:
     ],
 )
 def test_what_cannot_be_bounded_is_refused_with_its_file(
-    tmp_path: Path, lines: list[str], said: str
+    tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     (tmp_path / "train.py").write_text("pass")
     (tmp_path / ".corralignore").write_text("\n".join(lines))
     with pytest.raises(CorralError) as caught:
         asyncio.run(pack(tmp_path / "train.py"))
     assert caught.value.code is Code.USAGE
-    assert f"{tmp_path / '.corralignore'} has {said}" in caught.value.message
+    assert f"{tmp_path / '.corralignore'} has {reason}" in caught.value.message
 
 
 def test_all_lines_together_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,8 @@ from corral.jobs.image_import import checked_key, import_of, script
     ],
 )  # fmt: skip
 def test_where_an_image_goes(text: str, name: str, image: str, path: str) -> None:
-    found = import_of(text, "/shared", name=name)
-    assert (found.image, found.path) == (image, path)
+    request = import_of(text, "/shared", name=name)
+    assert (request.image, request.path) == (image, path)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    wanted = import_of("docker://reg.example/box:1", str(tmp_path), login="$oauthtoken")
+    request = import_of("docker://reg.example/box:1", str(tmp_path), login="$oauthtoken")
     done = subprocess.run(
-        ["sh", "-c", str(script(wanted, "main"))], input=checked_key("k-1"), capture_output=True,
+        ["sh", "-c", str(script(request, "main"))], input=checked_key("k-1"), capture_output=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)}, check=True,
     )  # fmt: skip
     assert done.stdout.decode() == "600\nmachine reg.example login $oauthtoken password k-1\n"
@@ -69,8 +69,8 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
     assert "enroot import -o" in calls
     assert "docker://$oauthtoken@reg.example#box:1" in calls
     assert not Path((tmp_path / "where").read_text().strip()).exists()
-    assert Path(wanted.path).exists()
-    assert not Path(f"{wanted.path}.part").exists()
+    assert Path(request.path).exists()
+    assert not Path(f"{request.path}.part").exists()
 
 
 ENROOT = """
@@ -87,9 +87,9 @@ def imported(tmp_path: Path, name: str = "box") -> subprocess.CompletedProcess[s
     }.items():
         (tmp_path / program).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / program).chmod(0o755)
-    wanted = import_of("docker://reg.example/box:1", str(tmp_path), name=name)
+    request = import_of("docker://reg.example/box:1", str(tmp_path), name=name)
     return subprocess.run(
-        ["sh", "-c", str(script(wanted, "main"))],
+        ["sh", "-c", str(script(request, "main"))],
         capture_output=True,
         text=True,
         check=False,
@@ -136,7 +136,7 @@ def test_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hint"),
+    ("output", "hint"),
     [
         ("enroot-aufs2ovlfs: failed to set capabilities: Operation not permitted", "enroot+caps"),
         ("[INFO] Authenticating with user: anna", "wants a login"),
@@ -144,8 +144,8 @@ def test_keys() -> None:
         ("No space left on device", "last lines"),
     ],
 )
-def test_what_enroot_says_is_read(said: str, hint: str) -> None:
-    wanted = import_of("docker://reg.example/box", "/shared")
-    error = image_import._failed(wanted, 1, f"srun: starting\n{said}\n")
+def test_output_of_enroot_is_read(output: str, hint: str) -> None:
+    request = import_of("docker://reg.example/box", "/shared")
+    error = image_import._failed(request, 1, f"srun: starting\n{output}\n")
     assert hint in error.hint
-    assert said in error.tail
+    assert output in error.tail

@@ -42,7 +42,7 @@ def test_absolute_paths_and_none_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fault"),
     [
         ("script: a\nnods: 2\n", "job.yaml:2:1: nods: no such field; did you mean nodes?"),
         ("script: a\nnodes: 0\n", "job.yaml:2:8: nodes: Input should be greater than"),
@@ -57,11 +57,11 @@ def test_absolute_paths_and_none_stay(tmp_path: Path) -> None:
         ("script: !!python/object:os.system a\n", "job.yaml:1:"),
     ],
 )
-def test_faults_have_places(tmp_path: Path, text: str, said: str) -> None:
+def test_faults_have_places(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(CorralError) as caught:
         read(tmp_path, text)
     assert caught.value.code is Code.SPEC_INVALID
-    assert said in caught.value.tail
+    assert fault in caught.value.tail
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:

@@ -85,9 +85,9 @@ SPEC = ClusterSpec.model_validate(
     ],
 )
 def test_against_the_file(fields: dict[str, object], reason: str, instead: str) -> None:
-    (found,) = against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC)
-    assert reason in found.reason
-    assert instead in found.instead
+    (refusal,) = against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC)
+    assert reason in refusal.reason
+    assert instead in refusal.instead
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_what_fits_is_not_refused(fields: dict[str, object]) -> None:
 
 
 def test_no_shared_storage() -> None:
-    (found,) = against_spec(JobSpec(script="a.py"), SPEC.model_copy(update={"storage": ()}))
-    assert "shared storage" in found.reason
+    (refusal,) = against_spec(JobSpec(script="a.py"), SPEC.model_copy(update={"storage": ()}))
+    assert "shared storage" in refusal.reason
 
 
 def test_all_reasons_in_one_error() -> None:
-    found = against_spec(JobSpec(script="a.py", nodes=99, time="9d", user="eve"), SPEC)
+    refusals = against_spec(JobSpec(script="a.py", nodes=99, time="9d", user="eve"), SPEC)
     with pytest.raises(CorralError) as caught:
-        refuse(found)
+        refuse(refusals)
     assert caught.value.code is Code.USAGE
     for word in ("eve", "9d", "99 nodes"):
         assert word in caught.value.message
@@ -140,15 +140,15 @@ def test_nodes_that_fit() -> None:
 
 
 def test_a_fair_share_of_the_node() -> None:
-    one = JobSpec(script="a", gpus_per_node=1)
-    assert cpus_per_rank(one, nodes()) == 4
-    assert memory_share(one, nodes()) == "250M"
+    job = JobSpec(script="a", gpus_per_node=1)
+    assert cpus_per_rank(job, nodes()) == 4
+    assert memory_share(job, nodes()) == "250M"
     assert cpus_per_rank(JobSpec(script="a", gpus_per_node=4, ranks_per_node=1), nodes()) == 16
     assert memory_share(JobSpec(script="a"), nodes()) == "62M"
     assert memory_share(JobSpec(script="a", mem="3G"), nodes()) == "3G"
     assert cpus_per_rank(JobSpec(script="a", gpus_per_node=1, cpus_per_rank=2), nodes()) == 2
-    assert cpus_per_rank(one, nodes(cpus=2)) == 1
-    assert memory_share(one, ()) == ""
+    assert cpus_per_rank(job, nodes(cpus=2)) == 1
+    assert memory_share(job, ()) == ""
 
 
 @pytest.mark.parametrize(("has", "share"), [(64000, "4000M"), (8000, "1024M"), (1000, "1000M")])
@@ -170,9 +170,9 @@ def test_a_container_gets_what_its_image_takes_to_unpack(has: int, share: str) -
 )
 def test_against_slurms_own_view(fields: dict[str, object], reason: str, instead: str) -> None:
     job = JobSpec.model_validate({"script": "a", **fields})
-    (found,) = against_nodes(job, "main", nodes())
-    assert reason in found.reason
-    assert instead in found.instead
+    (refusal,) = against_nodes(job, "main", nodes())
+    assert reason in refusal.reason
+    assert instead in refusal.instead
 
 
 def test_a_job_that_fits_the_nodes() -> None:
@@ -181,7 +181,7 @@ def test_a_job_that_fits_the_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "above", "names", "said"),
+    ("path", "above", "names", "hint"),
     [
         ("/shared/imagnet/t", "/shared", ["imagenet", "x"], "did you mean /shared/imagenet?"),
         ("/shared/x", "/shared", ["b", "a"], "/shared holds a, b"),
@@ -189,8 +189,8 @@ def test_a_job_that_fits_the_nodes() -> None:
         ("/data/x", "/", ["date"], "did you mean /date?"),
     ],
 )  # fmt: skip
-def test_the_nearest_path(path: str, above: str, names: list[str], said: str) -> None:
-    assert nearest(path, above, names) == said
+def test_the_nearest_path(path: str, above: str, names: list[str], hint: str) -> None:
+    assert nearest(path, above, names) == hint
 
 
 def test_a_sweep_gets_a_gpu_a_point_where_there_are_any() -> None:

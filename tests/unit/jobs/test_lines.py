@@ -14,7 +14,7 @@ from corral import agents
 LINES = agents.FOLDER / "jobs/lines.py"
 SCRIPT = """\
 import os, sys
-from beside import word
+from helper import word
 print("rank", 1, word, *sys.argv[1:])
 print("bar", end="\\r", flush=True)
 print("no end", end="")
@@ -25,7 +25,7 @@ sys.exit(7)
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    (tmp_path / "beside.py").write_text('word = "beside"\n')
+    (tmp_path / "helper.py").write_text('word = "helper"\n')
     file = tmp_path / "train.py"
     file.write_text(SCRIPT)
     return file
@@ -45,11 +45,11 @@ def writes(*words: str | Path) -> tuple[int, list[bytes]]:
 
 
 def test_a_line_is_one_write(script: Path) -> None:
-    status, found = writes(str(LINES), script, "--lr", "1")
-    assert found == [b"rank 1 beside --lr 1\n", b"bar\r", b"__main__ train.py\n", b"no end"]
+    status, chunks = writes(str(LINES), script, "--lr", "1")
+    assert chunks == [b"rank 1 helper --lr 1\n", b"bar\r", b"__main__ train.py\n", b"no end"]
     assert status == 7
 
 
 def test_without_it_a_line_is_many(script: Path) -> None:
-    _, found = writes(script)
-    assert b"rank" in found, "else nobody needs lines.py any more"
+    _, chunks = writes(script)
+    assert b"rank" in chunks, "else nobody needs lines.py any more"

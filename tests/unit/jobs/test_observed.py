@@ -116,7 +116,7 @@ def test_a_server_that_is_away_changes_nothing_else(tracked: Run) -> None:
     assert tracked(AWAY="1") == (0, ["run none at http://node0:5000 in it's $HOME"])
 
 
-def test_what_the_user_says_wins_and_nothing_switches_it_off(tracked: Run) -> None:
+def test_what_the_user_sets_wins_and_an_empty_value_switches_it_off(tracked: Run) -> None:
     named = {"MLFLOW_TRACKING_URI": "http://mine", "MLFLOW_EXPERIMENT_NAME": "other"}
     assert tracked(**named)[1][0] == "run run1 at http://mine in other"
     assert tracked(MLFLOW_TRACKING_URI="") == (0, ["run none at  in it's $HOME"])
@@ -132,13 +132,13 @@ def test_what_a_run_carries() -> None:
         }
     )
     job = JobSpec(script="train.py", nodes=2, args=("--lr", "1"))
-    found = tracking_of(job, spec, {"mlflow.source.git.commit": "c0ffee"})
-    assert (found.uri, found.experiment) == ("http://n0:5000", "train")
-    assert found.tags["corral.spec_digest"] == digest(spec)
-    assert found.tags["mlflow.source.git.commit"] == "c0ffee"
-    assert found.tags["mlflow.user"] == "corral"
-    assert found.params["corral.args"] == "--lr 1"
-    assert set(found.files) == {"track.json"}
+    tracking = tracking_of(job, spec, {"mlflow.source.git.commit": "c0ffee"})
+    assert (tracking.uri, tracking.experiment) == ("http://n0:5000", "train")
+    assert tracking.tags["corral.spec_digest"] == digest(spec)
+    assert tracking.tags["mlflow.source.git.commit"] == "c0ffee"
+    assert tracking.tags["mlflow.user"] == "corral"
+    assert tracking.params["corral.args"] == "--lr 1"
+    assert set(tracking.files) == {"track.json"}
     plain = spec.model_copy(update={"services": Services()})
     assert tracking_of(job, plain) is UNTRACKED
 

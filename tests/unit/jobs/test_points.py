@@ -26,24 +26,24 @@ def test_all_combinations_the_last_name_fastest() -> None:
 
 
 @pytest.mark.parametrize("text", ["lr", "lr=", "=1"])
-def test_a_sweep_says_its_values(text: str) -> None:
+def test_a_sweep_names_its_values(text: str) -> None:
     with pytest.raises(CorralError) as caught:
         parse_job({"script": "a", "sweep": parse_sweep([text])})
     assert caught.value.code is Code.USAGE
 
 
-def test_a_name_stands_once() -> None:
+def test_a_name_is_given_once() -> None:
     with pytest.raises(CorralError, match="twice"):
         parse_sweep(["a=1", "a=2"])
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "numbers"),
     [("0-3", (0, 1, 2, 3)), ("7,1,5", (1, 5, 7)), ("0-8:4", (0, 4, 8)), ("2,0-2", (0, 1, 2))],
 )
-def test_numbers_of_an_array(text: str, found: tuple[int, ...]) -> None:
-    assert indices(text) == found
-    assert tuple(parse_job({"script": "a", "array": text}).tasks) == found
+def test_numbers_of_an_array(text: str, numbers: tuple[int, ...]) -> None:
+    assert indices(text) == numbers
+    assert tuple(parse_job({"script": "a", "array": text}).tasks) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "1;2", "1%4", "0-9999999"])

@@ -237,10 +237,10 @@ def test_never_a_loopback_address(machine: Machine, address: str) -> None:
 
 
 def test_two_jobs_have_two_ports(machine: Machine) -> None:
-    one = variables(machine, JobSpec(script="x"))[0]["MASTER_PORT"]
+    port = variables(machine, JobSpec(script="x"))[0]["MASTER_PORT"]
     ran = machine.run(JobSpec(script="x"), "/usr/bin/env", job_id=8)
     assert ran.returncode == 0
-    assert f"MASTER_PORT={one}" not in machine.log("rank-0")
+    assert f"MASTER_PORT={port}" not in machine.log("rank-0")
 
 
 def test_a_port_in_use_is_left_alone(

@@ -79,8 +79,8 @@ def test_found_again_by_its_number(slurm: FakeSlurm, tmp_path: Path) -> None:
     script.write_text("pass")
     job = send(slurm, script=str(script))
     slurm.put("owner", "corral\n")
-    found = asyncio.run(control.find(slurm.fleet, "node0", spec(slurm), 42))
-    assert found == job
+    by_number = asyncio.run(control.find(slurm.fleet, "node0", spec(slurm), 42))
+    assert by_number == job
 
 
 def test_a_foreign_link_under_a_jobs_number_is_not_followed(
@@ -207,7 +207,7 @@ def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
 
 
 @pytest.mark.parametrize("launcher", ["auto", "torchrun"])
-def test_torchrun_goes_along_where_it_is_asked_for(
+def test_torchrun_is_uploaded_where_it_is_asked_for(
     slurm: FakeSlurm, tmp_path: Path, launcher: str
 ) -> None:
     script = tmp_path / "train.py"

@@ -47,47 +47,47 @@ def merged(*traces: bytes) -> dict[str, Any]:
     return json.loads(gzip.decompress(timeline(dict(enumerate(traces)), "job 7")))
 
 
-def ops(found: dict[str, Any], name: str = "aten::mm") -> list[tuple[int, float]]:
-    return [(e["pid"], e["ts"]) for e in found["traceEvents"] if e["name"] == name]
+def ops(document: dict[str, Any], name: str = "aten::mm") -> list[tuple[int, float]]:
+    return [(e["pid"], e["ts"]) for e in document["traceEvents"] if e["name"] == name]
 
 
 def test_ranks_have_processes_and_links_of_their_own() -> None:
     """Both ranks have process 7 and link 3, as ranks of two nodes may."""
-    found = merged(trace(0), trace(0))
+    document = merged(trace(0), trace(0))
     names = {
-        e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["name"] == "process_name"
+        e["pid"]: e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"
     }
     assert sorted(names.values()) == ["rank 0: python3 7", "rank 1: python3 7"]
-    links = [(e["pid"], e["id"]) for e in found["traceEvents"] if "id" in e]
+    links = [(e["pid"], e["id"]) for e in document["traceEvents"] if "id" in e]
     assert [count for _, count in sorted(Counter(links).items())] == [2, 2]
     assert len({link for _, link in links}) == 2
-    assert found["otherData"]["title"] == "job 7"
+    assert document["otherData"]["title"] == "job 7"
 
 
 def test_times_count_from_each_ranks_own_base() -> None:
     """PyTorch 2.6 writes times after baseTimeNanoseconds: two ranks may have begun a day apart."""
-    found = merged(trace(5_000_000), trace(8_000_000))
-    assert [at for _, at in ops(found)] == [1.0, 3001.0]
-    assert found["otherData"]["clocks"]["1"] == {"by": "clock", "moved_us": 0.0}
+    document = merged(trace(5_000_000), trace(8_000_000))
+    assert [at for _, at in ops(document)] == [1.0, 3001.0]
+    assert document["otherData"]["clocks"]["1"] == {"by": "clock", "moved_us": 0.0}
 
 
 def test_a_clock_that_is_wrong_is_moved_by_the_collectives() -> None:
     """Rank 1's clock is 9 s ahead: its collectives begin after those of rank 0 have ended."""
     shift = 9_000_000.0
     ahead = ((shift + 90, shift + 205), (shift + 301, shift + 312))
-    found = merged(trace(0, (100, 200), (300, 310)), trace(0, *ahead))
-    clock = found["otherData"]["clocks"]["1"]
+    document = merged(trace(0, (100, 200), (300, 310)), trace(0, *ahead))
+    clock = document["otherData"]["clocks"]["1"]
     assert clock["by"] == "collectives"
     assert clock["moved_us"] == pytest.approx(-shift, abs=12)
-    (_, first), (_, second) = ops(found, "gloo:all_reduce")[2:]
+    (_, first), (_, second) = ops(document, "gloo:all_reduce")[2:]
     assert first < 200
     assert second < 310
 
 
 def test_clocks_that_agree_with_the_collectives_stay() -> None:
     late = ((100.0, 200.0),), ((180.0, 204.0),)
-    found = merged(*(trace(0, *one) for one in late))
-    assert found["otherData"]["clocks"]["1"]["moved_us"] == 0
+    document = merged(*(trace(0, *spans) for spans in late))
+    assert document["otherData"]["clocks"]["1"]["moved_us"] == 0
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_clocks_that_agree_with_the_collectives_stay() -> None:
     ],
     ids=["groups", "number", "contradiction"],
 )
-def test_collectives_that_say_nothing_move_no_clock(other: bytes) -> None:
-    found = merged(trace(0, (100, 200), (300, 310)), other)
-    assert found["otherData"]["clocks"]["1"] == {"by": "clock", "moved_us": 0.0}
+def test_collectives_that_prove_nothing_move_no_clock(other: bytes) -> None:
+    document = merged(trace(0, (100, 200), (300, 310)), other)
+    assert document["otherData"]["clocks"]["1"] == {"by": "clock", "moved_us": 0.0}
 
 
 SPANS = st.lists(
@@ -116,8 +116,8 @@ def test_no_collective_ends_before_it_began_on_the_other_rank(
 ) -> None:
     """Whatever the clocks were, what is possible on a true clock is possible after the move."""
     first, other, at = [], [], 0.0
-    for one, two, late in spans:
-        end = at + max(one, two) + late
+    for duration, other_duration, late in spans:
+        end = at + max(duration, other_duration) + late
         first.append(("all_reduce", at, end))
         other.append(("all_reduce", at + late + wrong, end + wrong))
         at = end + 1
@@ -131,15 +131,15 @@ def test_no_collective_ends_before_it_began_on_the_other_rank(
 @pytest.mark.parametrize("name", ["digits-2-ranks-cpu", "gpt-2-h200-nccl"])
 def test_recorded_traces_are_all_there(name: str) -> None:
     files = {r: (TRACES / name / f"rank-{r}.json.gz").read_bytes() for r in (0, 1)}
-    found = json.loads(gzip.decompress(timeline(files, name)))
-    kept = Counter(e["name"] for e in found["traceEvents"] if e["ph"] != "M")
+    document = json.loads(gzip.decompress(timeline(files, name)))
+    kept = Counter(e["name"] for e in document["traceEvents"] if e["ph"] != "M")
     before: Counter[str] = Counter()
     for data in files.values():
         raw = json.loads(gzip.decompress(data))["traceEvents"]
         before.update(e["name"] for e in raw if e["ph"] != "M")
     assert kept == before
     # Both ranks of each ran on one machine: their clock was right.
-    assert {c["by"] for c in found["otherData"]["clocks"].values()} == {"clock"}
+    assert {c["by"] for c in document["otherData"]["clocks"].values()} == {"clock"}
 
 
 @pytest.mark.parametrize(

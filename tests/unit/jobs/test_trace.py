@@ -36,7 +36,7 @@ def packed(*events: dict[str, Any]) -> bytes:
 
 def test_times_of_a_gpu() -> None:
     """Kernels 0-10 and 20-30, NCCL 5-25 on another stream, of 40."""
-    found = read_trace(
+    recording = read_trace(
         packed(
             mark(3, 0),
             mark(4, 15),
@@ -49,18 +49,18 @@ def test_times_of_a_gpu() -> None:
         ),
         rank=0,
     )
-    assert found.gpu
-    assert (found.steps, found.wall) == (2, 40)
-    assert length(found.compute) == 20
-    assert length(found.communication) == 20
-    assert (found.overlap, found.idle) == (10, 10)
-    assert [(k.name[:5], k.microseconds, k.calls) for k in found.top] == [
+    assert recording.gpu
+    assert (recording.steps, recording.wall) == (2, 40)
+    assert length(recording.compute) == 20
+    assert length(recording.communication) == 20
+    assert (recording.overlap, recording.idle) == (10, 10)
+    assert [(k.name[:5], k.microseconds, k.calls) for k in recording.top] == [
         ("ncclD", 20, 1), ("gemm", 18, 2), ("Memcp", 2, 1),
     ]  # fmt: skip
 
 
 def test_times_of_a_cpu_without_counting_callers_or_waits() -> None:
-    found = read_trace(
+    recording = read_trace(
         packed(
             mark(3, 0),
             mark(4, 100),
@@ -72,53 +72,53 @@ def test_times_of_a_cpu_without_counting_callers_or_waits() -> None:
         ),
         rank=3,
     )
-    assert not found.gpu
-    assert (length(found.compute), length(found.communication)) == (30, 40)
-    assert (found.overlap, found.idle) == (10, 40)
-    assert [(k.name, k.microseconds) for k in found.top] == [
+    assert not recording.gpu
+    assert (length(recording.compute), length(recording.communication)) == (30, 40)
+    assert (recording.overlap, recording.idle) == (10, 40)
+    assert [(k.name, k.microseconds) for k in recording.top] == [
         ("aten::addmm", 20), ("aten::linear", 10),
     ]  # fmt: skip
 
 
 def test_kernels_that_outlive_the_last_mark_count() -> None:
-    found = read_trace(packed(mark(1, 0), mark(2, 10), event("gemm", 8, 12)), rank=0)
-    assert found.wall == 20
-    assert length(found.compute) == 12
+    recording = read_trace(packed(mark(1, 0), mark(2, 10), event("gemm", 8, 12)), rank=0)
+    assert recording.wall == 20
+    assert length(recording.compute) == 12
 
 
-def test_a_recording_without_marks_is_taken_whole() -> None:
-    found = read_trace(packed(event("gemm", 5, 10)), rank=0)
-    assert (found.steps, found.wall, found.idle) == (0, 10, 0)
+def test_a_recording_without_marks_is_taken_completely() -> None:
+    recording = read_trace(packed(event("gemm", 5, 10)), rank=0)
+    assert (recording.steps, recording.wall, recording.idle) == (0, 10, 0)
 
 
 def test_recorded_traces_of_two_ranks_over_gloo(golden: Any) -> None:
     """Of PyTorch 2.6: examples/train_digits.py on two nodes of an embedded cluster."""
-    found = [
+    ranks = [
         read_trace((TRACES / "digits-2-ranks-cpu" / f"rank-{r}.json.gz").read_bytes(), r)
         for r in (0, 1)
     ]
-    for rank in found:
+    for rank in ranks:
         assert (rank.gpu, rank.steps) == (False, 2)
         assert length(rank.communication) > 0
         parts = length(rank.compute) + length(rank.communication) - rank.overlap + rank.idle
         assert parts == pytest.approx(rank.wall)
         assert {"aten::mm", "aten::convolution_backward"} <= {k.name for k in rank.top}
-    golden("jobs/digits-trace.json", json.dumps([r.as_dict() for r in found], indent=1) + "\n")
+    golden("jobs/digits-trace.json", json.dumps([r.as_dict() for r in ranks], indent=1) + "\n")
 
 
 def test_recorded_traces_of_two_gpus_over_nccl(golden: Any) -> None:
     """Of PyTorch 2.11: examples/train_gpt on two H200. Rank 0 waits in NCCL for rank 1."""
-    found = [
+    ranks = [
         read_trace((TRACES / "gpt-2-h200-nccl" / f"rank-{r}.json.gz").read_bytes(), r)
         for r in (0, 1)
     ]
-    for rank in found:
+    for rank in ranks:
         assert (rank.gpu, rank.steps) == (True, 2)
         assert rank.top[0].name.startswith("ncclDevKernel_AllReduce")
         parts = length(rank.compute) + length(rank.communication) - rank.overlap + rank.idle
         assert parts == pytest.approx(rank.wall)
-    assert length(found[0].communication) > 4 * length(found[1].communication)
-    golden("jobs/gpt-trace.json", json.dumps([r.as_dict() for r in found], indent=1) + "\n")
+    assert length(ranks[0].communication) > 4 * length(ranks[1].communication)
+    golden("jobs/gpt-trace.json", json.dumps([r.as_dict() for r in ranks], indent=1) + "\n")
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,13 +130,13 @@ def test_merging_is_counting_moments(spans: list[tuple[int, int]], a: int, b: in
     assert length(clipped(merged(spans), min(a, b), max(a, b))) == len(inside)
 
 
-WHOLE = packed(event("gemm", 0, 10))
+VALID = packed(event("gemm", 0, 10))
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"\x1f\x8b", WHOLE[:-9], b"[]", b"{}", b'{"traceEvents": 5}', b'{"traceEvents": [5]}',
+        b"", b"\x1f\x8b", VALID[:-9], b"[]", b"{}", b'{"traceEvents": 5}', b'{"traceEvents": [5]}',
         b'{"traceEvents": []}', packed(event("x", float("nan"), 1)), packed(event("x", 0, -1)),
         packed({"ph": "X", "ts": "now", "dur": 1, "name": "x"}), b"\xff\xfe{",
     ],
@@ -171,7 +171,7 @@ Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (n
 """
 
 
-def test_what_nsys_stats_says_of_kernels() -> None:
+def test_nsys_stats_of_kernels() -> None:
     """The columns of cuda_gpu_kern_sum as Nsight Systems documents them; other reports follow."""
     rows = parse_stats(NSYS)
     assert [(r.percent, r.milliseconds, r.calls) for r in rows] == [(60.0, 6.0, 3), (40.0, 4.0, 1)]

@@ -84,7 +84,7 @@ def test_gitignore_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert names(packed(tmp_path / "train.py")) == {"train.py", "pyproject.toml", ".gitignore"}
 
 
-def test_an_ignored_script_goes_along_all_the_same(tmp_path: Path) -> None:
+def test_an_ignored_script_is_packed_all_the_same(tmp_path: Path) -> None:
     tree(tmp_path, "train.py", "b.py")
     (tmp_path / ".corralignore").write_text("*\n")
     assert names(packed(tmp_path / "train.py")) == {"train.py"}
@@ -101,7 +101,7 @@ def test_a_plain_folder_goes_while_it_is_small(
     assert "only train.py is uploaded" in alone.notes[0]
 
 
-def test_nobodys_home_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobodys_home_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "train.py", ".git/x", ".ssh/id_rsa")
     monkeypatch.setattr(upload.Path, "home", lambda: tmp_path)
     assert names(packed(tmp_path / "train.py")) == {"train.py"}
@@ -299,14 +299,14 @@ KINDS = st.sampled_from(["git", "walk", "plain"])
 
 
 @given(trees(), KINDS)
-def test_no_byte_from_outside_goes_along(entries: list[tuple[str, str]], kind: str) -> None:
+def test_no_byte_from_outside_is_packed(entries: list[tuple[str, str]], kind: str) -> None:
     arrives(entries, kind)
 
 
 @pytest.mark.slow
 @settings(max_examples=settings().max_examples * 12)
 @given(trees(), KINDS)
-def test_no_byte_from_outside_goes_along_in_many_trees(
+def test_no_byte_from_outside_is_packed_in_many_trees(
     entries: list[tuple[str, str]], kind: str
 ) -> None:
     arrives(entries, kind)
@@ -438,9 +438,9 @@ def test_a_link_of_another_user_on_the_way_is_followed_to_what_is_theirs_only(
     tree(tmp_path, "mine/pyproject.toml", "mine/train.py", "hers/pyproject.toml", "hers/train.py")
     os.chown(tmp_path / "hers", 2003, 2003)
     for name in ("mine", "hers"):
-        way = tmp_path / f"to-{name}"
-        way.symlink_to(name)
-        os.chown(way, 2003, 2003, follow_symlinks=False)
+        link = tmp_path / f"to-{name}"
+        link.symlink_to(name)
+        os.chown(link, 2003, 2003, follow_symlinks=False)
     assert names(packed(tmp_path / "to-hers/train.py")) == {"pyproject.toml", "train.py"}
     for folder in (None, "none", str(tmp_path / "to-mine")):
         with pytest.raises(CorralError, match=r"another user \(uid 2003\) made") as caught:
@@ -495,8 +495,8 @@ class Store:
 
     def send(self, parcel: Parcel, name: str, *, cut: int = 0) -> bool:
         """Ask, pack and unpack; ``cut`` bytes of the archive are lost."""
-        said = shell(ask_script(str(self.user)), names_asked(parcel))
-        lacking = missing(parcel, said.stdout.decode().splitlines())
+        answer = shell(ask_script(str(self.user)), names_asked(parcel))
+        lacking = missing(parcel, answer.stdout.decode().splitlines())
         made = archive(parcel, lacking, name, "t0", {"job.sh": b"#!/bin/sh\n"})
         self.sent = made.contents
         data = made.data[: len(made.data) - cut]

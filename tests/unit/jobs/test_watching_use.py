@@ -23,8 +23,10 @@ def row(state: str) -> str:
     return line
 
 
-@pytest.mark.parametrize(("state", "due"), [("RUNNING", ["g gpu0 95, 9, 9;"]), ("PENDING", [])])
-def test_use_of_gpus(tmp_path: Path, state: str, due: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("state", "expected"), [("RUNNING", ["g gpu0 95, 9, 9;"]), ("PENDING", [])]
+)
+def test_use_of_gpus(tmp_path: Path, state: str, expected: list[str]) -> None:
     job, tools = tmp_path / "job", tmp_path / "tools"
     job.mkdir()
     tools.mkdir()
@@ -48,5 +50,5 @@ def test_use_of_gpus(tmp_path: Path, state: str, due: list[str]) -> None:
         ["sh", "-c", watch_script("12", str(job), mark=MARK)],
         env={"PATH": f"{tools}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert sorted({line for line in done.stdout.splitlines() if line.startswith("g ")}) == due
+    assert sorted({line for line in done.stdout.splitlines() if line.startswith("g ")}) == expected
     assert "o 0 step 1" in done.stdout.splitlines()

@@ -138,7 +138,7 @@ def test_a_controller_with_too_old_a_python_is_refused() -> None:
     assert "ubuntu 22.04" not in refused.value.hint
 
 
-def test_corral_itself_goes_along_as_a_wheel() -> None:
+def test_corral_itself_is_uploaded_as_a_wheel() -> None:
     (environment,) = resources(own_code.on_controller(site(laptop(services=UI))))
     assert isinstance(environment, PythonEnv)
     own, data = own_wheel()
