@@ -55,36 +55,36 @@ def test_hints_name_what_the_catalogue_of_failures_knows() -> None:
 
 
 def test_every_check_can_fail() -> None:
-    assert {one.check for one in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}
+    assert {fault.check for fault in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}
     for path in ELSEWHERE.values():
         assert Path(path).name in {p.name for p in (REPO / path).parent.iterdir()}
-    assert len({file_name(one.check, one.name) for one in BREAKS}) == len(BREAKS)
+    assert len({file_name(fault.check, fault.name) for fault in BREAKS}) == len(BREAKS)
 
 
-def test_breaks_made_together_are_told_apart() -> None:
+def test_breaks_made_together_are_distinguished() -> None:
     made = groups()
-    assert sorted(one.name for group in made for one in group) == sorted(b.name for b in BREAKS)
+    assert sorted(fault.name for group in made for fault in group) == sorted(b.name for b in BREAKS)
     assert {len(group) for group in made} > {1}
     assert sum(len(names) for names in TOGETHER) == len(BREAKS) - sum(len(g) == 1 for g in made)
     for group in made:
-        assert len({one.check for one in group}) == len(group)
+        assert len({fault.check for fault in group}) == len(group)
     assert all(len(group) == 1 for group in groups(alone=True))
 
 
 def test_edits_of_one_file_are_made_at_once(tmp_path: Path) -> None:
     """One after the other would keep the first one's file as the one to put back."""
     names = {"isolation.devices", "isolation.memory", "isolation.cores"}
-    (group,) = (g for g in groups() if {one.check for one in g} == names)
+    (group,) = (g for g in groups() if {fault.check for fault in g} == names)
     file = tmp_path / "cgroup.conf"
     was = "".join(f"Constrain{n}=yes\n" for n in ("Devices", "RAMSpace", "SwapSpace", "Cores"))
     file.write_text(was)
-    for scripts, due in ((doing(group), was.replace("yes", "no")), (undoing(group), was)):
+    for scripts, expected in ((doing(group), was.replace("yes", "no")), (undoing(group), was)):
         ((node, script),) = scripts
         assert node == "node0"
         text = script.replace("/etc/slurm/cgroup.conf", str(file))
         fake = "scontrol() { [ $1 = reconfigure ] || echo State=IDLE; }\n"
         subprocess.run(["sh", "-c", fake + text], check=True, timeout=20)
-        assert file.read_text() == due
+        assert file.read_text() == expected
 
 
 def test_what_a_bare_cluster_cannot_prove_is_skipped_with_a_reason() -> None:

@@ -31,9 +31,9 @@ def proof(*results: CheckResult, at: float = AT) -> Proof:
 
 
 def test_the_same_twice_is_no_change() -> None:
-    one = proof(result("a", busbw_gb_s=10.0))
-    found = compare(one, proof(result("a", busbw_gb_s=10.9), at=AT + DAY))
-    assert (found.differences, found.same, found.worse) == ((), 2, False)
+    before = proof(result("a", busbw_gb_s=10.0))
+    comparison = compare(before, proof(result("a", busbw_gb_s=10.9), at=AT + DAY))
+    assert (comparison.differences, comparison.same, comparison.worse) == ((), 2, False)
 
 
 @pytest.mark.parametrize(
@@ -52,31 +52,33 @@ def test_the_same_twice_is_no_change() -> None:
 def test_figures_beyond_the_noise(
     name: str, before: float, after: float, change: Change | None
 ) -> None:
-    found = compare(
+    comparison = compare(
         proof(result("a", **{name: before})), proof(result("a", **{name: after}), at=AT + 1)
     )
-    assert [one.change for one in found.differences] == ([change] if change else [])
+    assert [difference.change for difference in comparison.differences] == (
+        [change] if change else []
+    )
 
 
 def test_a_measured_spread_widens_the_noise() -> None:
     before = proof(result("a", x_gb_s=10.0, x_gb_s_spread=0.08))
     assert compare(before, proof(result("a", x_gb_s=8.0), at=AT + 1)).differences == ()
-    (found,) = compare(before, proof(result("a", x_gb_s=7.0), at=AT + 1)).differences
-    assert found.words == "-30% (noise up to 24%)"
+    (difference,) = compare(before, proof(result("a", x_gb_s=7.0), at=AT + 1)).differences
+    assert difference.words == "-30% (noise up to 24%)"
 
 
 def test_verdicts_new_and_gone() -> None:
     before = proof(result("a"), result("b", Verdict.FAIL), result("old"))
     after = proof(result("a", Verdict.FAIL), result("b"), result("new"), at=AT + 1)
-    found = compare(after, before)  # in any order: the older one is "before"
-    assert [(d.change.value, d.check) for d in found.differences] == [
+    comparison = compare(after, before)  # in any order: the older one is "before"
+    assert [(d.change.value, d.check) for d in comparison.differences] == [
         ("worse", "a"),
         ("better", "b"),
         ("new", "new"),
         ("gone", "old"),
     ]
-    assert found.worse
-    assert found.words == "1 worse, 1 better, 1 new, 1 gone, 0 the same"
+    assert comparison.worse
+    assert comparison.words == "1 worse, 1 better, 1 new, 1 gone, 0 the same"
     assert not [d for d in compare(before, after, common=True).differences if d.check == "old"]
 
 
@@ -91,7 +93,7 @@ def test_history_is_kept_and_found_again(state: Path) -> None:
     assert ids == ["20261122-000000", "20261123-000000", "20261124-000000"]
     assert keep_proof(proof(result("a"), at=AT)) == "20261122-000000-2"
     history = proofs("lab")
-    assert [one.id for one in history] == [ids[0], f"{ids[0]}-2", *ids[1:]]
+    assert [kept.id for kept in history] == [ids[0], f"{ids[0]}-2", *ids[1:]]
     words = {"last": ids[2], "previous": ids[1], "2026-11-22": f"{ids[0]}-2", "20261123": ids[1],
              ids[0]: ids[0]}  # fmt: skip
     assert {word: chosen_proof(history, word).id for word in words} == words

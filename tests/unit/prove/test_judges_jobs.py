@@ -14,7 +14,7 @@ from corral.hosts.transport import Result
 from corral.prove import isolation, launch, probe, ranks, rest, slots, storage
 from corral.prove.model import Verdict
 from corral.slurm.records import Job
-from tests.unit.prove.looks import SHOWN, look, slurm_node
+from tests.unit.prove.surveys import SHOWN, slurm_node, survey_of
 
 # --- launch and accounting
 
@@ -27,8 +27,8 @@ def test_batches_cover_all_nodes_once() -> None:
         slurm_node("d", partitions=("all",)),
         slurm_node("e", partitions=()),
     )
-    found = [(b.partition, b.names, b.gpu) for b in launch.batches(nodes)]
-    assert found == [
+    batches = [(b.partition, b.names, b.gpu) for b in launch.batches(nodes)]
+    assert batches == [
         ("all", ("b", "d"), True),
         ("all", ("c",), False),
         ("small", ("a",), True),
@@ -52,23 +52,24 @@ def launched(stdout: str, status: int = 0) -> launch.Launched:
     ],
 )
 def test_launch(stdout: str, problem: str) -> None:
-    judged = launch.judge_launch(look(), (launched(stdout),))
+    judged = launch.judge_launch(survey_of(), (launched(stdout),))
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS), judged.summary
     assert problem in judged.summary
 
 
 def test_launch_on_a_dead_and_on_a_busy_cluster() -> None:
     down = {name: slurm_node(name, state="DOWN*") for name in ("node0", "node1")}
-    assert launch.judge_launch(look(slurm=down), ()).verdict is Verdict.FAIL
+    assert launch.judge_launch(survey_of(slurm=down), ()).verdict is Verdict.FAIL
     busy = {name: slurm_node(name, cpus_used=1) for name in ("node0", "node1")}
-    assert launch.judge_launch(look(slurm=busy), ()).verdict is Verdict.SKIP
+    assert launch.judge_launch(survey_of(slurm=busy), ()).verdict is Verdict.SKIP
     lost = {"node0": slurm_node("node0"), "node1": slurm_node("node1", partitions=())}
-    one = launch.Launched(
+    attempt = launch.Launched(
         launch.Batch("main", (lost["node0"],), gpu=True),
         "srun",
         Result("node0", 0, "@ hello 7 node0 node0", ""),
     )
-    assert "node1 is in no partition" in launch.judge_launch(look(slurm=lost), (one,)).summary
+    judged = launch.judge_launch(survey_of(slurm=lost), (attempt,))
+    assert "node1 is in no partition" in judged.summary
 
 
 @pytest.mark.parametrize(
@@ -204,8 +205,8 @@ AFTER = "3|COMPLETED|None|102|103|node0\n"
     ],
 )
 def test_slots(snapshot: str, done: str, problem: str) -> None:
-    wanted = slots.Slots(launched("").batch, 2, 1, 2)
-    problems = slots.judge_slots(wanted, records(snapshot), records(done))
+    planned = slots.Slots(launched("").batch, 2, 1, 2)
+    problems = slots.judge_slots(planned, records(snapshot), records(done))
     assert bool(problems) is bool(problem), problems
     assert problem in "; ".join(problems)
 
@@ -219,10 +220,10 @@ def test_slots_fill_a_batch_exactly() -> None:
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=5))
 def test_one_more_job_of_cores_never_fits(cores: list[int]) -> None:
     nodes = tuple(slurm_node(f"n{i}", cpus=c, gpus=0) for i, c in enumerate(cores))
-    wanted = slots.slots_of(launch.Batch("main", nodes, gpu=False), {})
-    assert wanted.count >= 1
-    assert wanted.count == sum(c // wanted.cores for c in cores)
-    assert all(c // wanted.cores <= slots.JOBS_PER_NODE for c in cores)
+    planned = slots.slots_of(launch.Batch("main", nodes, gpu=False), {})
+    assert planned.count >= 1
+    assert planned.count == sum(c // planned.cores for c in cores)
+    assert all(c // planned.cores <= slots.JOBS_PER_NODE for c in cores)
 
 
 # --- ranks
@@ -230,9 +231,9 @@ def test_one_more_job_of_cores_never_fits(cores: list[int]) -> None:
 
 @given(st.integers(2, 60))
 def test_every_rank_calls_and_is_called(count: int) -> None:
-    wanted = ranks.pairs(count)
-    assert {a for a, _ in wanted} == {b for _, b in wanted} == set(range(count))
-    assert len(wanted) <= max(count * (ranks.ALL_PAIRS - 1), 2 * count)
+    pairs = ranks.pairs(count)
+    assert {a for a, _ in pairs} == {b for _, b in pairs} == set(range(count))
+    assert len(pairs) <= max(count * (ranks.ALL_PAIRS - 1), 2 * count)
 
 
 def test_ranks() -> None:
@@ -323,31 +324,31 @@ def test_each_node_reads_what_others_wrote() -> None:
     nodes = tuple(f"node{i}" for i in range(5))
     for name in nodes:
         asked = storage.reading(("/a", "/b"), nodes, name)
-        assert {one.mount for one in asked} == {"/a", "/b"}
-        assert name not in {one.writer for one in asked}
+        assert {file.mount for file in asked} == {"/a", "/b"}
+        assert name not in {file.writer for file in asked}
     alone = storage.reading(("/a",), ("node0",), "node0")
-    assert [(one.mount, one.writer) for one in alone] == [("/a", "node0")]
+    assert [(file.mount, file.writer) for file in alone] == [("/a", "node0")]
 
 
 def test_read() -> None:
-    wanted = storage.reading(("/a",), ("node0", "node1", "node2"), "node2")
-    paths = [f"/a/.corral-prove-t-{one.writer}" for one in wanted]
-    texts = [storage.content("t", "/a", one.writer) for one in wanted]
+    files = storage.reading(("/a",), ("node0", "node1", "node2"), "node2")
+    paths = [f"/a/.corral-prove-t-{file.writer}" for file in files]
+    texts = [storage.content("t", "/a", file.writer) for file in files]
     good = Sections({path: Section(text) for path, text in zip(paths, texts, strict=True)})
-    told = storage.judge_read("t", "node2", wanted, good)
-    assert set(told.values()) == {""}
+    problems = storage.judge_read("t", "node2", files, good)
+    assert set(problems.values()) == {""}
     lost = f"cat: {paths[0]}: No such file or directory"
     missing = Sections({paths[0]: Section(lost, 1), paths[1]: Section(texts[1])})
-    told = storage.judge_read("t", "node2", wanted, missing)
-    assert [bool(problem) for problem in told.values()] == [True, False]
-    assert "No such file" in next(iter(told.values()))
+    problems = storage.judge_read("t", "node2", files, missing)
+    assert [bool(problem) for problem in problems.values()] == [True, False]
+    assert "No such file" in next(iter(problems.values()))
     cut = Sections({paths[0]: Section(texts[0]), paths[1]: Section(texts[1], None)})
-    told = storage.judge_read("t", "node2", wanted, cut)
-    assert [bool(problem) for problem in told.values()] == [False, True]
-    assert "no complete answer" in "".join(told.values())
-    assert all(storage.judge_read("new", "node2", wanted, good).values())
+    problems = storage.judge_read("t", "node2", files, cut)
+    assert [bool(problem) for problem in problems.values()] == [False, True]
+    assert "no complete answer" in "".join(problems.values())
+    assert all(storage.judge_read("new", "node2", files, good).values())
     gone = CorralError(Code.UNREACHABLE, "gone")
-    assert all(storage.judge_read("t", "node2", wanted, gone).values())
+    assert all(storage.judge_read("t", "node2", files, gone).values())
 
 
 def test_written() -> None:

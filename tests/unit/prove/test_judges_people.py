@@ -21,32 +21,32 @@ EXISTING = Folder("/data")
 UNREAD = "stat: cannot read file system information for"
 
 
-def said(*lines: str) -> Result:
+def output(*lines: str) -> Result:
     return Result("node1", 0, "".join(f"{line}\n" for line in lines), "")
 
 
 HEALTHY: dict[str, tuple[Folder, Result]] = {
     "a client": (
         CLIENT,
-        said("@ answer 0 nfs", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
+        output("@ answer 0 nfs", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
     ),
     "a client by name": (
         CLIENT,
-        said("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
+        output("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
     ),
     "root is root": (
         Folder("/shared", ("s:/a",), squash=False),
-        said("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 0"),
+        output("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 0"),
     ),
     "root may not write": (
         CLIENT,
-        said("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
+        output("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
     ),
     "the server": (
         SERVER,
-        said("@ answer 0 ext2/ext3", "@ mounted 0 /dev/vda1", "@ local 0"),
+        output("@ answer 0 ext2/ext3", "@ mounted 0 /dev/vda1", "@ local 0"),
     ),
-    "somebody else's": (EXISTING, said("@ answer 0 ext2/ext3", "@ mounted 0 ")),
+    "somebody else's": (EXISTING, output("@ answer 0 ext2/ext3", "@ mounted 0 ")),
 }
 
 
@@ -115,19 +115,19 @@ BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_folder_that_is_wrong_is_named_with_its_fault(what: str) -> None:
     folder, lines, problem = BROKEN[what]
-    assert judge_node("node1", (folder,), said(*lines)) == [f"node1: {folder.mount} {problem}"]
+    assert judge_node("node1", (folder,), output(*lines)) == [f"node1: {folder.mount} {problem}"]
 
 
 def test_each_folder_of_a_node_is_judged_by_its_own_lines() -> None:
-    answer = said(
+    answer = output(
         "@ answer 0 ext2/ext3",
         "@ mounted 0 ",
         "@ answer 1 nfs",
         "@ mounted 1 10.9.9.9:/srv/a",
         "@ root 1 65534",
     )
-    found = judge_node("node1", (EXISTING, CLIENT), answer)
-    assert found == ["node1: /shared is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a"]
+    problems = judge_node("node1", (EXISTING, CLIENT), answer)
+    assert problems == ["node1: /shared is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a"]
 
 
 def test_a_node_that_is_away_is_a_problem_of_its_own() -> None:
@@ -185,21 +185,21 @@ def test_who_has_a_job_of_their_own_there_may_log_in() -> None:
 
 
 def inside(*lines: str) -> Result:
-    return said("@ in alice", *lines)
+    return output("@ in alice", *lines)
 
 
 def test_a_session_within_its_job() -> None:
-    one = ("@ cgroup job_7", "@ dev /dev/nvidia0 0", "@ dev /dev/nvidia1 1")
-    assert judge_adopted("node1", inside(*one), "7", gpu=True) == []
-    none = ("@ cgroup job_7", "@ dev /dev/nvidia0 1", "@ dev /dev/nvidia1 1")
-    assert judge_adopted("node1", inside(*none), "7", gpu=False) == []
+    one_gpu = ("@ cgroup job_7", "@ dev /dev/nvidia0 0", "@ dev /dev/nvidia1 1")
+    assert judge_adopted("node1", inside(*one_gpu), "7", gpu=True) == []
+    no_gpu = ("@ cgroup job_7", "@ dev /dev/nvidia0 1", "@ dev /dev/nvidia1 1")
+    assert judge_adopted("node1", inside(*no_gpu), "7", gpu=False) == []
 
 
 @pytest.mark.parametrize(
     ("answer", "gpu", "problem"),
     [
         (
-            said(REFUSED),
+            output(REFUSED),
             True,
             f"node1 refuses a user who has a job there: {REFUSED}",
         ),

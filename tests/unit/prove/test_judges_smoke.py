@@ -17,7 +17,7 @@ from corral.prove.survey import Survey
 from corral.slurm.text import readable_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-from tests.unit.prove.looks import look, slurm_node
+from tests.unit.prove.surveys import slurm_node, survey_of
 
 # --- the survey's parsers
 
@@ -83,23 +83,23 @@ def test_parsers_take_any_text(text: str) -> None:
 
 
 def test_nodes() -> None:
-    assert smoke.judge_nodes(look()).verdict is Verdict.PASS
+    assert smoke.judge_nodes(survey_of()).verdict is Verdict.PASS
     drained = {"node0": slurm_node("node0"), "node1": slurm_node("node1", state="IDLE+DRAIN")}
     drained["node1"] = replace(drained["node1"], reason="Prolog error")
-    judged = smoke.judge_nodes(look(slurm=drained))
+    judged = smoke.judge_nodes(survey_of(slurm=drained))
     assert judged.verdict is Verdict.FAIL
     assert judged.summary == "node1 is idle+drain (Prolog error)"
-    unknown = smoke.judge_nodes(look(slurm={"node0": slurm_node("node0")}))
+    unknown = smoke.judge_nodes(survey_of(slurm={"node0": slurm_node("node0")}))
     assert unknown.summary == "node1 is not known to slurmctld"
 
 
 def test_a_node_that_cannot_be_reached_fails_all_that_look_at_it() -> None:
     error = CorralError(Code.UNREACHABLE, "the connection broke", node="node1")
-    nodes = {"node0": look().nodes["node0"], "node1": MachineState("node1", error=error)}
-    seen = look(nodes=nodes)
-    wanted = {"node0": ("slurmd",), "node1": ("slurmd",)}
+    nodes = {"node0": survey_of().nodes["node0"], "node1": MachineState("node1", error=error)}
+    seen = survey_of(nodes=nodes)
+    services = {"node0": ("slurmd",), "node1": ("slurmd",)}
     for judged in (
-        smoke.judge_services(seen, wanted),
+        smoke.judge_services(seen, services),
         smoke.judge_names(seen, {}),
         smoke.judge_versions(seen),
         smoke.judge_clocks(nodes.values()),
@@ -112,7 +112,7 @@ def test_a_node_that_cannot_be_reached_fails_all_that_look_at_it() -> None:
 def services(auth: str, **units: str) -> Survey:
     text = "\n".join(f"{unit} {state}" for unit, state in units.items())
     sections = {"units": text, "config": f"AuthType = {auth}"}
-    return look(nodes={"node0": MachineState("node0", sections)}, compute=("node0",))
+    return survey_of(nodes={"node0": MachineState("node0", sections)}, compute=("node0",))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_services(auth: str, units: dict[str, str], problem: str) -> None:
 )
 def test_names(lines: str, problem: str) -> None:
     nodes = {name: MachineState(name, {"names": lines}) for name in ("node0", "node1")}
-    judged = smoke.judge_names(look(nodes=nodes), {"node0": "10.1.1.1", "node1": "10.1.1.2"})
+    judged = smoke.judge_names(survey_of(nodes=nodes), {"node0": "10.1.1.1", "node1": "10.1.1.2"})
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS)
     assert problem in judged.summary
 
@@ -158,7 +158,7 @@ def versions(node1: str, running1: str = "24.11.5", ctl: str = "24.11.5") -> Sur
         "node1": MachineState("node1", {"version": node1}),
     }
     known = {"node0": slurm_node("node0"), "node1": slurm_node("node1", version=running1)}
-    return look(nodes=nodes, slurm=known)
+    return survey_of(nodes=nodes, slurm=known)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def configured(node1: dict[str, str]) -> Survey:
         "node0": MachineState("node0", good),
         "node1": MachineState("node1", sections(**other)),
     }
-    return look(nodes=nodes)
+    return survey_of(nodes=nodes)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_config(node1: dict[str, str], problem: str) -> None:
 
 
 def test_config_without_any_file_fails() -> None:
-    judged = smoke.judge_config(look())
+    judged = smoke.judge_config(survey_of())
     assert "no slurm.conf was found on node0" in judged.summary
 
 
@@ -270,7 +270,7 @@ def spec(provider: str = "ssh", gpus: int = 2) -> ClusterSpec:
 def test_registered(
     known: dict[str, object], facts: Facts | None, provider: str, problem: str
 ) -> None:
-    seen = look(compute=("node0",), slurm={"node0": slurm_node("node0", **known)})
+    seen = survey_of(compute=("node0",), slurm={"node0": slurm_node("node0", **known)})
     judged = smoke.judge_registered(seen, nodes_of(spec(provider)), {"node0": facts})
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS), judged.summary
     assert problem in judged.summary

@@ -23,7 +23,7 @@ specific pmix plugin versions available: pmix_v5
 GOOD = "@ mpi 0 node0 3 3 openmpi\n@ mpi 2 node2 3 3 openmpi\n@ mpi 1 node1 3 3 openmpi\n"
 
 
-def test_what_slurm_speaks_and_who_says_hello() -> None:
+def test_what_slurm_supports_and_what_is_run_by_it() -> None:
     kinds = kinds_of(LISTED)
     assert kinds == ("pmix", "pmi2", "pmix_v5")
     assert plan(kinds, frozenset({"openmpi"})) == [("pmi2", "pmi2"), ("pmix", "openmpi")]
@@ -33,7 +33,7 @@ def test_what_slurm_speaks_and_who_says_hello() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         (GOOD, []),
         ("@ pmi2 0 node0 3 node1\n@ pmi2 1 node1 3 node2\n@ pmi2 2 node2 3 node0\n", []),
@@ -45,10 +45,10 @@ def test_what_slurm_speaks_and_who_says_hello() -> None:
         ("@ mpi 0 node0 3 3 openmpi\n", ["node1 did not run", "node2 did not run"]),
     ],
 )  # fmt: skip
-def test_verdicts(text: str, said: list[str]) -> None:
-    found = judge(NODES, "pmix", parse(text), done=True)
-    assert len(found) == len(said)
-    assert all(word in one for word, one in zip(said, found, strict=True))
+def test_verdicts(text: str, words: list[str]) -> None:
+    problems = judge(NODES, "pmix", parse(text), done=True)
+    assert len(problems) == len(words)
+    assert all(word in problem for word, problem in zip(words, problems, strict=True))
 
 
 def test_an_srun_that_fails_is_no_pass() -> None:

@@ -75,14 +75,14 @@ def test_a_healthy_cluster_passes(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("one", BREAKS, ids=lambda b: f"{b.check}: {b.name}")
-def test_a_break_fails_its_check(one: Break, version: str) -> None:
-    seen = replay(version, file_name(one.check, one.name))
-    target = seen[one.check]
+@pytest.mark.parametrize("fault", BREAKS, ids=lambda b: f"{b.check}: {b.name}")
+def test_a_break_fails_its_check(fault: Break, version: str) -> None:
+    seen = replay(version, file_name(fault.check, fault.name))
+    target = seen[fault.check]
     assert target.verdict is Verdict.FAIL, target.summary
-    assert one.summary in target.summary
+    assert fault.summary in target.summary
     failed = {r.check: r.summary for r in seen.values() if r.verdict is Verdict.FAIL}
-    assert set(failed) <= {one.check} | one.implies, failed
+    assert set(failed) <= {fault.check} | fault.implies, failed
 
 
 @pytest.mark.parametrize("version", VERSIONS)

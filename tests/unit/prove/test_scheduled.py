@@ -53,7 +53,7 @@ def test_verdicts(lines: str, verdict: Verdict) -> None:
     assert proof.results[0].verdict is verdict
 
 
-def test_collectives_stand_beside_the_nodes() -> None:
+def test_collectives_are_listed_next_to_the_nodes() -> None:
     lines = (
         "node a pass healthy\nnode b pass healthy\ngroup a,b fail all_reduce_gb_s is 1; b is slow\n"
     )
@@ -77,7 +77,7 @@ def test_collectives_stand_beside_the_nodes() -> None:
         ("node a broken no sh", "begin with corral doctor"),
     ],
 )
-def test_what_is_likely_is_said(lines: str, likely: str) -> None:
+def test_what_is_likely_is_reported(lines: str, likely: str) -> None:
     """It stated for all that the node is drained, for collectives too, which drain nobody."""
     (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
     (result,) = proof.results

@@ -12,7 +12,7 @@ import pytest
 from corral.hosts.transport import Result
 from corral.prove import slots
 from corral.prove.launch import Batch
-from tests.unit.prove.looks import look, slurm_node
+from tests.unit.prove.surveys import slurm_node, survey_of
 
 # Seven seconds pass with each reading of the clock; USR1 ends what runs; then the last one runs.
 FAKES = {
@@ -73,20 +73,20 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
             return Result("node0", done.returncode, done.stdout, done.stderr)
 
     monkeypatch.setattr(slots, "as_user", lambda user, script: script)
-    wanted = slots.Slots(Batch("main", (slurm_node("a"),), gpu=False), 2, 1, 0)
+    planned = slots.Slots(Batch("main", (slurm_node("a"),), gpu=False), 2, 1, 0)
     here: Any = Here()
     waits = slots.WAITS | slots.NO_DATABASE if problem == "no-db" else slots.WAITS
-    answer = asyncio.run(slots._run(here, look(), 0, wanted, waits))
+    answer = asyncio.run(slots._run(here, survey_of(), 0, planned, waits))
     assert answer.unwatched == ""
     snapshot = slots.parse_records(answer.snapshot)
     assert bool(answer.records) is records
     done = slots.parse_records(answer.records)
     if problem == "no-db":
-        (said,) = slots.judge_slots(wanted, snapshot, done)
-        assert "job 3 waits for InvalidAccount, not for resources" in said
+        (message,) = slots.judge_slots(planned, snapshot, done)
+        assert "job 3 waits for InvalidAccount, not for resources" in message
         problem = ""
-    found = slots.judge_slots(wanted, snapshot, done, waits)
-    assert bool(found) is bool(problem), found
-    assert problem in "; ".join(found)
+    problems = slots.judge_slots(planned, snapshot, done, waits)
+    assert bool(problems) is bool(problem), problems
+    assert problem in "; ".join(problems)
     assert (tmp_path / "jobs").read_text().count("1") == 3
     assert "-Q -n corral-prove-x-slots0" in (tmp_path / "cancelled").read_text()

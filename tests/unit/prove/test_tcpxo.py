@@ -18,13 +18,13 @@ LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTr
 ENV = {**tcpxo.OVERRIDES, **tcpxo.DEMANDED, "LD_LIBRARY_PATH": tcpxo.LIBRARIES}
 
 
-def told(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
+def printed(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
     rails = [f"@ rail {node} {nic} {mtu} up" for nic in tcpxo.RAILS]
     return "\n".join([*rails, *(f"@ env {node} {k}={v}" for k, v in env.items())]) + "\n"
 
 
 @pytest.mark.parametrize(
-    ("log", "verdict", "said"),
+    ("log", "verdict", "words"),
     [
         (LOG, Verdict.PASS, "188.3 GB/s at 8 GiB by FasTrak (8 NICs)"),
         (LOG.replace(RAILS, ""), Verdict.PASS, "its log names no NICs"),
@@ -37,18 +37,18 @@ def told(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
         ("\n".join(LOG.splitlines()[:-4]) + "\n", Verdict.FAIL, "does not reach 8 GiB"),
     ],
 )  # fmt: skip
-def test_the_table(log: str, verdict: Verdict, said: str) -> None:
-    found = judge_speed(read(log), log, Evidence("c", "srun", log))
-    assert (found.verdict, said in found.summary) == (verdict, True), found.summary
+def test_the_table(log: str, verdict: Verdict, words: str) -> None:
+    result = judge_speed(read(log), log, Evidence("c", "srun", log))
+    assert (result.verdict, words in result.summary) == (verdict, True), result.summary
 
 
 def test_nodes_that_are_ready_and_those_that_are_not() -> None:
-    assert judge_nodes(("a", "b"), told("a") + told("b"), "") == []
+    assert judge_nodes(("a", "b"), printed("a") + printed("b"), "") == []
     why = "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on b: the TCPXO prolog did not run"
-    assert judge_nodes(("a", "b"), told("a"), why) == [why.removeprefix("corral: ")]
+    assert judge_nodes(("a", "b"), printed("a"), why) == [why.removeprefix("corral: ")]
     assert judge_nodes(("a",), "", "") == ["a reported nothing"]
-    small = judge_nodes(("a",), told("a", mtu=1460), "")
+    small = judge_nodes(("a",), printed("a", mtu=1460), "")
     assert len(small) == 8
     assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
     order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(tcpxo.RAILS))}
-    assert "in another order" in judge_nodes(("a",), told("a", order), "")[0]
+    assert "in another order" in judge_nodes(("a",), printed("a", order), "")[0]

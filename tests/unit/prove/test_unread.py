@@ -75,7 +75,7 @@ def looked(**texts: str) -> Survey:
     return Survey({"node0": node}, ("node0",), {}, texts.get("nodes", ""), "node0")
 
 
-def test_a_controller_that_tells_of_no_node_is_one_cause() -> None:
+def test_a_controller_that_reports_no_node_is_one_cause() -> None:
     text = "slurm_load_node error: Unable to contact slurm controller"
     seen = looked(nodes=text)
     for judged in (
@@ -103,10 +103,10 @@ def test_few_idle_nodes_are_not_few_nodes() -> None:
     case = Case.read(HEALTHY)
     text = case.answers["node0"]["survey"][1]
     known = readable_nodes(recorded(text)["nodes"])
-    whole = Survey({}, NODES, known, "", "node0")
-    assert ranks.none_wide(whole).uncovered
-    one = {"node0": known["node0"]}
-    alone = replace(whole, slurm=one, compute=("node0",))
+    complete = Survey({}, NODES, known, "", "node0")
+    assert ranks.none_wide(complete).uncovered
+    nodes = {"node0": known["node0"]}
+    alone = replace(complete, slurm=nodes, compute=("node0",))
     assert (ranks.none_wide(alone).summary, ranks.none_wide(alone).uncovered) == (
         "no partition has two nodes",
         "",
@@ -120,7 +120,7 @@ def giving(judged: object) -> object:
     return measure
 
 
-def test_a_reason_is_handed_on_and_said_once() -> None:
+def test_a_reason_is_handed_on_and_reported_once() -> None:
     busy = "other jobs run on node1"
     seen = run(
         check("launch", giving(left_out(busy))),  # type: ignore[arg-type]

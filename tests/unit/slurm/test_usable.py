@@ -12,7 +12,7 @@ from corral.prove.smoke import judge_nodes
 from corral.slurm.rest.read import node as from_json
 from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
 from corral.slurm.text import parse_nodes, readable_nodes
-from tests.unit.prove.looks import look
+from tests.unit.prove.surveys import survey_of
 
 FLAGS = (*NODE_FLAGS, "HIBERNATING")  # a flag of a later Slurm
 OPEN = {"BLOCKED", "CLOUD", "COMPLETING", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "PERFCTRS", "PLANNED",
@@ -36,7 +36,7 @@ def test_all_readers_agree(state: str) -> None:
     expected = base in ("IDLE", "MIXED", "ALLOCATED") and (not flag or flag in OPEN)
     (info,) = parse_nodes(line(state))
     seen = readable_nodes(line(state))
-    verdict = judge_nodes(look(slurm=seen, compute=("node0",))).verdict
+    verdict = judge_nodes(survey_of(slurm=seen, compute=("node0",))).verdict
     got = {
         "states": NodeState.parse(state).usable,
         "text": info.state.usable,

@@ -113,7 +113,7 @@ def spoiled(*path: Any, value: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("{", "not a complete file"),
         ("[]", "valid dictionary|object"),
@@ -137,8 +137,8 @@ def spoiled(*path: Any, value: Any) -> str:
         ('{"config": ' + "[" * 100_000, "not a complete file"),
     ],
 )
-def test_what_is_broken_is_refused(text: str, says: str) -> None:
-    with pytest.raises(CorralError, match=says) as caught:
+def test_what_is_broken_is_refused(text: str, message: str) -> None:
+    with pytest.raises(CorralError, match=message) as caught:
         read_json(text)
     assert caught.value.code is Code.PARSE_FAILED
 

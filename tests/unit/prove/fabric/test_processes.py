@@ -73,12 +73,12 @@ def test_pieces_of_a_log(cut: object) -> None:
     [("no-mpi-2-processes", 2), ("no-mpi-labelled", 4)],
 )
 def test_the_verdict(name: str, count: int) -> None:
-    found = read_benchmark((H200 / f"{name}.txt").read_text())
-    assert not found.good
-    assert found.tables == ()
-    assert found.failure is not None
-    assert found.failure.cause.startswith(f"{count} processes each measured alone")
-    assert "MPI=1" in found.failure.hint
+    benchmark = read_benchmark((H200 / f"{name}.txt").read_text())
+    assert not benchmark.good
+    assert benchmark.tables == ()
+    assert benchmark.failure is not None
+    assert benchmark.failure.cause.startswith(f"{count} processes each measured alone")
+    assert "MPI=1" in benchmark.failure.hint
 
 
 def test_every_other_recording_is_of_one_run() -> None:

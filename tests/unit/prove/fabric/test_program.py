@@ -34,18 +34,21 @@ def lines() -> list[str]:
 
 
 def test_the_recorded_run_of_four_h200() -> None:
-    found, pairs = read_program(lines())
-    assert [t.collective for t in found.tables] == [Collective.ALL_REDUCE, Collective.ALL_GATHER]
-    for table in found.tables:
+    benchmark, pairs = read_program(lines())
+    assert [t.collective for t in benchmark.tables] == [
+        Collective.ALL_REDUCE,
+        Collective.ALL_GATHER,
+    ]
+    for table in benchmark.tables:
         assert (table.ranks, table.nodes, table.wrong) == (4, 1, 0)
         assert [row.size for row in table.rows] == [8 << 20 << i for i in range(11)]
         assert table.complete and table.checked and table.certain
-    assert found.tables[0].rows[-1].best == pytest.approx(364.95, abs=0.005)
-    assert found.tables[0].rows[-1].out_of_place is None
-    assert found.transport.version == "2.28.9+cuda13.0"
-    assert found.transport.network == "Socket"
-    assert found.transport.devices == ("eth0",)
-    assert dict(found.transport.channels) == {"P2P/CUMEM": 40}
+    assert benchmark.tables[0].rows[-1].best == pytest.approx(364.95, abs=0.005)
+    assert benchmark.tables[0].rows[-1].out_of_place is None
+    assert benchmark.transport.version == "2.28.9+cuda13.0"
+    assert benchmark.transport.network == "Socket"
+    assert benchmark.transport.devices == ("eth0",)
+    assert dict(benchmark.transport.channels) == {"P2P/CUMEM": 40}
     assert pairs == ()
 
 
@@ -64,7 +67,7 @@ def test_a_table_that_was_changed_is_refused() -> None:
 
 
 def test_progress() -> None:
-    row = next(found for found in map(progress_of, lines()) if found)
+    row = next(progress for progress in map(progress_of, lines()) if progress)
     assert (row.collective, row.size, row.wrong) == ("all_reduce", 4 << 30, 0)
     assert row.busbw == pytest.approx(362.46, abs=0.005)
     assert progress_of("node0:1:1 [0] NCCL INFO Using network Socket") is None
@@ -80,30 +83,30 @@ def test_no_table_is_an_error_with_the_last_words() -> None:
 
 
 def test_pairs_are_read() -> None:
-    told = '@@corral-pair {"nodes": ["node2", "node0"], "bus_bw": 0.5, "size": 8}'
-    _, pairs = read_program([*lines(), told])
+    line = '@@corral-pair {"nodes": ["node2", "node0"], "bus_bw": 0.5, "size": 8}'
+    _, pairs = read_program([*lines(), line])
     assert pairs == (Pair("node0", "node2", 0.5),)
     with pytest.raises(CorralError, match="cannot be read"):
         read_program([*lines(), "@@corral-pair {"])
 
 
-def test_the_program_says_what_is_read() -> None:
+def test_the_program_prints_what_is_read() -> None:
     tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
-    said = {
+    constants = {
         target.id: node.value
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    whole, apart = _program(), _program("halves.py")
-    assert [whole["MARK"], whole["ROW"], apart["PAIR"], apart["HALF"]] == [
+    collectives, halves = _program(), _program("halves.py")
+    assert [collectives["MARK"], collectives["ROW"], halves["PAIR"], halves["HALF"]] == [
         *(OWN, program._ROW, program._PAIR, program._HALF)
     ]
-    assert isinstance(said["COLLECTIVES"], ast.Dict)
-    names = [ast.literal_eval(key) for key in said["COLLECTIVES"].keys if key]
+    assert isinstance(constants["COLLECTIVES"], ast.Dict)
+    names = [ast.literal_eval(key) for key in constants["COLLECTIVES"].keys if key]
     assert sorted(names) == sorted(MEASURES)
-    assert tuple(ast.literal_eval(said["TYPES"])) == TYPES
+    assert tuple(ast.literal_eval(constants["TYPES"])) == TYPES
 
 
 def _program(name: str = "collectives.py") -> dict[str, Any]:
@@ -122,14 +125,14 @@ def _program(name: str = "collectives.py") -> dict[str, Any]:
 
 def _sent(ranks: int) -> tuple[list[list[int]], list[int]]:
     """What each rank sends to be added up, and the sum that is expected."""
-    found: list[list[int]] = []
+    sent: list[list[int]] = []
     total: list[int] = []
     for rank in range(ranks):
         run = _RUN.__new__(_RUN)
         run.rank, run.ranks = rank, ranks
         mine, total = run.reduced()
-        found.append(mine)
-    return found, total
+        sent.append(mine)
+    return sent, total
 
 
 _RUN: Any = _program()["Run"]
@@ -148,11 +151,11 @@ def test_each_rank_sends_something_else_to_be_copied() -> None:
     run = _RUN.__new__(_RUN)
     sent = {tuple(run.copied(rank)) for rank in range(251)}
     assert len(sent) == 251
-    assert max(max(one) for one in sent) <= 256
+    assert max(max(values) for values in sent) <= 256
 
 
 @pytest.mark.parametrize(
-    ("ranks", "free", "due"),
+    ("ranks", "free", "expected"),
     [
         (4, 1 << 40, [1 << 20, 2 << 20, 4 << 20, 8 << 20]),
         (4, 16 << 20, [1 << 20, 2 << 20, 4 << 20]),  # a quarter of what is free
@@ -160,23 +163,23 @@ def test_each_rank_sends_something_else_to_be_copied() -> None:
         (3, 1 << 40, [n // 48 * 48 for n in (1 << 20, 2 << 20, 4 << 20, 8 << 20)]),
     ],
 )
-def test_sizes_are_whole_on_all_ranks_and_fit_the_memory(
-    ranks: int, free: int, due: list[int]
+def test_sizes_divide_by_all_ranks_and_fit_the_memory(
+    ranks: int, free: int, expected: list[int]
 ) -> None:
-    wanted = SimpleNamespace(smallest=1 << 20, largest=8 << 20, factor=2)
-    run = SimpleNamespace(ranks=ranks, width=4, options=wanted)
-    assert _program()["sizes"](run, free) == due
+    options = SimpleNamespace(smallest=1 << 20, largest=8 << 20, factor=2)
+    run = SimpleNamespace(ranks=ranks, width=4, options=options)
+    assert _program()["sizes"](run, free) == expected
 
 
 @pytest.mark.parametrize("count", range(2, 12))
 def test_rounds_hold_each_pair_once_and_each_node_once_at_a_time(count: int) -> None:
     names = [f"node{i:02}" for i in range(count)]
-    found = _program("halves.py")["rounds"](names)
-    assert sorted(tuple(sorted(pair)) for turn in found for pair in turn) == sorted(
+    rounds = _program("halves.py")["rounds"](names)
+    assert sorted(tuple(sorted(pair)) for turn in rounds for pair in turn) == sorted(
         itertools.combinations(names, 2)
     )
-    assert len(found) == (count - 1 if count % 2 == 0 else count)
-    for turn in found:
+    assert len(rounds) == (count - 1 if count % 2 == 0 else count)
+    for turn in rounds:
         busy = [name for pair in turn for name in pair]
         assert len(busy) == len(set(busy))
 
@@ -190,21 +193,21 @@ def _pairs(count: int, *bad: tuple[int, int], node: int = -1) -> list[Pair]:
 
 @pytest.mark.parametrize("count", [3, 4, 5, 8, 16])
 def test_a_slow_node_is_named(count: int) -> None:
-    found = slow(_pairs(count, node=1))
-    assert found.nodes == ("n1",)
-    assert found.links == ()
-    assert "n1 is slow with every other node" in found.sentences[0]
+    suspects = slow(_pairs(count, node=1))
+    assert suspects.nodes == ("n1",)
+    assert suspects.links == ()
+    assert "n1 is slow with every other node" in suspects.sentences[0]
 
 
 @pytest.mark.parametrize("count", [4, 5, 8, 16])
 def test_a_slow_link_blames_no_node(count: int) -> None:
-    found = slow(_pairs(count, (0, 2)))
-    assert found.nodes == ()
-    assert found.links == (Pair("n0", "n2", 1.0),)
-    assert "the path between them" in found.sentences[0]
+    suspects = slow(_pairs(count, (0, 2)))
+    assert suspects.nodes == ()
+    assert suspects.links == (Pair("n0", "n2", 1.0),)
+    assert "the path between them" in suspects.sentences[0]
 
 
-def test_nothing_stands_out_among_equals_or_in_one_pair() -> None:
+def test_no_node_is_suspected_among_equals_or_in_one_pair() -> None:
     assert slow(_pairs(5)).sentences == ()
     assert slow(_pairs(2)).sentences == ()
     assert slow(()).sentences == ()
@@ -213,34 +216,34 @@ def test_nothing_stands_out_among_equals_or_in_one_pair() -> None:
 def _halves(count: int, slow: set[str], trunk: float = 0.0) -> list[Half]:
     """What each part of the nodes would reach: 10 GB/s, 1 with a slow node, over the trunk less."""
     names = tuple(f"n{i}" for i in range(count))
-    found: list[Half] = []
+    halves: list[Half] = []
     for level in _program("halves.py")["levels"](names):
         for part in level:
-            whole = trunk if trunk and len(part) == count else 10.0
-            found.append(Half(part, 1.0 if slow & set(part) else whole))
-    return found
+            speed = trunk if trunk and len(part) == count else 10.0
+            halves.append(Half(part, 1.0 if slow & set(part) else speed))
+    return halves
 
 
 @pytest.mark.parametrize("count", [4, 5, 7, 8, 64])
 def test_halving_comes_down_to_the_part_with_the_slow_node(count: int) -> None:
     parts = _halves(count, {"n1"})
-    found = bisected(parts[::-1])
-    assert "n1" in found.nodes
-    assert len(found.nodes) in (2, 3)
-    assert len(found.sentences) == len(found.path) - 1
-    assert "one half is slow" in found.sentences[0]
+    bisection = bisected(parts[::-1])
+    assert "n1" in bisection.nodes
+    assert len(bisection.nodes) in (2, 3)
+    assert len(bisection.sentences) == len(bisection.path) - 1
+    assert "one half is slow" in bisection.sentences[0]
 
 
 def test_fast_halves_that_are_slow_together_blame_what_joins_them() -> None:
-    found = bisected(_halves(8, set(), trunk=3.0))
-    assert [half.nodes for half in found.between] == [
+    bisection = bisected(_halves(8, set(), trunk=3.0))
+    assert [half.nodes for half in bisection.between] == [
         tuple(f"n{i}" for i in range(4)),
         tuple(f"n{i}" for i in range(4, 8)),
     ]
-    assert "what joins them" in found.sentences[0]
+    assert "what joins them" in bisection.sentences[0]
 
 
-def test_halves_of_equals_say_nothing() -> None:
+def test_halves_of_equals_blame_nothing() -> None:
     assert bisected(()).sentences == ()
     assert bisected(_halves(8, set())).sentences == ()
     assert bisected(_halves(8, set())).nodes == ()
@@ -248,12 +251,12 @@ def test_halves_of_equals_say_nothing() -> None:
 
 
 def test_halves_are_read() -> None:
-    told = '@@corral-half {"nodes": ["b", "a"], "bus_bw": 2, "size": 8}'
-    assert read_halves(["x", told]) == (Half(("b", "a"), 2.0),)
+    line = '@@corral-half {"nodes": ["b", "a"], "bus_bw": 2, "size": 8}'
+    assert read_halves(["x", line]) == (Half(("b", "a"), 2.0),)
     with pytest.raises(CorralError, match="cannot be read"):
         read_halves(["@@corral-half {}"])
     with pytest.raises(CorralError, match="cannot be read"):
-        read_program([*lines(), told.replace("half", "pair").replace('"b", ', "")])
+        read_program([*lines(), line.replace("half", "pair").replace('"b", ', "")])
 
 
 def test_of_many_nodes_members_of_slow_parts_meet_a_good_one() -> None:

@@ -24,8 +24,8 @@ RECORDED = Path(__file__).parents[3] / "recorded" / "nccl"
 def test_a_real_table_is_read(
     name: str, collective: Collective | None, rows: int, first: float | None, last: float | None
 ) -> None:
-    found = read_benchmark((RECORDED / f"h100-one-rank-{name}").read_text())
-    ((table, verdict),) = found.tables
+    benchmark = read_benchmark((RECORDED / f"h100-one-rank-{name}").read_text())
+    ((table, verdict),) = benchmark.tables
     assert (table.collective, len(table.rows), table.ranks, table.nodes) == (collective, rows, 1, 1)
     assert table.wrong == 0
     assert table.checked
@@ -61,17 +61,17 @@ def test_one_rank_has_no_bandwidth_to_judge() -> None:
     ],
 )
 def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, best: float) -> None:
-    found = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
-    ((table, _),) = found.tables
+    benchmark = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
+    ((table, _),) = benchmark.tables
     assert (table.collective, table.ranks, table.nodes) == (collective, 2, 1)
     assert (len(table.rows), table.complete) == (rows, True)
-    assert found.good
+    assert benchmark.good
     if best:
         assert max(row.best for row in table.rows) == pytest.approx(best, abs=0.1)
 
 
 @pytest.mark.parametrize(
-    ("name", "finding", "says"),
+    ("name", "finding", "cause"),
     [
         ("fails-interface", "F331", "interface"),
         ("fails-interface-info", "F331", "interface"),
@@ -85,32 +85,32 @@ def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, b
         ("fails-small-shm", "F112", "/dev/shm"),
     ],
 )
-def test_failed_runs_are_explained(name: str, finding: str, says: str) -> None:
+def test_failed_runs_are_explained(name: str, finding: str, cause: str) -> None:
     """Recorded: each was a parse error that named no cause."""
-    found = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
-    assert not found.good
-    assert found.tables == ()
-    assert found.failure is not None
-    assert found.failure.finding == finding
-    assert says in found.failure.cause
-    assert found.failure.hint
-    assert found.failure.lines
+    benchmark = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
+    assert not benchmark.good
+    assert benchmark.tables == ()
+    assert benchmark.failure is not None
+    assert benchmark.failure.finding == finding
+    assert cause in benchmark.failure.cause
+    assert benchmark.failure.hint
+    assert benchmark.failure.lines
 
 
 def test_what_a_failed_run_completed_is_judged() -> None:
     good = (RECORDED / "h200x2/all-reduce.txt").read_text()
-    found = read_benchmark(good + (RECORDED / "h200x2/fails-small-shm.txt").read_text())
-    assert len(found.tables) == 1
-    assert found.failure is not None
-    assert found.failure.finding == "F112"
+    benchmark = read_benchmark(good + (RECORDED / "h200x2/fails-small-shm.txt").read_text())
+    assert len(benchmark.tables) == 1
+    assert benchmark.failure is not None
+    assert benchmark.failure.finding == "F112"
 
 
 def test_a_failure_that_no_rule_knows_shows_its_lines() -> None:
     text = (RECORDED / "h200x2/fails-small-shm.txt").read_text()
     lines = [line for line in text.splitlines() if "shm" not in line]
-    found = read_benchmark("\n".join(lines))
-    assert found.failure is not None
-    assert "unhandled system error" in " ".join(found.failure.lines)
+    benchmark = read_benchmark("\n".join(lines))
+    assert benchmark.failure is not None
+    assert "unhandled system error" in " ".join(benchmark.failure.lines)
 
 
 @pytest.mark.parametrize(

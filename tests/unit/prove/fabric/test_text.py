@@ -27,35 +27,35 @@ def refused(text: str) -> CorralError:
 
 
 def test_table_of_seed_002() -> None:
-    (found,) = read_text(DGX1)
-    assert found.collective is Collective.ALL_REDUCE
-    assert (found.ranks, len(found.rows)) == (16, 10)
-    assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]
-    assert {(r.type, r.redop, r.root) for r in found.rows} == {("float", "sum", -1)}
-    last = found.rows[-1]
+    (parsed,) = read_text(DGX1)
+    assert parsed.collective is Collective.ALL_REDUCE
+    assert (parsed.ranks, len(parsed.rows)) == (16, 10)
+    assert [r.size for r in parsed.rows] == [1048576 << i for i in range(10)]
+    assert {(r.type, r.redop, r.root) for r in parsed.rows} == {("float", "sum", -1)}
+    last = parsed.rows[-1]
     assert last.count == 134217728
     assert last.out_of_place == Timing(18620, 28.83, 54.06, delta=5e-07)
     assert last.in_place == Timing(18732, 28.66, 53.74, delta=5e-07)
-    assert (found.out_of_bounds, found.average, found.complete) == (0, 35.3542, True)
-    assert found.checked
-    assert found.wrong == 0
+    assert (parsed.out_of_bounds, parsed.average, parsed.complete) == (0, 35.3542, True)
+    assert parsed.checked
+    assert parsed.wrong == 0
 
 
 def test_table_of_seed_003() -> None:
-    (found,) = read_text(MEGA)
-    assert found.collective is Collective.ALL_GATHER
-    assert not found.certain
-    assert (found.ranks, len(found.rows)) == (16, 11)
-    assert [r.size for r in found.rows] == [8388608 << i for i in range(11)]
-    assert {(r.type, r.redop, r.root) for r in found.rows} == {("float", "none", -1)}
-    last = found.rows[-1]
+    (parsed,) = read_text(MEGA)
+    assert parsed.collective is Collective.ALL_GATHER
+    assert not parsed.certain
+    assert (parsed.ranks, len(parsed.rows)) == (16, 11)
+    assert [r.size for r in parsed.rows] == [8388608 << i for i in range(11)]
+    assert {(r.type, r.redop, r.root) for r in parsed.rows} == {("float", "none", -1)}
+    last = parsed.rows[-1]
     assert last.size // last.count == 64
     assert last.out_of_place == Timing(42783, 200.78, 188.23)
     assert last.in_place == Timing(42777, 200.81, 188.26)
-    large = [r.out_of_place.busbw for r in found.rows[-3:] if r.out_of_place]
+    large = [r.out_of_place.busbw for r in parsed.rows[-3:] if r.out_of_place]
     assert sum(large) / 3 == pytest.approx(186.92, abs=0.005)
-    assert found.average == 126.358
-    assert not found.checked
+    assert parsed.average == 126.358
+    assert not parsed.checked
 
 
 # 16 GiB over 1 GbE take 147 s, which the narrow columns print as 1.5e+08.
@@ -85,10 +85,10 @@ def test_what_was_printed_is_read(
         pair = [measured(generation, collective, ranks, size, t) for t in us]
         rows.append((size, *pair))
     text = table(generation, collective, rows, ranks=ranks)
-    (found,) = read_text(text)
-    assert found.collective is collective
-    assert [r.size for r in found.rows] == [size for size, *_ in rows]
-    for row, (_, first, second) in zip(found.rows, rows, strict=True):
+    (parsed,) = read_text(text)
+    assert parsed.collective is collective
+    assert [r.size for r in parsed.rows] == [size for size, *_ in rows]
+    for row, (_, first, second) in zip(parsed.rows, rows, strict=True):
         for seen, real in ((row.out_of_place, first), (row.in_place, second)):
             assert seen is not None
             lost = 0.051 if real.time_us > 9_999_999 and generation.narrow else 2e-3
@@ -96,9 +96,9 @@ def test_what_was_printed_is_read(
             assert seen.algbw == pytest.approx(real.algbw, rel=1e-2, abs=0.0051)
             assert seen.busbw == pytest.approx(real.busbw, rel=1e-2, abs=0.0051)
     if max(t.algbw for _, *pair in rows for t in pair) > 50 and ranks < 32:
-        assert found.ranks in (ranks, 0)
+        assert parsed.ranks in (ranks, 0)
         if collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER):
-            assert found.ranks == ranks
+            assert parsed.ranks == ranks
 
 
 @pytest.mark.parametrize("text", [DGX1, MEGA], ids=["002", "003"])
@@ -156,11 +156,11 @@ def test_cut_anywhere_within_a_row(text: str) -> None:
         for end in range(row.start() + 36, row.end() - 2):
             cut = text[:end]
             try:
-                (found,) = read_text(cut)
+                (parsed,) = read_text(cut)
             except CorralError:
                 continue
             # A last cell that lost digits behind the point is the only thing nobody can see.
-            assert not found.complete
+            assert not parsed.complete
             assert len(cut.splitlines()[-1].split()) == len(row.group().split())
 
 
@@ -172,11 +172,11 @@ CONSTANT = [
 
 
 @pytest.mark.parametrize("prefix", CONSTANT)
-def test_what_stands_before_each_line(prefix: str) -> None:
+def test_a_prefix_before_each_line(prefix: str) -> None:
     text = "".join(prefix + line for line in DGX1.splitlines(keepends=True))
-    (found,) = read_text(text)
-    assert found.rows[0].out_of_place == Timing(192.4, 5.45, 10.22, delta=5e-07)
-    assert (found.ranks, found.average) == (16, 35.3542)
+    (parsed,) = read_text(text)
+    assert parsed.rows[0].out_of_place == Timing(192.4, 5.45, 10.22, delta=5e-07)
+    assert (parsed.ranks, parsed.average) == (16, 35.3542)
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_what_stands_before_each_line(prefix: str) -> None:
 def test_what_differs_from_line_to_line(prefix: str) -> None:
     """Each line has its own time: it must not keep a header from its rows."""
     lines = enumerate(DGX1.splitlines(keepends=True), 10)
-    (found,) = read_text("".join(prefix.format(number) + line for number, line in lines))
-    assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]
-    assert (found.ranks, found.average, found.complete) == (16, 35.3542, True)
+    (parsed,) = read_text("".join(prefix.format(number) + line for number, line in lines))
+    assert [r.size for r in parsed.rows] == [1048576 << i for i in range(10)]
+    assert (parsed.ranks, parsed.average, parsed.complete) == (16, 35.3542, True)
 
 
 def test_times_do_not_mix_ranks() -> None:
@@ -204,13 +204,13 @@ def test_times_do_not_mix_ranks() -> None:
         for i, line in enumerate(DGX1.splitlines(), 10)
         for rank in (0, 1)
     ]
-    found = read_text("\n".join(mixed))
-    assert [(t.label, len(t.rows)) for t in found] == [("0:", 10), ("1:", 10)]
+    tables = read_text("\n".join(mixed))
+    assert [(t.label, len(t.rows)) for t in tables] == [("0:", 10), ("1:", 10)]
 
 
 def test_number_signs_that_a_page_took_for_headings() -> None:
-    (found,) = read_text(re.sub("^#", "", DGX1, flags=re.MULTILINE))
-    assert (found.ranks, len(found.rows), found.complete) == (16, 10, True)
+    (parsed,) = read_text(re.sub("^#", "", DGX1, flags=re.MULTILINE))
+    assert (parsed.ranks, len(parsed.rows), parsed.complete) == (16, 10, True)
 
 
 def test_columns_of_rccl_tests() -> None:
@@ -223,16 +223,16 @@ def test_columns_of_rccl_tests() -> None:
         else line
         for line in DGX1.splitlines()
     ]
-    (found,) = read_text("\n".join(lines))
-    assert found.rows[-1].in_place == Timing(18732, 28.66, 53.74, delta=5e-07)
+    (parsed,) = read_text("\n".join(lines))
+    assert parsed.rows[-1].in_place == Timing(18732, 28.66, 53.74, delta=5e-07)
     assert "words" in refused("\n".join(lines).replace("  RING  SIMPLE", "  RING", 1)).message
 
 
 def test_lines_of_others_between_rows() -> None:
     noise = "node0:1234:1234 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = noise.join(["", *DGX1.splitlines(keepends=True)]) + "srun: job 3 has finished\n"
-    (found,) = read_text(text)
-    assert len(found.rows) == 10
+    (parsed,) = read_text(text)
+    assert len(parsed.rows) == 10
 
 
 def test_a_line_of_others_within_a_row_is_an_error() -> None:
@@ -241,19 +241,19 @@ def test_a_line_of_others_within_a_row_is_an_error() -> None:
 
 
 def test_two_tables_of_one_log() -> None:
-    found = read_text(DGX1 + "\n$ srun ...\n" + MEGA)
-    assert [t.collective for t in found] == [Collective.ALL_REDUCE, Collective.ALL_GATHER]
-    assert [len(t.rows) for t in found] == [10, 11]
+    tables = read_text(DGX1 + "\n$ srun ...\n" + MEGA)
+    assert [t.collective for t in tables] == [Collective.ALL_REDUCE, Collective.ALL_GATHER]
+    assert [len(t.rows) for t in tables] == [10, 11]
 
 
 def test_ranks_that_each_print_a_table_are_kept_apart() -> None:
     """nccl-tests built without MPI: each rank runs alone, and srun --label mixes their lines."""
-    one = [f"0: {line}" for line in DGX1.splitlines()]
-    two = [f"1: {line}" for line in DGX1.splitlines()]
-    mixed = [line for pair in zip(one, two, strict=True) for line in pair]
-    found = read_text("\n".join(mixed))
-    assert [t.label for t in found] == ["0:", "1:"]
-    assert [len(t.rows) for t in found] == [10, 10]
+    first = [f"0: {line}" for line in DGX1.splitlines()]
+    second = [f"1: {line}" for line in DGX1.splitlines()]
+    mixed = [line for pair in zip(first, second, strict=True) for line in pair]
+    tables = read_text("\n".join(mixed))
+    assert [t.label for t in tables] == ["0:", "1:"]
+    assert [len(t.rows) for t in tables] == [10, 10]
 
 
 def test_wrong_results_and_failed_bounds() -> None:
@@ -261,30 +261,30 @@ def test_wrong_results_and_failed_bounds() -> None:
     timing = measured(generation, Collective.ALL_REDUCE, 8, 1 << 20, 100.0)
     bad = Timing(timing.time_us, timing.algbw, timing.busbw, wrong=1)
     text = table(generation, Collective.ALL_REDUCE, [(1 << 20, timing, bad)])
-    (found,) = read_text(text.replace("values : 0 OK", "values : 3 FAILED"))
-    assert found.wrong == 3
-    assert found.rows[0].in_place == Timing(100.0, 10.49, 18.35, wrong=1)
+    (parsed,) = read_text(text.replace("values : 0 OK", "values : 3 FAILED"))
+    assert parsed.wrong == 3
+    assert parsed.rows[0].in_place == Timing(100.0, 10.49, 18.35, wrong=1)
 
 
 def test_in_place_only() -> None:
     generation = GENERATIONS[2]
     timing = measured(generation, Collective.ALL_REDUCE, 8, 1 << 20, 100.0)
-    (found,) = read_text(table(generation, Collective.ALL_REDUCE, [(1 << 20, None, timing)]))
-    assert found.rows[0].out_of_place is None
-    assert found.rows[0].in_place == Timing(100.0, 10.49, 18.35, wrong=0)
+    (parsed,) = read_text(table(generation, Collective.ALL_REDUCE, [(1 << 20, None, timing)]))
+    assert parsed.rows[0].out_of_place is None
+    assert parsed.rows[0].in_place == Timing(100.0, 10.49, 18.35, wrong=0)
 
 
 @pytest.mark.parametrize("element", ["half", "bfloat16", "int8", "uint64", "f8e4m3", "double"])
 def test_other_types(element: str) -> None:
-    (found,) = read_text(DGX1.replace(" float ", f" {element} "))
-    assert {r.type for r in found.rows} == {element}
+    (parsed,) = read_text(DGX1.replace(" float ", f" {element} "))
+    assert {r.type for r in parsed.rows} == {element}
 
 
 def test_a_decimal_comma() -> None:
-    (found,) = read_text(
+    (parsed,) = read_text(
         re.sub(r"(\d)\.(\d)", r"\1,\2", DGX1.replace("35.3542", "X")).replace("X", "35.3542")
     )
-    assert found.rows[0].out_of_place == Timing(192.4, 5.45, 10.22, delta=5e-07)
+    assert parsed.rows[0].out_of_place == Timing(192.4, 5.45, 10.22, delta=5e-07)
 
 
 def test_a_comma_that_can_be_read_in_two_ways() -> None:
@@ -301,24 +301,24 @@ def test_ranks_and_devices() -> None:
         f"[0000:{r:02x}:00] Tesla V100-SXM3-32GB\n"
         for r in range(16)
     )
-    (found,) = read_text(head + ranks + DGX1)
-    assert (found.ranks, found.nodes) == (16, 2)
-    assert found.members[9].host == "dgx02"
-    assert found.members[0].device == "Tesla V100-SXM3-32GB"
+    (parsed,) = read_text(head + ranks + DGX1)
+    assert (parsed.ranks, parsed.nodes) == (16, 2)
+    assert parsed.members[9].host == "dgx02"
+    assert parsed.members[0].device == "Tesla V100-SXM3-32GB"
     few = "\n".join((head + ranks).splitlines()[:10]) + "\n"
     assert "over 8 ranks" in refused(few + DGX1).message
 
 
 def test_a_list_of_ranks_that_was_pasted_in_part_counts_nobody() -> None:
     ranks = "".join(f"#  Rank {r} Group  0 Pid 1 on n device 0 [01:00] V100\n" for r in (0, 7, 15))
-    (found,) = read_text(ranks + DGX1)
-    assert (found.ranks, found.nodes, found.members) == (16, 0, ())
+    (parsed,) = read_text(ranks + DGX1)
+    assert (parsed.ranks, parsed.nodes, parsed.members) == (16, 0, ())
 
 
 @pytest.mark.parametrize("average", ["35.3542GB/s", "35.3542 GB/s", "35.3542"])
 def test_an_average_with_its_unit(average: str) -> None:
-    (found,) = read_text(DGX1.replace("35.3542", average))
-    assert (found.average, found.complete) == (35.3542, True)
+    (parsed,) = read_text(DGX1.replace("35.3542", average))
+    assert (parsed.average, parsed.complete) == (35.3542, True)
 
 
 def test_an_average_that_is_no_number() -> None:
@@ -330,8 +330,8 @@ def test_tags_of_a_launcher_within_rows() -> None:
     tag = "[1,0]<stdout>:"
     lines = [tag + re.sub(r"(sum)( +)", rf"\1{tag}\2", line, count=1) for line in DGX1.splitlines()]
     assert lines[4].count(tag) == 2
-    (found,) = read_text("\n".join(lines))
-    assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]
+    (parsed,) = read_text("\n".join(lines))
+    assert [r.size for r in parsed.rows] == [1048576 << i for i in range(10)]
 
 
 def test_a_header_that_lost_a_sign() -> None:
@@ -342,8 +342,8 @@ def test_a_header_that_lost_a_sign() -> None:
 def test_the_last_line_ends_a_run() -> None:
     text = (RECORDED / "h200x2/all-reduce.txt").read_text()
     lines = [x for x in text.splitlines() if "Out of bounds" not in x and "Avg bus" not in x]
-    (found,) = read_text("\n".join(lines))
-    assert found.complete
+    (parsed,) = read_text("\n".join(lines))
+    assert parsed.complete
     (cut,) = read_text("\n".join(x for x in lines if "concluded" not in x))
     assert not cut.complete
 
@@ -360,8 +360,8 @@ def test_numbers_that_lost_their_digits() -> None:
   8589934592    2147483648     float     sum      -1  7310000    1.18    1.18       0
  17179869184    4294967296     float     sum      -1  1.5e+07    1.17    1.17       0
 """
-    (found,) = read_text(text)
-    assert found.rows[-1].out_of_place == Timing(1.5e7, 1.17, 1.17, wrong=0)
+    (parsed,) = read_text(text)
+    assert parsed.rows[-1].out_of_place == Timing(1.5e7, 1.17, 1.17, wrong=0)
     assert "and the row has" in refused(text.replace("1.5e+07", "1.6e+07")).message
     assert "and the row has" in refused(text.replace("7310000", "7410000")).message
 
@@ -370,15 +370,15 @@ def test_a_run_that_ended_before_its_last_size() -> None:
     head = "# nThread 1 nGpus 8 minBytes 1048576 maxBytes 8589934592 step: 2(factor)\n"
     cut = DGX1[: DGX1.index("# Out of bounds")]
     assert "the table is cut" in refused(head + cut).message
-    (found,) = read_text(cut)
-    assert not found.complete
-    assert any("closing lines are missing" in note for note in found.notes)
+    (parsed,) = read_text(cut)
+    assert not parsed.complete
+    assert any("closing lines are missing" in note for note in parsed.notes)
     reduced = head + "#\n# Reducing maxBytes to 536870912 due to memory limitation\n"
     assert len(read_text(reduced + cut)[0].rows) == 10
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "no table"),
         ("hello\nworld\n", "no table"),
@@ -390,8 +390,8 @@ def test_a_run_that_ended_before_its_last_size() -> None:
         ("#  bytes  N  type  op  time  algbw  busbw  res\n", "nccl-tests 1"),
     ],
 )
-def test_what_is_no_table_is_refused(text: str, says: str) -> None:
-    assert says in refused(text).message
+def test_what_is_no_table_is_refused(text: str, message: str) -> None:
+    assert message in refused(text).message
 
 
 @given(st.text(alphabet=st.sampled_from("#0123456789 .-,:sizecountypefloatmbw\n\t"), max_size=400))

@@ -28,24 +28,24 @@ OFI = f"{HEAD}Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA\
 
 
 def test_sockets() -> None:
-    found = transport_of(SOCKET)
-    assert found.network == "Socket"
-    assert found.devices == ("eno1",)
-    assert found.channels == (("NET/Socket", 2),)
-    assert found.version == "2.27.3+cuda12.9"
-    assert found.gpu_direct == 0
+    transport = transport_of(SOCKET)
+    assert transport.network == "Socket"
+    assert transport.devices == ("eno1",)
+    assert transport.channels == (("NET/Socket", 2),)
+    assert transport.version == "2.27.3+cuda12.9"
+    assert transport.gpu_direct == 0
 
 
 def test_infiniband() -> None:
-    found = transport_of(IB)
-    assert found.network == "IB"
-    assert found.devices == ("mlx5_0", "mlx5_1")
-    assert found.channels == (("NET/IB", 1), ("P2P/CUMEM", 1))
-    assert found.gpu_direct == 1
+    transport = transport_of(IB)
+    assert transport.network == "IB"
+    assert transport.devices == ("mlx5_0", "mlx5_1")
+    assert transport.channels == (("NET/IB", 1), ("P2P/CUMEM", 1))
+    assert transport.gpu_direct == 1
 
 
 @pytest.mark.parametrize(
-    ("log", "fabric", "interface", "says"),
+    ("log", "fabric", "interface", "message"),
     [
         (SOCKET, "ethernet", "", ""),
         (SOCKET, "ethernet", "eno1", ""),
@@ -66,6 +66,6 @@ def test_infiniband() -> None:
         (OFI, "infiniband", "", "NCCL used AWS Libfabric"),
     ],
 )
-def test_what_is_not_as_declared(log: str, fabric: str, interface: str, says: str) -> None:
-    found = complaints(transport_of(log), fabric, interface)
-    assert (len(found) == 1 and says in found[0]) if says else found == ()
+def test_what_is_not_as_declared(log: str, fabric: str, interface: str, message: str) -> None:
+    messages = complaints(transport_of(log), fabric, interface)
+    assert (len(messages) == 1 and message in messages[0]) if message else messages == ()

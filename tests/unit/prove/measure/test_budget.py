@@ -53,10 +53,10 @@ def test_one_node_and_all_nodes_come_first() -> None:
 
 
 def test_without_a_limit_all_is_measured_as_often_as_asked_for() -> None:
-    found = chosen(EVERY, HOME, 0, 32)
-    assert [one[:2] for one in found] == EVERY
-    assert {name: turns for name, _, turns, _ in found} == {
-        name: max(budget.LEAST, 32 // way.cycle) for name, way in budget.WAYS.items()
+    plan = chosen(EVERY, HOME, 0, 32)
+    assert [point[:2] for point in plan] == EVERY
+    assert {name: turns for name, _, turns, _ in plan} == {
+        name: max(budget.LEAST, 32 // method.cycle) for name, method in budget.WAYS.items()
     }
 
 
@@ -86,10 +86,10 @@ def test_what_is_chosen_fits_or_is_the_least(
     step: float, alpha: float, beta: float, seconds: float, batches: int
 ) -> None:
     speed = Speed(step, alpha, beta, 4_000_000, 400_000)
-    found = chosen(EVERY, speed, seconds, batches, 2)
-    assert [one[:2] for one in found] == EVERY[: len(found)]
-    assert budget.total(found) <= seconds or (
-        len(found) == 2 and all(one[2] == budget.LEAST for one in found)
+    plan = chosen(EVERY, speed, seconds, batches, 2)
+    assert [point[:2] for point in plan] == EVERY[: len(plan)]
+    assert budget.total(plan) <= seconds or (
+        len(plan) == 2 and all(point[2] == budget.LEAST for point in plan)
     )
 
 
@@ -112,9 +112,9 @@ def test_a_smaller_model_is_taken_only_where_the_named_one_does_not_fit(
 def test_all_reduces_take_their_share_of_the_time_at_most() -> None:
     sizes = [1 << n for n in (16, 18, 20, 22, 24)]
     slow = Speed(0.1, 1e-3, 8e-9 / 0.1, 1, 1)  # 100 Mb/s
-    found = reduces(sizes, slow, 3, 150, 10)
-    assert len(found) >= 2
-    assert sum((n + budget.WARM) * slow.reduce(3, size) for size, n in found) <= 150 * 0.05
+    fitting = reduces(sizes, slow, 3, 150, 10)
+    assert len(fitting) >= 2
+    assert sum((n + budget.WARM) * slow.reduce(3, size) for size, n in fitting) <= 150 * 0.05
     assert reduces(sizes, HOME, 3, 0, 10) == [(size, 10) for size in sizes]
     assert [size for size, _ in reduces(sizes, HOME, 3, 150, 10)] == sizes
 

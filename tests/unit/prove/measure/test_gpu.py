@@ -19,18 +19,18 @@ RECORD = json.loads((Path(__file__).parents[3] / "recorded" / "gpu" / "h200x2.js
 
 
 def nodes(spoil: Callable[[dict[str, Any]], object] = lambda _: None) -> tuple[Any, ...]:
-    told = copy.deepcopy(RECORD)
-    spoil(told)
-    return read_gpus([f"0: @@corral-gpus {json.dumps(told)}"])
+    record = copy.deepcopy(RECORD)
+    spoil(record)
+    return read_gpus([f"0: @@corral-gpus {json.dumps(record)}"])
 
 
-def first(told: dict[str, Any]) -> dict[str, Any]:
-    return told["gpus"][0]
+def first(record: dict[str, Any]) -> dict[str, Any]:
+    return record["gpus"][0]
 
 
 def slow(kind: str, share: float) -> Callable[[dict[str, Any]], object]:
-    def spoil(told: dict[str, Any]) -> None:
-        first(told)["matrix"][kind]["tflops"] *= share
+    def spoil(record: dict[str, Any]) -> None:
+        first(record)["matrix"][kind]["tflops"] *= share
 
     return spoil
 
@@ -39,8 +39,8 @@ def test_two_real_h200_pass() -> None:
     remarks = judge_gpus(nodes(), 2)
     assert [r.outcome for r in remarks] == [Outcome.PASS, Outcome.PASS]
     assert "bfloat16 679.1" in remarks[0].text
-    found = peer_matrix(nodes()[0])
-    assert found is not None and found.cells[0][1] == pytest.approx(394.6, abs=0.1)
+    matrix = peer_matrix(nodes()[0])
+    assert matrix is not None and matrix.cells[0][1] == pytest.approx(394.6, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_each_fault_is_found(
 
 
 def test_a_node_without_a_gpu_fails() -> None:
-    told = {"node": "n0", "gpus": [], "peers": [], "reason": "no GPU: PyTorch sees none"}
-    (remark,) = judge_gpus(read_gpus([f"@@corral-gpus {json.dumps(told)}"]), 1)
+    record = {"node": "n0", "gpus": [], "peers": [], "reason": "no GPU: PyTorch sees none"}
+    (remark,) = judge_gpus(read_gpus([f"@@corral-gpus {json.dumps(record)}"]), 1)
     assert (remark.outcome, remark.failure) == (Outcome.FAIL, "F76")
 
 
@@ -106,11 +106,11 @@ def test_a_spoiled_answer_is_an_error(text: str) -> None:
     ],
 )
 def test_models_are_known_by_their_names(name: str, title: str | None) -> None:
-    found = model_of(name)
-    assert (found.title if found else None) == title
+    model = model_of(name)
+    assert (model.title if model else None) == title
 
 
-def test_no_healthy_figure_lies_above_its_peak() -> None:
+def test_no_healthy_figure_is_above_its_peak() -> None:
     for model in gpu_models():
         for kind, rate in (*model.own.items(), *model.seen.items()):
             assert 0 < rate < model.peak(kind), (model.title, kind)

@@ -50,9 +50,9 @@ def links(
 ) -> Links:
     listed = [member(n, **(members or {}).get(n, {})) for n in NODES]
     pairs = [(a, b) for a in NODES for b in NODES if a != b]
-    told = [flow(a, b, **(flows or {}).get((a, b), {})) for a, b in pairs]
+    measured = [flow(a, b, **(flows or {}).get((a, b), {})) for a, b in pairs]
     lines = [f"@@corral-members {json.dumps({'members': listed})}"]
-    lines += [f"2: @@corral-flow {json.dumps(one)}" for one in (*told, *more)]
+    lines += [f"2: @@corral-flow {json.dumps(entry)}" for entry in (*measured, *more)]
     return read_links(["noise", *lines])
 
 
@@ -92,7 +92,7 @@ def test_without_a_declared_rate_figures_are_kept_and_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "due", "outcome", "about", "failure"),
+    ("seen", "declared", "outcome", "about", "failure"),
     [
         (links({"n1": {"speed": 100}}), Due(gbps=1), Outcome.FAIL, "n1", ""),
         (links({"n1": {"mtu": 9000}}, around("n1", path_mtu=9000)), Due(), Outcome.WARN,
@@ -113,20 +113,20 @@ def test_without_a_declared_rate_figures_are_kept_and_not_judged() -> None:
     ],
 )  # fmt: skip
 def test_each_fault_is_named(
-    seen: Links, due: Due, outcome: Outcome, about: str, failure: str
+    seen: Links, declared: Due, outcome: Outcome, about: str, failure: str
 ) -> None:
-    assert bad(judge_links(seen, due)) == [(outcome, about, failure)]
+    assert bad(judge_links(seen, declared)) == [(outcome, about, failure)]
 
 
-def test_an_interface_that_is_not_there_is_said_and_nothing_else() -> None:
-    one = member("n0", interface="eth7", address="", mtu=0)
-    seen = read_links([f"@@corral-members {json.dumps({'members': [one]})}"])
+def test_an_interface_that_is_not_there_is_reported_and_nothing_else() -> None:
+    absent = member("n0", interface="eth7", address="", mtu=0)
+    seen = read_links([f"@@corral-members {json.dumps({'members': [absent]})}"])
     (remark,) = judge_links(seen, Due(interface="eth7"))
     assert (remark.outcome, remark.failure) == (Outcome.FAIL, "F26")
     assert "there is no interface eth7" in remark.text
 
 
-def test_a_link_that_is_slow_only_beside_others_is_shared() -> None:
+def test_a_link_that_is_slow_only_while_others_are_busy_is_shared() -> None:
     slow = {("n0", "n1"): {"gbps": 0.4}}
     seen = links(flows=slow, more=(flow("n0", "n1", gbps=0.93, alone=True),))
     (remark,) = [r for r in judge_links(seen, Due(gbps=1)) if r.outcome is Outcome.WARN]
@@ -135,9 +135,9 @@ def test_a_link_that_is_slow_only_beside_others_is_shared() -> None:
 
 def test_the_matrix_has_the_better_of_both_measurements() -> None:
     seen = links(flows={("n0", "n1"): {"gbps": 0.4}}, more=(flow("n0", "n1", alone=True),))
-    found = matrix_of(seen, Due(gbps=1))
-    assert found.cells[0] == (None, 0.94, 0.94, 0.94)
-    assert found.fail == pytest.approx(0.94 * 0.7)
+    matrix = matrix_of(seen, Due(gbps=1))
+    assert matrix.cells[0] == (None, 0.94, 0.94, 0.94)
+    assert matrix.fail == pytest.approx(0.94 * 0.7)
 
 
 @pytest.mark.parametrize(

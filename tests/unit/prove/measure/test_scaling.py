@@ -39,9 +39,9 @@ def recorded(name: str) -> Scaling:
 def test_the_fit_finds_what_made_the_times(alpha: float, beta: float) -> None:
     cost = Cost(alpha, beta)
     sizes = [1 << n for n in (12, 16, 20, 24)]
-    found = fitted([Timed(n, s, cost.reduce(n, s)) for n in (2, 4) for s in sizes])
+    fit = fitted([Timed(n, s, cost.reduce(n, s)) for n in (2, 4) for s in sizes])
     for size in sizes:
-        assert found.reduce(8, size) == pytest.approx(cost.reduce(8, size), rel=0.01)
+        assert fit.reduce(8, size) == pytest.approx(cost.reduce(8, size), rel=0.01)
 
 
 def test_one_disturbed_measurement_does_not_decide() -> None:
@@ -56,7 +56,7 @@ def test_the_fit_of_nothing_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("link", ["10gbit", "2.5gbit", "1gbit"])
-def test_three_nodes_are_foretold_from_two(link: str) -> None:
+def test_three_nodes_are_predicted_from_two(link: str) -> None:
     """Fitted to two nodes: DDP over three, which it has not seen, on each shaped link."""
     seen = recorded(link)
     three = {g.way: g.error for g in guesses(seen) if g.ranks == 3}
@@ -64,10 +64,10 @@ def test_three_nodes_are_foretold_from_two(link: str) -> None:
     assert all(abs(error) <= EXACT for error in three.values()), three
 
 
-@pytest.mark.parametrize("way", ["nvlink", "sockets"])
-def test_gpus_are_foretold_too(way: str) -> None:
+@pytest.mark.parametrize("link", ["nvlink", "sockets"])
+def test_gpus_are_predicted_too(link: str) -> None:
     """Two H200, a model as large as GPT-2, over NVLink and over TCP on loopback."""
-    seen = recorded(f"h200x2-{way}")
+    seen = recorded(f"h200x2-{link}")
     errors = {g.way: g.error for g in guesses(seen)}
     assert "powersgd" not in errors  # what it computes itself is not in the model
     assert all(abs(errors[w]) <= EXACT for w in ("accumulate", "bf16", "local_sgd")), errors
@@ -78,14 +78,14 @@ def test_four_gpus_through_slurm() -> None:
     fast, slow = recorded("h200x4-nvlink"), recorded("h200x4-sockets")
     assert all(abs(g.error) <= EXACT for g in guesses(fast))
     assert sum(abs(g.error) <= EXACT for g in guesses(slow)) == 8  # of 11
-    said = [r.text for r in answer(fast)]
+    texts = [r.text for r in answer(fast)]
     assert (
         "2.68 times as fast as one, 67% of what they could be; 0% of a step waits for the"
-        in said[2]
+        in texts[2]
     )
     assert (
         "17% is DDP's own work (gradients gathered and copied), 15% waits for the slowest"
-        in said[2]
+        in texts[2]
     )
     assert (
         "0.96 times as fast as one: several nodes do not pay; 66% of a step" in answer(slow)[2].text
@@ -103,33 +103,36 @@ def test_what_is_to_be_used_depends_on_the_network() -> None:
 
 def test_what_a_way_computes_itself_stays_on_another_link() -> None:
     seen = recorded("h200x2-nvlink")
-    one = seen.of("powersgd", 2)
-    assert one is not None
-    assert on_link(seen, 100, "powersgd", 2) <= seen.speedup(one)
+    trained = seen.of("powersgd", 2)
+    assert trained is not None
+    assert on_link(seen, 100, "powersgd", 2) <= seen.speedup(trained)
 
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("base", LINKS)
-def test_other_links_are_foretold_from_one(base: str, link: str) -> None:
+def test_other_links_are_predicted_from_one(base: str, link: str) -> None:
     """Fitted to two nodes on one shaped link: two and three nodes on the others."""
     known = recorded(base).cost
     assert known.limited(LINKS[base])
     cost, seen = known.on_link(LINKS[link], LINKS[base]), recorded(link)
-    for one in seen.trained:
-        if one.ranks > 1 and base != link:
-            way = WAYS[one.way]
-            found = predicted(cost, one.compute, way, one.ranks, seen.bytes_of(one.way))
-            assert found == pytest.approx(one.seconds, rel=EXACT), (one.way, one.ranks)
+    for trained in seen.trained:
+        if trained.ranks > 1 and base != link:
+            method = WAYS[trained.way]
+            seconds = predicted(
+                cost, trained.compute, method, trained.ranks, seen.bytes_of(trained.way)
+            )
+            case = (trained.way, trained.ranks)
+            assert seconds == pytest.approx(trained.seconds, rel=EXACT), case
 
 
-def test_a_wrong_model_does_not_foretell() -> None:
+def test_a_wrong_model_does_not_predict() -> None:
     """The check above can fail: half the bandwidth gives other times."""
     seen = recorded("1gbit")
-    one = seen.of("ddp", 3)
-    assert one is not None
+    trained = seen.of("ddp", 3)
+    assert trained is not None
     wrong = Cost(seen.cost.alpha, seen.cost.beta * 3)
-    found = predicted(wrong, one.compute, WAYS["ddp"], 3, seen.size)
-    assert abs(found / one.seconds - 1) > EXACT
+    seconds = predicted(wrong, trained.compute, WAYS["ddp"], 3, seen.size)
+    assert abs(seconds / trained.seconds - 1) > EXACT
 
 
 def test_overlap_hides_traffic_and_extra_explains_the_rest() -> None:
@@ -162,20 +165,20 @@ def lines(two: float, three: float, sgd: float) -> list[str]:
         "device": "cpu",
         "small_bytes": 4_000_000,
     }
-    told = [f"@@corral-model {json.dumps(model)}"]
-    for ranks, seconds, way in (
+    printed = [f"@@corral-model {json.dumps(model)}"]
+    for ranks, seconds, method in (
         (1, 1.0, "ddp"),
         (2, two, "ddp"),
         (3, three, "ddp"),
         (3, sgd, "local_sgd"),
     ):
-        one = {"way": way, "ranks": ranks, "seconds": seconds, "loss": 3.0, "spread": 0.1}
-        told.append(f"@@corral-train {json.dumps(one | compute)}")
+        trained = {"way": method, "ranks": ranks, "seconds": seconds, "loss": 3.0, "spread": 0.1}
+        printed.append(f"@@corral-train {json.dumps(trained | compute)}")
     for size in (1 << 20, 1 << 24):
-        told.append(
+        printed.append(
             f"@@corral-reduce {json.dumps({'ranks': 2, 'bytes': size, 'seconds': size * 9e-9})}"
         )
-    return told
+    return printed
 
 
 def test_the_answer_is_words() -> None:
@@ -203,9 +206,9 @@ def test_the_answer_is_words() -> None:
 
 def test_other_links_are_put_into_words_and_drawn() -> None:
     seen = read_scaling(lines(5.0, 6.5, 1.6))
-    said = [remark.text for remark in answer(seen, links=(10.0,), now=1.0)]
-    assert "on a link of 10 Gb/s 3 nodes would be" in said[-2]
-    assert "within 15 %" in said[-1]
+    texts = [remark.text for remark in answer(seen, links=(10.0,), now=1.0)]
+    assert "on a link of 10 Gb/s 3 nodes would be" in texts[-2]
+    assert "within 15 %" in texts[-1]
     assert on_link(seen, 10, "ddp", 3, now=1.0) > on_link(seen, 1, "ddp", 3, now=1.0)
     plot = curve(seen)
     assert plot is not None
@@ -220,60 +223,62 @@ def test_other_links_are_put_into_words_and_drawn() -> None:
         (0.5, "more than the declared 0.5 Gb/s carry"),
     ],
 )
-def test_links_that_are_not_the_limit_foretell_nothing(now: float, why: str) -> None:
+def test_links_that_are_not_the_limit_predict_nothing(now: float, why: str) -> None:
     """Without GPUs: the processors are, and no figure of another link holds then."""
     seen = read_scaling(lines(5.0, 6.5, 1.6))
     plain = [remark.text for remark in answer(seen)]
-    (said,) = [r.text for r in answer(seen, links=(1.0, 2.5), now=now) if r.text not in plain]
-    assert said.startswith("links of 1, 2.5 Gb/s are not predicted: ")
-    assert why in said
-    assert "would be so many times as fast" not in said
+    (text,) = [r.text for r in answer(seen, links=(1.0, 2.5), now=now) if r.text not in plain]
+    assert text.startswith("links of 1, 2.5 Gb/s are not predicted: ")
+    assert why in text
+    assert "would be so many times as fast" not in text
 
 
-def test_gpus_foretell_other_links_roughly() -> None:
+def test_gpus_predict_other_links_roughly() -> None:
     """NVLink to TCP between two H200, against what TCP then gave: no better than is stated."""
     fast, slow = recorded("h200x2-nvlink"), recorded("h200x2-sockets")
     gbps = slow.cost.busbw * 8 / 0.95
     errors = [
-        on_link(fast, gbps, one.way, 2) / slow.speedup(one) - 1
-        for one in slow.trained
-        if one.ranks == 2
+        on_link(fast, gbps, trained.way, 2) / slow.speedup(trained) - 1
+        for trained in slow.trained
+        if trained.ranks == 2
     ]
     assert (round(min(errors), 2), round(max(errors), 2)) == (-0.23, 0.30)
     assert "off by -23 to +30 %" in answer(fast, links=(gbps,))[-1].text
 
 
 def test_one_node_gives_no_answer() -> None:
-    one = [line for line in lines(1, 1, 1) if '"ranks": 1' in line or "model" in line]
-    assert answer(read_scaling(one))[0].outcome is Outcome.UNKNOWN
+    single = [line for line in lines(1, 1, 1) if '"ranks": 1' in line or "model" in line]
+    assert answer(read_scaling(single))[0].outcome is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize(
-    "told", [[], ["@@corral-model {}"], ["@@corral-train {", ""], ["@@corral-model 1"]]
+    "printed", [[], ["@@corral-model {}"], ["@@corral-train {", ""], ["@@corral-model 1"]]
 )
-def test_a_spoiled_answer_is_an_error(told: list[str]) -> None:
+def test_a_spoiled_answer_is_an_error(printed: list[str]) -> None:
     with pytest.raises(CorralError):
-        read_scaling(told)
+        read_scaling(printed)
 
 
 def test_a_ways_own_work_is_in_the_model_where_it_was_measured() -> None:
     """PowerSGD computes for 40 ms; DiLoCo's outer optimizer for 5 in 16 micro-batches."""
     cost, plain = Cost(50e-6, 1e-9), Compute(0.01, 0.02, 0.002, 0.032, 0.033)
     own = Compute(0.01, 0.02, 0.002, 0.032, 0.033, own=0.073)
-    way = WAYS["powersgd"]
-    sent = cost.reduce(2, 4e6, way.messages)
-    assert predicted(cost, own, way, 2, 4e6) == pytest.approx(0.073 + sent)
-    assert predicted(cost, plain, way, 2, 4e6) == pytest.approx(0.033 + sent)
+    method = WAYS["powersgd"]
+    sent = cost.reduce(2, 4e6, method.messages)
+    assert predicted(cost, own, method, 2, 4e6) == pytest.approx(0.073 + sent)
+    assert predicted(cost, plain, method, 2, 4e6) == pytest.approx(0.033 + sent)
     ddp = predicted(cost, own, WAYS["ddp"], 2, 4e8)
     fitted_to_it = with_overlap(cost, own, 2, 4e8, ddp)
     assert predicted(fitted_to_it, own, WAYS["ddp"], 2, 4e8) == pytest.approx(ddp)
 
 
-def test_powersgd_is_foretold_once_its_own_work_is_known() -> None:
+def test_powersgd_is_predicted_once_its_own_work_is_known() -> None:
     lines = (RECORDED / "h200x2-sockets.txt").read_text().splitlines()
-    told = [line.replace('"way": "powersgd",', '"way": "powersgd", "own": 0.07,') for line in lines]
+    with_own = [
+        line.replace('"way": "powersgd",', '"way": "powersgd", "own": 0.07,') for line in lines
+    ]
     assert "powersgd" not in {g.way for g in guesses(read_scaling(lines))}
-    assert "powersgd" in {g.way for g in guesses(read_scaling(told))}
+    assert "powersgd" in {g.way for g in guesses(read_scaling(with_own))}
 
 
 @pytest.mark.parametrize(
@@ -282,13 +287,13 @@ def test_powersgd_is_foretold_once_its_own_work_is_known() -> None:
 def test_the_verdict_agrees_with_what_was_measured(name: str) -> None:
     """From the step on that it names several nodes pay, and below they do not."""
     seen = recorded(name)
-    found, most = pays_from(seen), seen.of("ddp", seen.counts[-1])
-    assert found is not None and most is not None
-    assert found.times == pytest.approx(seen.speedup(most))
-    assert (found.worth is not None and found.step >= found.worth) == (found.times >= PAYS)
-    if found.worth is not None and found.efficient is not None:
-        assert found.worth < found.efficient
-    assert answer(seen)[0].outcome is (Outcome.PASS if found.times >= PAYS else Outcome.WARN)
+    verdict, most = pays_from(seen), seen.of("ddp", seen.counts[-1])
+    assert verdict is not None and most is not None
+    assert verdict.times == pytest.approx(seen.speedup(most))
+    assert (verdict.worth is not None and verdict.step >= verdict.worth) == (verdict.times >= PAYS)
+    if verdict.worth is not None and verdict.efficient is not None:
+        assert verdict.worth < verdict.efficient
+    assert answer(seen)[0].outcome is (Outcome.PASS if verdict.times >= PAYS else Outcome.WARN)
 
 
 @given(
@@ -308,7 +313,7 @@ def test_the_step_that_it_names_is_where_it_begins_to_pay(
     def seconds(alone: float) -> float:
         return slower * alone + max(0.0, net - overlap * backward * alone)
 
-    def told(alone: float) -> list[str]:
+    def printed(alone: float) -> list[str]:
         parts = {"forward": 0.0, "backward": backward * alone, "update": 0.0}
         parts |= {"alone": alone, "slowest": slower * alone, "loss": 1.0, "spread": 0.0}
         trained = [
@@ -321,24 +326,24 @@ def test_the_step_that_it_names_is_where_it_begins_to_pay(
         ]
         return [
             lines(1, 1, 1)[0],
-            *(f"@@corral-train {json.dumps(one)}" for one in trained),
-            *(f"@@corral-reduce {json.dumps(one)}" for one in reduces),
+            *(f"@@corral-train {json.dumps(entry)}" for entry in trained),
+            *(f"@@corral-reduce {json.dumps(entry)}" for entry in reduces),
         ]
 
-    found = pays_from(read_scaling(told(step)))
-    assert found is not None and found.worth is not None
+    verdict = pays_from(read_scaling(printed(step)))
+    assert verdict is not None and verdict.worth is not None
     if max(0.0, net - overlap * backward * step) == 0:
         return  # all is hidden at this step: how much more would be is not known
-    at, below = found.worth, found.worth * 0.9
+    at, below = verdict.worth, verdict.worth * 0.9
     assert 3 * at / seconds(at) == pytest.approx(PAYS, rel=1e-6)
     assert 3 * below / seconds(below) < PAYS
 
 
 def test_nodes_that_slow_each_other_down_never_pay() -> None:
-    told = [line.replace('"slowest": 1.0', '"slowest": 3.1') for line in lines(3.3, 3.4, 3.4)]
-    found = pays_from(read_scaling(told))
-    assert found is not None and found.worth is None
-    assert "no step is long enough" in answer(read_scaling(told))[0].text
+    printed = [line.replace('"slowest": 1.0', '"slowest": 3.1') for line in lines(3.3, 3.4, 3.4)]
+    verdict = pays_from(read_scaling(printed))
+    assert verdict is not None and verdict.worth is None
+    assert "no step is long enough" in answer(read_scaling(printed))[0].text
 
 
 SPEED = '@@corral-speed {"ranks": 3, "step": 1.0, "alone": 1.0, "alpha": 0.0001, "beta": 3e-9}'
@@ -356,10 +361,10 @@ def test_what_is_known_at_any_time() -> None:
         with pytest.raises(CorralError):
             read_scaling(early, partial=True)
     first = read_scaling([model, SPEED, PLAN], partial=True)
-    said, missing = answer(first)
-    assert said.outcome is Outcome.UNKNOWN
-    assert "3 nodes would be 1.01 times as fast as one" in said.text
-    assert said.text.endswith("predicted from the first seconds, not measured")
+    remark, missing = answer(first)
+    assert remark.outcome is Outcome.UNKNOWN
+    assert "3 nodes would be 1.01 times as fast as one" in remark.text
+    assert remark.text.endswith("predicted from the first seconds, not measured")
     assert missing.text == ("not measured: ddp over 1 rank, ddp over 3 ranks, diloco over 3 ranks")
     assert figures(first)["pays_from"]
     for count in range(1, len(rest)):
@@ -370,8 +375,8 @@ def test_what_is_known_at_any_time() -> None:
 def test_a_model_that_was_made_smaller_is_named() -> None:
     model, *rest = lines(5.0, 6.5, 1.6)
     smaller = model.replace('"beside"', '"smaller": true, "beside"')
-    said = [r.text for r in answer(read_scaling([smaller, SPEED, PLAN, *rest]))]
-    assert any(text.startswith("the usual model does not fit into 2.5 min") for text in said)
+    texts = [r.text for r in answer(read_scaling([smaller, SPEED, PLAN, *rest]))]
+    assert any(text.startswith("the usual model does not fit into 2.5 min") for text in texts)
     assert not [r for r in answer(read_scaling([model, SPEED, PLAN, *rest])) if "usual" in r.text]
 
 
@@ -379,9 +384,9 @@ def test_nodes_that_share_processors_are_seen_in_the_first_seconds() -> None:
     """Containers of one machine: 2.95 times was predicted, and 0.90 measured."""
     model = lines(1, 1, 1)[0]
     shared = SPEED.replace('"alone": 1.0', '"alone": 0.4')
-    found = pays_from(read_scaling([model, shared, PLAN], partial=True))
-    assert found is not None
-    assert (found.step, found.slower, found.times < 1) == (0.4, 2.5, True)
+    verdict = pays_from(read_scaling([model, shared, PLAN], partial=True))
+    assert verdict is not None
+    assert (verdict.step, verdict.slower, verdict.times < 1) == (0.4, 2.5, True)
 
 
 def test_an_unfinished_measurement_without_plan_is_no_result() -> None:

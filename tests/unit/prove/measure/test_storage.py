@@ -15,7 +15,7 @@ NODES = ("n0", "n1", "n2")
 
 
 def line(index: int, together: int, **changes: Any) -> str:
-    told = {
+    record = {
         "mount": "/shared",
         "node": NODES[index],
         "together": together,
@@ -29,7 +29,7 @@ def line(index: int, together: int, **changes: Any) -> str:
         },
         "names": {"create_s": changes.get("create", 900.0), "stat_s": 1e5, "remove_s": 5e4},
     }
-    return f"0: @@corral-storage {json.dumps(told)}"
+    return f"0: @@corral-storage {json.dumps(record)}"
 
 
 def shares(**changes: Any) -> tuple[Share, ...]:
@@ -38,8 +38,8 @@ def shares(**changes: Any) -> tuple[Share, ...]:
     return read_shares([*alone, *(line(i, 3, write=100.0, read=300.0) for i in range(3))])
 
 
-def outcomes(found: tuple[Share, ...], **usual: float) -> list[tuple[Outcome, str]]:
-    remarks = judge_shares(found, {"/shared": usual})
+def outcomes(measured: tuple[Share, ...], **usual: float) -> list[tuple[Outcome, str]]:
+    remarks = judge_shares(measured, {"/shared": usual})
     return [(r.outcome, r.about) for r in remarks]
 
 
@@ -71,7 +71,7 @@ def test_the_clusters_own_history_is_a_reference() -> None:
 @pytest.mark.parametrize(
     ("cached", "words"), [(0.5, "50% of a file was in memory"), (-1.0, "helped reading is unknown")]
 )
-def test_help_from_memory_is_said(cached: float, words: str) -> None:
+def test_help_from_memory_is_reported(cached: float, words: str) -> None:
     assert words in judge_shares(shares(cached=cached))[0].text
 
 

@@ -34,8 +34,8 @@ def spec(name: str) -> ClusterSpec:
 def remember(name: str, rates: list[float], *, outcome: str = "pass", nodes: int = 3) -> None:
     journal = Journal(cluster_dir(name) / HISTORY, "test")
     for rate in rates:
-        one = {"collective": "all_reduce", "nodes": nodes, "busbw_gb_s": rate, "outcome": outcome}
-        journal.write("bench", {"tables": [one]})
+        table = {"collective": "all_reduce", "nodes": nodes, "busbw_gb_s": rate, "outcome": outcome}
+        journal.write("bench", {"tables": [table]})
 
 
 def test_the_past_is_a_reference_once_there_is_enough_of_it() -> None:
@@ -59,12 +59,12 @@ def test_the_past_of_containers_is_no_reference() -> None:
     assert usual_of(laptop, 3) == {}
 
 
-def test_what_is_declared_stands_before_the_past() -> None:
+def test_what_is_declared_comes_before_the_past() -> None:
     lab = spec("lab-3x5090")
     remember(lab.name, [0.1] * 5)
-    found = given_or_declared(lab, Known(), nodes=3, gpus=1)
-    assert (found.share, found.topology) == (0.94, Topology(1, 2.5))
-    assert found.usual == {Collective.ALL_REDUCE: 0.1}
+    reference = given_or_declared(lab, Known(), nodes=3, gpus=1)
+    assert (reference.share, reference.topology) == (0.94, Topology(1, 2.5))
+    assert reference.usual == {Collective.ALL_REDUCE: 0.1}
 
 
 def test_a_measurement_is_kept_as_a_proof_with_its_causes() -> None:
@@ -73,9 +73,9 @@ def test_a_measurement_is_kept_as_a_proof_with_its_causes() -> None:
         Remark(Outcome.FAIL, "n1", "packets are lost", "F28"),
         Remark(Outcome.UNKNOWN, "", "figures", "F37"),
     )
-    found = Measured("network", remarks, job=7, nodes="n[0-1]")
-    assert [failure.id for failure in causes_of(found)] == ["F28"]
-    (check,) = as_proof(spec("laptop"), found).results
+    measured = Measured("network", remarks, job=7, nodes="n[0-1]")
+    assert [failure.id for failure in causes_of(measured)] == ["F28"]
+    (check,) = as_proof(spec("laptop"), measured).results
     assert (check.check, check.verdict) == ("measure.network", Verdict.FAIL)
     assert "packets are lost" in check.summary
     assert measured_before("laptop", "network") == ()

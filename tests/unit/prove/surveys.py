@@ -27,7 +27,7 @@ def slurm_node(name: str, *, state: str = "IDLE", gpus: int = 2, **changes: obje
     return replace(node, **changes)
 
 
-def look(**changes: object) -> Survey:
+def survey_of(**changes: object) -> Survey:
     names = ("node0", "node1")
     nodes = {name: MachineState(name, {"clock": "100.0"}, 99.9, 100.1) for name in names}
     known = {name: slurm_node(name) for name in names}
