@@ -1,4 +1,4 @@
-"""A jump host that is the only way to two machines: keys, pins, one login for all, its faults."""
+"""A jump host that is the only path to two machines: keys, pins, one login for all, its faults."""
 
 from __future__ import annotations
 

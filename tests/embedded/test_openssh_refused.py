@@ -74,7 +74,7 @@ def test_wrong_key(sshd: Sshd, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_no_way_to_the_node(sshd: Sshd, changes: dict[str, object], message: str) -> None:
+def test_no_path_to_the_node(sshd: Sshd, changes: dict[str, object], message: str) -> None:
     error = asyncio.run(failing(sshd.transport(**changes)))
     assert error.code is Code.UNREACHABLE
     assert message in error.message

@@ -30,7 +30,7 @@ KEPT = os.environ.get("CORRAL_TEST_MESH", "")
 FOLDER = Path(__file__).parent
 SHORTEST_PATH = {
     "test_a_first_plan_states_how_each_node_joins_and_nothing_else",
-    "test_there_is_no_way_but_the_mesh",
+    "test_there_is_no_path_but_the_mesh",
     "test_no_key_is_left_anywhere",
     "test_a_second_plan_is_empty",
     "test_slurm_is_proven_over_the_mesh",

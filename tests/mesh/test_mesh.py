@@ -71,7 +71,7 @@ def test_udp_is_asked_for_before_a_node_joins(mesh: Mesh) -> None:
         mesh.lab.networks.reconnect(1)
 
 
-def test_there_is_no_way_but_the_mesh(mesh: Mesh) -> None:
+def test_there_is_no_path_but_the_mesh(mesh: Mesh) -> None:
     for address in ("192.168.1.11", mesh.rent.address, mesh.lab.networks.public(1)):
         ssh = f"timeout 5 bash -c ': </dev/tcp/{address}/22'"
         assert mesh.desk.ssh(ssh, check=False) is None, f"node1 answers on {address}"

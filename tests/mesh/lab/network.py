@@ -149,7 +149,7 @@ class Networks:
         run(*at, "route", "add", "default", "via", f"{HOME}.1")
 
     def join(self, node: int, home: int, address: str, pid: int) -> None:
-        """Give a started node one more network, ens1, and no other way to those on it."""
+        """Give a started node one more network, ens1, and no other path to those on it."""
         at = ("-n", self.router(home))
         ip(*at, "link", "add", "fabric", "type", "bridge", check=False)
         ip(*at, "link", "set", "fabric", "up")
