@@ -219,7 +219,7 @@ def test_one_writer_per_cluster(tmp_path: Path) -> None:
 def test_the_journal_names_who_did_it(
     uid: int, sudo: str, author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under sudo the person who typed it; SUDO_USER of somebody who is not root is only a word."""
+    """Under sudo, the user who ran it; SUDO_USER is ignored for users other than root."""
     monkeypatch.setattr(os, "getuid", lambda: uid)
     monkeypatch.setenv("SUDO_USER", sudo)
     Journal(tmp_path / "j.jsonl", "r1").write("plan", {})

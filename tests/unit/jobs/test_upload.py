@@ -160,7 +160,7 @@ def test_links_that_stay_inside_go_along_as_links(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_became_a_link_uploads_nothing_of_it(tmp_path: Path) -> None:
-    """git goes on listing the files that were committed below it."""
+    """git still lists the files that were committed below it."""
     root = tmp_path / "p"
     tree(tmp_path, "p/train.py", "p/lib/model.py", "elsewhere/model.py")
     subprocess.run(["git", "init", "-q", str(root)], check=True)
@@ -348,7 +348,7 @@ def loops(path: Path) -> bool:
 @pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("git", [False, True])
 def test_what_is_swapped_while_it_is_packed(tmp_path: Path, git: bool, seconds: int) -> None:
-    """Folders and files become links to a secret and back, as fast as it goes."""
+    """Folders and files become links to a secret and back, as fast as possible."""
     root = tmp_path / "p"
     tree(tmp_path, "p/train.py", "p/pyproject.toml")
     for name in ("folder", "real"):

@@ -72,7 +72,7 @@ def test_breaks_made_together_are_distinguished() -> None:
 
 
 def test_edits_of_one_file_are_made_at_once(tmp_path: Path) -> None:
-    """One after the other would keep the first one's file as the one to put back."""
+    """One after the other would keep the file with the first edit as the one to restore."""
     names = {"isolation.devices", "isolation.memory", "isolation.cores"}
     (group,) = (g for g in groups() if {fault.check for fault in g} == names)
     file = tmp_path / "cgroup.conf"

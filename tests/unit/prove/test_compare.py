@@ -45,8 +45,8 @@ def test_the_same_twice_is_no_change() -> None:
         ("latency_us", 10.0, 8.0, Change.BETTER),
         ("results_wrong", 0.0, 1.0, Change.WORSE),
         ("busbw_gb_s", 10.0, 9.1, None),
-        ("reference_gb_s", 10.0, 5.0, None),  # nobody measured it
-        ("jobs", 10.0, 5.0, None),  # nobody knows which way is good
+        ("reference_gb_s", 10.0, 5.0, None),  # a constant, not a measurement
+        ("jobs", 10.0, 5.0, None),  # unknown whether more is better
     ],
 )
 def test_figures_beyond_the_noise(

@@ -78,7 +78,7 @@ def test_collectives_are_listed_next_to_the_nodes() -> None:
     ],
 )
 def test_what_is_likely_is_reported(lines: str, likely: str) -> None:
-    """It stated for all that the node is drained, for collectives too, which drain nobody."""
+    """The hint named a drained node for collectives too, which drain no node."""
     (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
     (result,) = proof.results
     assert likely in result.hint

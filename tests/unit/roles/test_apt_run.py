@@ -12,7 +12,7 @@ FOLDER, OTHER = Directory("/etc/slurm"), Directory("/srv")
 
 
 def along(entries: tuple[Wanted, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """What comes along with which packages, by node."""
+    """Further packages that each resource installs in its apt run, by node."""
     packages: dict[str, dict[str, tuple[str, ...]]] = {}
     for entry in entries:
         for node in entry.nodes:
@@ -43,7 +43,7 @@ def test_the_first_brings_the_later_ones_of_its_machine() -> None:
 
 
 def test_others_are_not_multiplied() -> None:
-    """A plan shows one entry for all nodes of one object, wherever it stands."""
+    """A plan shows one entry for all nodes of one object, in whichever stage it is."""
     after = in_one_run(
         (Wanted(("a", "b"), (FOLDER, ALL, OTHER)), Wanted(("a",), (Packages("x", ("x",)),)))
     )

@@ -1,4 +1,4 @@
-"""Switches of the file in Slurm's words, and the module for RDMA."""
+"""The cluster file's switches in topology.conf, and the kernel module for RDMA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of a real machine with four busy GPUs: figures for Prometheus, words for a follower."""
+"""Output of a real machine with four busy GPUs: Prometheus metrics and the job's sentence."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ esac
 
 @dataclass
 class Node:
-    """A folder that stands for a machine."""
+    """A folder with the files and tools of a machine."""
 
     root: Path
     settings: dict[str, str] = field(default_factory=dict[str, str])
@@ -78,7 +78,7 @@ class Node:
             (self.root / "slurm" / name.replace("_", ".")).write_text(text)
 
     def run(self, *args: str) -> dict[str, tuple[str, str]]:
-        """Verdict and words by check, without the tag."""
+        """Verdict and message by check, without the tag."""
         settings = {"node": "n1", "gpus": "4", "spool": str(self.root / "spool")}
         settings |= {"proc": str(self.root / "proc"), "sys": str(self.root)} | self.settings
         (self.root / "conf").write_text("".join(f"{k.strip()} {v}\n" for k, v in settings.items()))
@@ -324,7 +324,7 @@ def test_it_keeps_within_its_share(node: Node) -> None:
     node.slurm(all=out.format(n="n9", s=1) + "".join(healthy.format(i=i) for i in range(1, 4)))
     node.run()
     assert node.updates == []
-    # Another one drained itself a second before, unseen: this one gives way.
+    # Another one drained itself a second before, unseen: this one resumes.
     four = "".join(healthy.format(i=i) for i in range(1, 5))
     node.slurm(all=four, all_more=out.format(n="n0", s=4))
     node.run()

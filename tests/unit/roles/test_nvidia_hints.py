@@ -25,7 +25,7 @@ OF_DRIVERS = ("driver-flavour", "cuda-source", "cuda-driver", "vendor-repo")
 
 
 def followed(hint: str, what: dict[str, str], field: str = "") -> dict[str, str]:
-    """The section as somebody writes it who reads the hint up to its first alternative."""
+    """The section after a user follows the first alternative of the hint."""
     advice = re.split(r"; or |, or ", hint)[0]
     changed = dict(what)
     if match := re.search(r"driver: ([a-z0-9-]+)", advice) or (

@@ -21,7 +21,7 @@ NARROW = (
 )
 JUDGE = TEXT[TEXT.index("judge() {") : TEXT.index("remember() {")]
 # Nodes of a list reach 10 GB/s together; 1 where a slow one or a slow link is among them; 3 over
-# the trunk a|b. Wrong ones add up wrongly, and who is busy is measured with nobody.
+# the trunk a|b. Wrong ones return wrong sums, and busy nodes are not measured.
 TOGETHER = """
 sleep() { echo $1 >>"$work/naps"; }
 together() {
@@ -136,7 +136,7 @@ def test_what_all_share(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("away", ["a1,a2", "a1,a3"])
 def test_a_users_job_meanwhile_makes_nobody_slow(tmp_path: Path, away: str) -> None:
-    """It did: a pair that gave way to a job counted as one that reached nothing."""
+    """A pair that was preempted by a job was counted with a bandwidth of 0."""
     report = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", BUSY=away)
     assert report == "who it is was not found: a job of somebody came first"
     (tmp_path / "more").mkdir()

@@ -1,4 +1,4 @@
-"""NFS in roles: a node that comes costs one export line, and nobody else mounts again."""
+"""NFS in roles: a new node adds one export line, and no other node mounts again."""
 
 from __future__ import annotations
 

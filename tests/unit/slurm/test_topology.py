@@ -1,4 +1,4 @@
-"""Fabrics in ibnetdiscover's words, of two to five hundred nodes, and Slurm's topology of them."""
+"""ibnetdiscover's output for fabrics of 2 to 512 nodes, and Slurm's topology of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A toolkit-made cluster in the words of any other: what is filled in, and what stays."""
+"""A cluster of Google's toolkit as an ordinary specification: what is filled in, and what stays."""
 
 from __future__ import annotations
 

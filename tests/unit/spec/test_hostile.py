@@ -22,7 +22,7 @@ from corral.spec.texts import Kind
 
 from .cases import LAB, changed, load_dict
 
-# One file in which every field stands; every list has its first entry.
+# One file that sets every field; every list has its first entry.
 AT_ONCE = 12
 TEXTS = [field for field in fields.walk() if field.type in ("text", "choice")]
 HOSTILE = [

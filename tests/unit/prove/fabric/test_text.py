@@ -159,7 +159,7 @@ def test_cut_anywhere_within_a_row(text: str) -> None:
                 (parsed,) = read_text(cut)
             except CorralError:
                 continue
-            # A last cell that lost digits behind the point is the only thing nobody can see.
+            # Lost decimals of the last cell are the only fault that cannot be detected.
             assert not parsed.complete
             assert len(cut.splitlines()[-1].split()) == len(row.group().split())
 
@@ -214,7 +214,7 @@ def test_number_signs_that_a_page_took_for_headings() -> None:
 
 
 def test_columns_of_rccl_tests() -> None:
-    """AMD's fork adds how it sent: three words behind each row."""
+    """AMD's fork adds algorithm, protocol and channels: three words at the end of each row."""
     lines = [
         f"{line}  algo  proto  nchannels"
         if "busbw" in line

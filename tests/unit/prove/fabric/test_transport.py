@@ -1,4 +1,4 @@
-"""NCCL's own words about what it used."""
+"""NCCL's log lines about the transport that it used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost model against what three nodes really did on shaped links, and its answer in words."""
+"""The cost model compared with measurements of three nodes on shaped links, and its sentences."""
 
 from __future__ import annotations
 
