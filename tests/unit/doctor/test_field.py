@@ -98,7 +98,7 @@ FIELD: tuple[tuple[str, Source, str, str], ...] = (
         "runc 1.1.5 by podman 4.3, seen here",
     ),
     (
-        "F36",
+        "F2013",
         JOB,
         "transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported between "
         "these two devices'",
