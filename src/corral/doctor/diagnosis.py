@@ -130,7 +130,7 @@ def _numbers(finding: Diagnosis, log: LogText) -> Iterable[int]:
 
 def _of_program(trace: Traceback) -> Diagnosis:
     detail = f"{trace.exception} at {trace.place}" if trace.place else trace.exception
-    return Diagnosis(catalog()[PROGRAM_ERROR], (), (trace.shown,), detail, trace.line)
+    return Diagnosis(catalog()[trace.failure], (), (trace.shown,), detail, trace.line)
 
 
 def _fits(failure: Failure, log: LogText) -> bool:

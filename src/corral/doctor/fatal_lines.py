@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from corral.doctor.log_text import LogText
-from corral.doctor.model import FatalLine, Patterns
+from corral.doctor.model import FatalLine, LinePatterns, Patterns
 from corral.tables import Row, read_table
 
 MOST: Final = 5
@@ -36,6 +36,7 @@ class FatalTable(Row):
         harmless: lines that do not, although they match one of those.
         consequences: lines that report an error and only follow from another one.
         notable: expressions of lines that may report trouble.
+        management_programs: files of programs that manage a cluster.
         program_errors: classes of Python's exceptions that are a program's own fault.
     """
 
@@ -43,6 +44,7 @@ class FatalTable(Row):
     harmless: tuple[Harmless, ...]
     consequences: Patterns
     notable: Patterns
+    management_programs: LinePatterns
     program_errors: frozenset[str]
 
 

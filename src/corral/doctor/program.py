@@ -11,6 +11,7 @@ from corral.doctor.fatal_lines import fatal_table
 from corral.doctor.log_text import LONGEST, Line, LogText, starts
 
 PROGRAM_ERROR: Final = "F106"
+MANAGEMENT_ERROR: Final = "F2071"
 _HEAD: Final = "traceback (most recent call last)"
 _FRAME: Final = re.compile(r'\s{0,12}File "([^"]{1,300})", line (\d{1,7})')
 _EXCEPTION: Final = re.compile(r"((?:\w{1,60}\.){0,8}([A-Z]\w{1,60}))(?:: (.{0,300})|$)")
@@ -29,6 +30,7 @@ class Traceback:
         message: its text.
         place: file and line of the program itself, "" when unknown.
         shown: the exception's line.
+        management: True when the program is one that manages the cluster, not a job's.
     """
 
     line: int
@@ -36,11 +38,17 @@ class Traceback:
     message: str
     place: str
     shown: str
+    management: bool = False
 
     @property
     def exception(self) -> str:
         """Class and message, as Python prints them."""
         return f"{self.kind}: {self.message}"[:LONGEST] if self.message else self.kind
+
+    @property
+    def failure(self) -> str:
+        """The entry of the catalogue that accounts for it."""
+        return MANAGEMENT_ERROR if self.management else PROGRAM_ERROR
 
     @property
     def own(self) -> bool:
@@ -72,8 +80,15 @@ def _ending(lines: Sequence[Line], mask: str) -> Traceback | None:
         if ending is not None:
             own = [frame for frame in frames if not _LIBRARY.search(frame)]
             place = (own or frames)[-1]
-            return Traceback(line.number, ending[2], (ending[3] or "").strip(), place, line.shown)
+            message = (ending[3] or "").strip()
+            managed = any(_of_management(frame) for frame in frames)
+            return Traceback(line.number, ending[2], message, place, line.shown, managed)
     return None
+
+
+def _of_management(frame: str) -> bool:
+    path = frame.rpartition(" line ")[0]
+    return any(p.expression.search(path) for p in fatal_table().management_programs)
 
 
 def _body(text: str, mask: str) -> str | None:

@@ -23,7 +23,53 @@ QP = "n1:7:9 [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 C
 HUGE = "HugePages_Total:    5128\nHugePages_Free:     "
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE)"
 LOADING = "Loading checkpoint shards:  57%| 53/93 [25:40<19:22, 29.07s/it]"
+BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+SYMBOL = "ImportError: libtorch_cuda.so: undefined symbol: ncclCommResume"
+LIMIT = " 72  gpu  train  ana PD  0:00  1 (QOSMaxMemoryPerUser)"
+PORT = "slurmdbd: fatal: slurm_init_msg_engine_port error Address already in use"
+TIMEOUT = (
+    "srun: error: slurm_receive_msgs: [[n4]:6818] failed: Socket timed out on send/recv operation"
+)
+UNKNOWN = 'sbatch: error: Unable to resolve "ctl1": Unknown host'
+UNKNOWN_FULL = 'sbatch: error: Unable to resolve "ctl1.cluster.local": Unknown host'
+POWERED_DOWN = "node c3 not resumed by ResumeTimeout(1800), setting DOWN and POWERED_DOWN"
+HELD = "  31  all  rest  ana PD  0:00  1 (JobHeldAdmin)"
+ACCOUNT = "sbatch: error: Invalid account or account/partition combination specified"
+JAX = "RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found"
+UCX = "[n1:7:0:7]  ud_iface.c:746  Fatal: transport error: Endpoint timeout"
+SILENT = "[no further output for 25 minutes]"
 CASES = [
+    (BUSY, "nvidia-smi: Default compute mode", "F2082"),
+    (BUSY, "0, Exclusive_Process", "F2092"),
+    (BUSY, "srun: error: n17: task 17: Exited with exit code 255", "F2083"),
+    (SYMBOL, "nvidia-nccl-cu13   2.29.7", "F2067"),
+    (SYMBOL, "nvidia-nccl-cu12   2.29.3\nnvidia-nccl-cu13   2.29.7", "F2068"),
+    (LIMIT, "  normal    cpu=64,mem=512000M", "F1481"),
+    (LIMIT, "  normal    cpu=64,mem=4M", "F2056"),
+    (PORT, "SlurmctldPort=6817", "F101"),
+    (PORT, "SlurmctldPort=6817-6827", "F2057"),
+    (PORT, "SlurmctldPort=6820-6829", "F101"),
+    (TIMEOUT, "sdiag: server thread count: 3", "F161"),
+    (TIMEOUT, "Connection to n4 6818 port [tcp/*] succeeded!", "F2078"),
+    (UNKNOWN, "nameserver 10.1.1.1", "F05"),
+    (UNKNOWN, "search subnet2.cluster.internal", "F2079"),
+    (UNKNOWN_FULL, "nameserver 10.1.1.1", "F05"),
+    (UNKNOWN_FULL, "Submitted batch job 17", "F2080"),
+    (POWERED_DOWN, "Status = Failed", "F211"),
+    (POWERED_DOWN, "KeepAlive = true", "F2091"),
+    (HELD, "Priority=0 Nice=0", "F244"),
+    (HELD, "SystemComment=slurm_cred_create failure, holding job.", "F2085"),
+    (ACCOUNT, "cluster|physics|ana", "F167"),
+    (ACCOUNT, "slurmctld: error: User 1002 not found", "F2086"),
+    (
+        JAX,
+        "unable to create StreamExecutor for CUDA:1: CUDA error: invalid device ordinal",
+        "F2054",
+    ),
+    (UCX, "link_layer:  InfiniBand", "F2088"),
+    (UCX, "link_layer:  Ethernet", "F2089"),
+    (SILENT, "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB", "F2090"),
+    (SILENT, "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", "F137"),
     (MUNGE, "drwx------ 2 munge munge 100 Feb  1 08:02 /run/munge", "F162"),
     (MUNGE, "drwxr-xr-x. 2 munge munge 100 Feb 18 13:02 /run/munge", "F2018"),
     (MUNGE, "user_u:user_r:user_t:s0", "F2018"),

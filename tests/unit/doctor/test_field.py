@@ -69,7 +69,7 @@ FIELD: tuple[tuple[str, Source, str, str], ...] = (
         "Linux up to 4.20",
     ),
     (
-        "F47",
+        "F2050",
         ANY,
         "mount.lustre: mount 10.73.20.12@tcp0:/fs at /mnt/fs failed: No such device\n"
         "Are the lustre modules loaded?\nCheck /etc/modprobe.conf and /proc/filesystems",

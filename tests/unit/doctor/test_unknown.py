@@ -53,6 +53,33 @@ def test_a_programs_own_error_is_named_as_such_with_its_place() -> None:
     assert found.line == 9
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/opt/azurehpc/slurm/venv/lib/python3.8/site-packages/slurmcc/cli.py",
+        "/slurm/scripts/resume.py",
+        "/opt/parallelcluster/pyenv/versions/node/lib/slurm_plugin/clustermgtd.py",
+        "/usr/lib/python3/dist-packages/cloudinit/cmd/main.py",
+        "/usr/bin/ansible-playbook",
+    ],
+)
+def test_an_exception_of_a_management_program_is_not_the_jobs(file: str) -> None:
+    text = f'Traceback (most recent call last):\n  File "{file}", line 3, in main\nKeyError: 12\n'
+    (finding,) = explain(text).findings
+    assert (finding.failure.name, finding.detail) == (
+        "management-tool-error",
+        f"KeyError: 12 at {file} line 3",
+    )
+
+
+@pytest.mark.parametrize(
+    "file", ["/u/ana/slurm/train.py", "/shared/salt.py", "/u/ana/ansible_net/fit.py"]
+)
+def test_an_exception_of_a_jobs_program_is_its_own(file: str) -> None:
+    text = f'Traceback (most recent call last):\n  File "{file}", line 3, in main\nKeyError: 12\n'
+    assert [f.failure.name for f in explain(text).findings] == ["program-error"]
+
+
 def test_an_exception_that_a_failure_explains_is_not_the_programs_own() -> None:
     text = (
         "Traceback (most recent call last):\n"
