@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from corral.doctor.catalog import catalog
+from corral.doctor.contrary import contrary
 from corral.doctor.fatal_lines import fatal_lines, notable_lines
 from corral.doctor.log_text import Line, LogText
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
@@ -27,7 +29,7 @@ def explain(text: str) -> Report:
     log = LogText(text)
     diagnoses = list(_read(log, Source.ANY, ""))
     diagnoses += _program_errors(log, diagnoses)
-    known = report(diagnoses)
+    known = report(replace(finding, contrary=contrary(finding, log)) for finding in diagnoses)
     if any(finding.severity is Severity.ERROR for finding in known.findings):
         return known
     findings = _with_stated(log, known.findings)
@@ -65,7 +67,7 @@ def _before(known: Diagnosis, statement: Diagnosis) -> bool:
     """True when what a log states follows from something known."""
     if known.severity is not Severity.SYMPTOM:
         return False
-    weak = known.general or statement.failure.severity is Severity.SYMPTOM
+    weak = not known.sure or statement.failure.severity is Severity.SYMPTOM
     return known.line < statement.line or (weak and known.line == statement.line)
 
 
@@ -201,7 +203,8 @@ def _both(before: Diagnosis, finding: Diagnosis) -> Diagnosis:
     evidence = tuple(dict.fromkeys((*before.evidence, *finding.evidence)))
     kept = evidence[: MOST_LINES * 2]
     general = before.general and finding.general
-    return Diagnosis(finding.failure, nodes, kept, finding.detail, before.line, general)
+    against = before.contrary and finding.contrary
+    return Diagnosis(finding.failure, nodes, kept, finding.detail, before.line, general, against)
 
 
 def _explained(finding: Diagnosis, others: Sequence[Diagnosis]) -> bool:
@@ -216,5 +219,5 @@ def _explained(finding: Diagnosis, others: Sequence[Diagnosis]) -> bool:
 
 def _hides(cause: Diagnosis, other: Diagnosis) -> bool:
     if other.failure.id in cause.failure.hides:
-        return not cause.general or other.severity is not Severity.ERROR
+        return cause.sure or other.severity is not Severity.ERROR
     return cause.severity is Severity.ERROR and other.severity is Severity.SYMPTOM

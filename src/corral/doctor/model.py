@@ -179,6 +179,7 @@ class Diagnosis:
         detail: the case at hand in words: which file, which value; "" when the title suffices.
         line: number of the first of these lines in a pasted log, 0 when it is of no log.
         general: only messages show it that many causes bring about.
+        contrary: a line of the same log that disproves these messages' usual cause; "" for none.
     """
 
     failure: Failure
@@ -187,12 +188,18 @@ class Diagnosis:
     detail: str = ""
     line: int = 0
     general: bool = False
+    contrary: str = ""
+
+    @property
+    def sure(self) -> bool:
+        """False where its messages have several causes, or the log disproves the usual one."""
+        return not (self.general or self.contrary)
 
     @property
     def severity(self) -> Severity:
-        """How much it explains: what is shown by general messages alone is not a cause."""
+        """How much it explains: what is not sure is not a cause."""
         cause = self.failure.severity is Severity.ERROR
-        return Severity.SYMPTOM if self.general and cause else self.failure.severity
+        return Severity.SYMPTOM if cause and not self.sure else self.failure.severity
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
@@ -204,6 +211,7 @@ class Diagnosis:
             "detail": self.detail,
             "line": self.line,
             "evidence": list(self.evidence),
+            "contrary": self.contrary,
             "cause": self.failure.cause,
             "fix": self.failure.fix,
             "source": self.failure.source,

@@ -228,6 +228,8 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
         title = f"a consequence, its cause is elsewhere: {title}"
     elif finding.general:
         title = f"several causes print this, read the lines before it: {title}"
+    if finding.contrary:
+        title = f"the log disproves the usual cause, look for another one: {failure.title}"
     head = Text.assemble((f"{number}. ", "dim"), (title, "bold red"))
     if finding.line and finding.detail:
         head.append(f": {clean(finding.detail)}", "bold")
@@ -237,6 +239,8 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
     if finding.line:
         lines.append(Text(f"   from line {finding.line}:", "dim"))
     lines += [Text(f"   | {clean(line)}", "dim") for line in finding.evidence]
+    if finding.contrary:
+        lines.append(Text.assemble(("   but: ", "bold"), clean(finding.contrary)))
     lines.append(Text.assemble(("   why: ", "bold"), failure.cause))
     lines.append(Text.assemble(("   do:  ", "bold"), failure.fix))
     return lines

@@ -31,3 +31,11 @@ def test_the_logs_own_words_are_shown_as_such(corral: Run) -> None:
     assert done.exit_code == 1
     assert "by the log's own words, something that the program needs is not there" in done.stdout
     assert "plan 7 not found" in done.stdout
+
+
+def test_a_check_that_disproves_a_message_is_shown(corral: Run) -> None:
+    log = 'sbatch: error: Unable to resolve "ctl1": Unknown host\n10.1.1.2   ctl1\n'
+    done = corral("doctor", "--log", "-", stdin=log)
+    assert done.exit_code == 1
+    assert "the log disproves the usual cause, look for another one: a name does" in done.stdout
+    assert "but: 10.1.1.2   ctl1" in done.stdout
