@@ -359,6 +359,7 @@ class Diagnosis(TypedDict):
     detail: str
     line: int
     evidence: list[str]
+    contrary: str
     cause: str
     fix: str
     source: str

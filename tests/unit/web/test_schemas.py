@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from corral.doctor.diagnosis import explain
 from corral.hosts.quote import sh
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.slurm.records import Job
@@ -85,6 +86,11 @@ def test_rows_have_their_types() -> None:
 
 def test_a_plan_has_its_type() -> None:
     held(schemas.ShownPlan, plan_dict(FAKE_PLAN))
+
+
+def test_a_finding_has_its_type() -> None:
+    (finding,) = explain("slurmctld: fatal: CLUSTER NAME MISMATCH.").findings
+    held(schemas.Diagnosis, finding.as_dict())
 
 
 def test_a_field_too_many_or_too_few_is_seen() -> None:

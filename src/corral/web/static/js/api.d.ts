@@ -63,6 +63,7 @@ export interface Diagnosis {
   detail: string;
   line: number;
   evidence: string[];
+  contrary: string;
   cause: string;
   fix: string;
   source: string;
