@@ -159,9 +159,9 @@ async def make_volume(
     """A file system of the account, made unless there is one of that name in that region.
 
     Args:
-        provider: lambda (no size) or runpod.
+        provider: a cloud whose ``volumes`` is set in ``provider.toml``.
         name: its name.
-        region: Lambda's region or RunPod's data center.
+        region: region or data center.
         gib: its size, where the cloud asks.
         cluster: ask the simulated cloud of this rehearsed cluster.
 

@@ -14,10 +14,13 @@ from corral.cli.options import JSON, YES, examples, verb_app
 from corral.cli.terminal.text import clean
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.providers import CLOUDS, clouds_with, either
+from corral.spec.providers import CLOUDS, clouds_with, either, in_words
 
 _MAKERS = either(clouds_with("volumes"))
+_FIREWALLED = either(clouds_with("firewall"))
+_KEYED = either(clouds_with("account_keys"))
 _SIZED = ", ".join(clouds_with("sized"))
+_VOLUME = f"corral cloud volume data -p {clouds_with('volumes')[0]} -r us-west-1"
 app = verb_app()
 SIMULATED = Annotated[
     str,
@@ -31,9 +34,7 @@ SIMULATED = Annotated[
 ]
 
 
-@app.callback(
-    epilog=examples("corral cloud firewall", "corral cloud volume data -p lambda -r us-west-1")
-)
+@app.callback(epilog=examples("corral cloud firewall", _VOLUME))
 def cloud() -> None:
     """Show and extend what belongs to an entire cloud account."""
 
@@ -46,13 +47,17 @@ def cloud() -> None:
 def firewall(
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="RULE", help="Add tcp:PORT[-PORT]:NETWORK, udp or icmp."),
+        typer.Option(
+            "--allow",
+            metavar="RULE",
+            help=f"Add tcp:PORT[-PORT]:NETWORK, udp or icmp ({_FIREWALLED}).",
+        ),
     ] = None,
     rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:
-    """Show Lambda's inbound firewall rules, and add to them.
+    """Show an account's inbound firewall rules, and add to them.
 
     The rules hold for all instances of the account, and the cloud replaces them as a whole: they
     are read first, yours are added, you are asked, and they are read again. None is ever dropped.
@@ -70,13 +75,13 @@ def firewall(
 def ssh_keys(
     add: Annotated[
         list[Path] | None,
-        typer.Option("--add", metavar="FILE", help="Add the public key in this file."),
+        typer.Option("--add", metavar="FILE", help=f"Add the public key in this file ({_KEYED})."),
     ] = None,
     rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:
-    """Show RunPod's ssh keys of the account, and add to them.
+    """Show the ssh keys of an account, and add to them.
 
     Corral's own pods need none of them: their key goes by the pod's environment. As with firewall
     rules the set is read, extended, asked about, written and read again; no key is ever dropped.
@@ -87,12 +92,17 @@ def ssh_keys(
     return _shown(ui, seen)
 
 
-@app.command(epilog=examples("corral cloud volume data -p lambda -r us-west-1"))
+@app.command(epilog=examples(_VOLUME))
 def volume(  # noqa: PLR0917
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
     provider: Annotated[
         str,
-        typer.Option("--provider", "-p", metavar="NAME", help=f"{_MAKERS}."),
+        typer.Option(
+            "--provider",
+            "-p",
+            metavar="NAME",
+            help=f"{_MAKERS}; cloud.volumes takes {in_words('volumes')}.",
+        ),
     ],
     region: Annotated[
         str, typer.Option("--region", "-r", metavar="NAME", help="Region or data center.")
@@ -111,8 +121,8 @@ def volume(  # noqa: PLR0917
 ) -> int:
     """Make a file system of the account; one of that name and region is taken as it is.
 
-    A group attaches it by cloud.volumes: its name at lambda, its id at runpod. It costs money until
-    you delete it on the provider's page: Corral never deletes data.
+    A group attaches it by cloud.volumes. It costs money until you delete it on the provider's page:
+    Corral never deletes data.
     """
     ui = Ui(as_json=as_json)
     if provider not in CLOUDS:

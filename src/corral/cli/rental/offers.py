@@ -12,7 +12,7 @@ from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.providers import CLOUDS, clouds_with
+from corral.spec.providers import CLOUDS, clouds_with, in_words
 
 app = verb_app()
 HEAD = ("provider", "type", "region", "GPUs", *right("vCPUs", "memory", "$/hour"), "capacity")
@@ -20,9 +20,10 @@ GPU = Annotated[
     str,
     typer.Option("--gpu", "-g", metavar="WORD", help="Only GPUs with this word in their name."),
 ]
+_ONE_OF = f"One of {', '.join(CLOUDS)}. Their keys: {in_words('variable')}."
 PROVIDER = Annotated[
     list[str] | None,
-    typer.Option("--provider", "-p", metavar="NAME", help=f"One of {', '.join(CLOUDS)}."),
+    typer.Option("--provider", "-p", metavar="NAME", help=_ONE_OF),
 ]
 ALL = Annotated[bool, typer.Option("--all", "-a", help="Also what cannot be had now.")]
 TOGETHER = Annotated[
@@ -63,10 +64,9 @@ def offers(
 ) -> int:
     """Show what clouds have on sale, and its price.
 
-    Asks every cloud of which there is a key: LAMBDA_API_KEY, RUNPOD_API_KEY, PAPERSPACE_API_KEY,
-    or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud reports; a launch
-    may be refused all the same. Exit status 1 when nothing fits, or a cloud that was named cannot
-    be asked.
+    Asks every cloud of which there is a key: in its variable, a file or the keyring (see the guide,
+    Clouds). Capacity is what the cloud reports; a launch may be refused all the same. Exit status 1
+    when nothing fits, or a cloud that was named cannot be asked.
     """
     ui = Ui(as_json=as_json)
     for name in provider or ():

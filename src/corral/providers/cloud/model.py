@@ -96,7 +96,7 @@ class Offer:
     """Something a cloud has on sale.
 
     Attributes:
-        provider: lambda, runpod or paperspace.
+        provider: its word in the cluster file.
         type: the cloud's own name of it.
         region: where, "" when the cloud chooses.
         gpu: the GPU's name as the cloud writes it, "" for none.
