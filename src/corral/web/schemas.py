@@ -6,10 +6,13 @@ types, so that neither side can change alone.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NotRequired
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, get_type_hints
 
 # Not typing's: pydantic refuses that before Python 3.12; this is a dependency of pydantic's.
 from typing_extensions import TypedDict
+
+from corral.slurm.records import Job
+from corral.web.slurm.snapshot import NOT_SHOWN
 
 Kind = Literal["good", "busy", "mix", "warn", "bad", "off"]
 Impact = Literal["none", "reload", "restart", "drain", "reboot", "recreate"]
@@ -100,20 +103,26 @@ class JobRow(TypedDict):
     kind: Kind
 
 
-class JobDetail(JobRow):
-    """One job, with what its viewer may do to it."""
+class JobRights(TypedDict):
+    """What the viewer of a job may do to it."""
 
-    stdout: str
-    stderr: str
-    workdir: str
-    command: str
-    comment: str
-    dependency: str
-    restarts: int
     ended: bool
     mine: bool
     may: bool
     forgotten: bool
+
+
+def _detail() -> dict[str, Any]:
+    """Types of a job's row, of the other fields of its record, and of what its viewer may do."""
+    record = {name: kind for name, kind in get_type_hints(Job).items() if name not in NOT_SHOWN}
+    return record | get_type_hints(JobRow) | get_type_hints(JobRights)
+
+
+if TYPE_CHECKING:
+    JobDetail = dict[str, Any]
+else:  # a field of the record is declared there alone
+    JobDetail = TypedDict("JobDetail", _detail())
+    JobDetail.__doc__ = "One job, with what its viewer may do to it."
 
 
 class PartitionRow(TypedDict):

@@ -127,6 +127,7 @@ export interface JobDetail {
   node_count: number;
   cpus: number;
   gpus: number;
+  gpus_exact: boolean;
   memory: number;
   submit_at: number | null;
   start_at: number | null;
@@ -135,8 +136,6 @@ export interface JobDetail {
   exit_status: number | null;
   exit_signal: number;
   held: boolean;
-  gpus_exact: boolean;
-  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
   stdout: string;
   stderr: string;
   workdir: string;
@@ -144,6 +143,7 @@ export interface JobDetail {
   comment: string;
   dependency: string;
   restarts: number;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
   ended: boolean;
   mine: boolean;
   may: boolean;
