@@ -9,6 +9,7 @@ import pytest
 from corral.doctor.catalog import catalog
 from corral.doctor.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
+from corral.inspect.gpu_types import gpu_types
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
 from corral.roles.health_checks import health_checks, xids
@@ -66,6 +67,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
     read = {
         "hardware.yaml": known_hardware(),
         "gpu_models.yaml": gpu_models(),
+        "gpu_types.yaml": gpu_types(),
         "health_checks.yaml": health_checks(),
         "xids.yaml": xids(),
         "keys.yaml": all_keys(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.jobs.upload import Packed, Parcel
+from corral.jobs.parcel import Packed, Parcel
 
 STORE: Final = ".store"
 _NEW: Final = "new"

@@ -24,8 +24,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
 from corral.jobs.follow_script import as_user
+from corral.jobs.parcel import Named
 from corral.jobs.roof import ENVS, not_ours, roof_script, user_folder
-from corral.jobs.upload import Named
 
 BUILD_S: Final = 3600.0
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?|@)\s*\S+")

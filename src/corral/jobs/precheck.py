@@ -16,8 +16,8 @@ from corral.jobs.archive import ask_script, names_asked
 from corral.jobs.follow_script import as_user
 from corral.jobs.limits import Refusal, nearest, refuse, without_pyxis
 from corral.jobs.model import JobSpec
+from corral.jobs.parcel import Parcel
 from corral.jobs.roof import JOBS, user_folder
-from corral.jobs.upload import Parcel
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
 

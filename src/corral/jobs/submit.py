@@ -38,12 +38,12 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.parcel import Parcel, named_file, outline, pack
 from corral.jobs.points import point_lines
 from corral.jobs.precheck import Look, look
 from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
 from corral.jobs.tracking import Tracking, tracking_of
-from corral.jobs.upload import Parcel, named_file, outline, pack
 from corral.roles import tcpxo
 from corral.roles.mlflow import uri
 from corral.slurm.records import Node

@@ -19,7 +19,7 @@ from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web import figures
 from corral.web.figures import Figures, Prometheus
-from corral.web.listener.guard import Guard
+from corral.web.listener.request_checks import RequestChecks
 from corral.web.routes import form, jobs, login, nodes, owner, past, report, view
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurm.commands import ByCommands
@@ -92,7 +92,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         return JSONResponse(app.openapi())  # like all but the login, for who is logged in
 
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(Guard, names=settings.names, hsts=settings.hsts)
+    app.add_middleware(RequestChecks, names=settings.names, hsts=settings.hsts)
     return app
 
 

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web.figures import Figures
-from corral.web.listener.guard import port_of
+from corral.web.listener.request_checks import port_of
 from corral.web.routes.streams import Streams
 from corral.web.settings import Settings
 from corral.web.slurm.past_jobs import PastJobs

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.jobs import git, upload
+from corral.jobs import git
+from corral.jobs import parcel as parcels
 from corral.jobs.project import ways
 
 ME = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -44,7 +45,7 @@ def tags(script: Path) -> dict[str, str]:
 
 
 def packed(script: Path) -> set[str]:
-    return {file.path for file in asyncio.run(upload.pack(script, "")).files}
+    return {file.path for file in asyncio.run(parcels.pack(script, "")).files}
 
 
 def evil(tmp_path: Path) -> tuple[Path, Path]:

@@ -14,7 +14,7 @@ from pathspec import GitIgnoreSpec
 from corral.errors import Code, CorralError
 from corral.jobs import ignore
 from corral.jobs.ignore import ALWAYS_OUT, MOST_LINES, IgnoreRules
-from corral.jobs.upload import pack
+from corral.jobs.parcel import pack
 
 PARTS = st.sampled_from([*"aab*?/", "**", "**/", "/**/", "[ab]", "[!a]", "[a-c]", "\\*", "."])
 LINES = st.lists(PARTS, min_size=1, max_size=9).map("".join)

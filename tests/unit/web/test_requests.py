@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.web.listener.guard import Guard
+from corral.web.listener.request_checks import RequestChecks
 from tests.unit.web.fake import FakeRest, Page
 
 
@@ -31,7 +31,7 @@ def guarded(*headers: tuple[bytes, bytes], version: str = "1.1") -> int:
         "type": "http", "method": "POST", "path": "/api/login", "http_version": version,
         "headers": [(b"host", b"127.0.0.1:8765"), *headers],
     }  # fmt: skip
-    asyncio.run(Guard(app)(scope, receive, send))
+    asyncio.run(RequestChecks(app)(scope, receive, send))
     return sent[0]["status"]
 
 

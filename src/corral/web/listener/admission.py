@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from corral.web.listener.connections import Bounded
-from corral.web.listener.guard import reply
 from corral.web.listener.peers import Peer
+from corral.web.listener.request_checks import reply
 from corral.web.state import COOKIE
 from corral.web.users.sessions import MANY_KEYS, Sessions
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
 from corral.web.listener.connections import Bounded
-from corral.web.listener.guard import name_of
 from corral.web.listener.peers import network_of, on_this_machine
+from corral.web.listener.request_checks import name_of
 from corral.web.slurm.slurmrest import Login
 from corral.web.state import (
     Changer,

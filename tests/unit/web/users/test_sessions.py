@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.web.listener.guard import name_of
+from corral.web.listener.request_checks import name_of
 from corral.web.routes import view
 from corral.web.users.sessions import RateLimit, Sessions, login_of
 from tests.unit.web.fake import FakeRest, Page, token

@@ -35,7 +35,7 @@ HEADERS: Final = (
 _STRICT: Final = (b"strict-transport-security", b"max-age=63072000")
 
 
-class Guard:
+class RequestChecks:
     """ASGI middleware in front of everything.
 
     The Host header must be a loopback name or a declared one, else a page somewhere else could

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
-from corral.jobs import environment, upload
+from corral.jobs import environment
+from corral.jobs import parcel as parcels
 from corral.jobs.archive import archive, ask_script, missing, names_asked, unpack_script
-from corral.jobs.upload import Parcel, outline, pack
+from corral.jobs.parcel import Parcel, outline, pack
 from tests.swapping import swapping
 
 
@@ -95,7 +96,7 @@ def test_a_plain_folder_goes_while_it_is_small(
 ) -> None:
     tree(tmp_path, "train.py", "model.py")
     assert names(packed(tmp_path / "train.py")) == {"train.py", "model.py"}
-    monkeypatch.setattr(upload, "PLAIN_FILES", 1)
+    monkeypatch.setattr(parcels, "PLAIN_FILES", 1)
     alone = packed(tmp_path / "train.py")
     assert (names(alone), alone.root) == ({"train.py"}, None)
     assert "only train.py is uploaded" in alone.notes[0]
@@ -103,7 +104,7 @@ def test_a_plain_folder_goes_while_it_is_small(
 
 def test_nobodys_home_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "train.py", ".git/x", ".ssh/id_rsa")
-    monkeypatch.setattr(upload.Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(parcels.Path, "home", lambda: tmp_path)
     assert names(packed(tmp_path / "train.py")) == {"train.py"}
     assert names(packed(tmp_path / "train.py", "none")) == {"train.py"}
 
@@ -124,7 +125,7 @@ def test_too_much_is_refused_with_the_largest_named(
     tree(tmp_path, "pyproject.toml", "train.py")
     (tmp_path / "data").mkdir()
     (tmp_path / "data/big").write_bytes(b"x" * 3_000_000)
-    monkeypatch.setattr(upload, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(parcels, "MOST_BYTES", 1_000_000)
     with pytest.raises(CorralError) as caught:
         packed(tmp_path / "train.py")
     assert "data (3 MB)" in caught.value.message
@@ -233,7 +234,7 @@ def test_locks_and_ignore_files_that_lead_out(tmp_path: Path, name: str) -> None
         return
     assert packed(root / "train.py").lock is None
     with pytest.raises(CorralError, match="by a link, out of"):
-        asyncio.run(environment.requirements(upload.named_file(root / name)))
+        asyncio.run(environment.requirements(parcels.named_file(root / name)))
 
 
 def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
@@ -566,6 +567,6 @@ def test_a_wrong_content_never_gets_into_the_store(
         (root / "train.py").write_text(text)
         with pytest.raises(CorralError, match="changed while"):
             store.send(parcel, "one")
-    monkeypatch.setattr(upload.Packed, "read", lambda _: b"TRAIN.PY")
+    monkeypatch.setattr(parcels.Packed, "read", lambda _: b"TRAIN.PY")
     assert not store.send(parcel, "one")
     assert (store.contents(), (store.user / "one").exists()) == (0, False)
