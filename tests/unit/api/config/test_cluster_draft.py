@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
 from corral.inspect.discovery import Found, inquiry, parse
-from corral.inspect.gpu_types import TYPES, type_of, type_of_name
+from corral.inspect.gpu_types import gpu_types, type_of, type_of_name
 from corral.spec.load import load_text
 from corral.spec.nodes import nodes_of
 from tests.fakes import recorded
@@ -129,7 +129,7 @@ def test_gpu_types() -> None:
         ("", ""),
     ):
         assert type_of_name(name) == kind
-    assert all(len(device) == 4 and device == device.lower() for device in TYPES)
+    assert all(len(device) == 4 and device == device.lower() for device in gpu_types())
 
 
 def test_an_answer_that_lacks_a_fact() -> None:
