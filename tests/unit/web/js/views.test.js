@@ -100,7 +100,7 @@ test("nodes in their groups, in the order of their numbers, and counted once by 
     ["long", "main"],
   );
   assert.deepEqual(
-    groups[0][1].map((node) => node.name),
+    groups[0][1].map(({ name }) => name),
     ["node1", "node9", "node10"],
   );
   assert.equal(count, 3);
