@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class UserAccount:
+class UserAccount(Standalone):
     """A user with a group of the same name and the same number.
 
     Attributes:
@@ -34,11 +34,6 @@ class UserAccount:
     def id(self) -> str:
         """``user:<name>``."""
         return f"user:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Entries of the name and of the number, of users and then of groups."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import HERE, Change, Context, SecretRef, Seen
+from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
 
 FOLDER: Final = "/var/lib/corral/files"
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Standalone):
     """A file on the node with exactly these bytes.
 
     Attributes:
@@ -35,11 +35,6 @@ class Artifact:
     def id(self) -> str:
         """``file:<path>``."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``complete`` when the file is there with its digest."""

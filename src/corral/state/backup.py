@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 FOLDER: Final = "/var/lib/corral/backup"
 
@@ -15,7 +15,7 @@ _MARK: Final = "whole"
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmBackup:
+class SlurmBackup(Standalone):
     """The accounting database, StateSaveLocation and /etc/slurm before an upgrade.
 
     Attributes:
@@ -32,11 +32,6 @@ class SlurmBackup:
     def id(self) -> str:
         """``backup:<name>``."""
         return f"backup:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def path(self) -> str:

@@ -129,6 +129,17 @@ class Resource(Protocol):
         ...
 
 
+class Standalone:
+    """A resource whose ``diff`` depends on no other resource."""
+
+    __slots__ = ()
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """No resource."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What must come true on ``node`` after a stage, before the next stage begins.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class Database(Standalone):
     """A MariaDB database whose user logs in by unix_socket: there is no password to keep.
 
     ``user`` is both the system user and the database user (docs/architecture.md).
@@ -22,11 +22,6 @@ class Database:
     def id(self) -> str:
         """``database:<name>``."""
         return f"database:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``ready`` when the user can open the database as itself."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.slurm.packages import DebSet
-from corral.state.base import HERE, Change, Context, SecretRef, Seen
+from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
 
 DEBS: Final = "/var/lib/corral/debs"
 SOURCES: Final = "/etc/apt/sources.list.d/corral-slurm.list"
@@ -21,7 +21,7 @@ _SUMS: Final = "SHA256SUMS"
 
 
 @dataclass(frozen=True, slots=True)
-class DebRepository:
+class DebRepository(Standalone):
     """The files of a set, and apt's knowledge of them.
 
     Attributes:
@@ -34,11 +34,6 @@ class DebRepository:
     def id(self) -> str:
         """``debs:slurm``."""
         return "debs:slurm"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 FILE: Final = "/etc/exports.d/corral.exports"
 ETAB: Final = "/var/lib/nfs/etab"
@@ -46,7 +46,7 @@ class Export:
 
 
 @dataclass(frozen=True)
-class Exports:
+class Exports(Standalone):
     """All folders that Corral serves from this machine; other export files are left alone.
 
     Attributes:
@@ -59,11 +59,6 @@ class Exports:
     def id(self) -> str:
         """``exports``."""
         return "exports"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @cached_property
     def content(self) -> str:
@@ -127,7 +122,7 @@ class Exports:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedFolder:
+class ServedFolder(Standalone):
     """A folder that is made, open to all like /tmp, when it is not there; else left as it is."""
 
     path: str
@@ -136,11 +131,6 @@ class ServedFolder:
     def id(self) -> str:
         """``directory:<path>``."""
         return f"directory:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``there`` or ``absent``."""
@@ -160,7 +150,7 @@ class ServedFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingFolder:
+class ExistingFolder(Standalone):
     """A folder that somebody else mounts: looked for, never touched."""
 
     path: str
@@ -169,11 +159,6 @@ class ExistingFolder:
     def id(self) -> str:
         """``existing:<path>``."""
         return f"existing:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``there``, ``absent`` or ``hung``."""

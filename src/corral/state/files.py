@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 SHOWN_BYTES = 65536
 """Of a file that differs, at most this much is read back to be shown in the plan."""
@@ -19,7 +19,7 @@ ImpactOf = Callable[[str, str], Impact]
 
 
 @dataclass(frozen=True)
-class File:
+class File(Standalone):
     """A text file with an owner and a mode.
 
     Attributes:
@@ -46,11 +46,6 @@ class File:
     def id(self) -> str:
         """``file:<path>``."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @cached_property
     def digest(self) -> str:
@@ -121,7 +116,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Standalone):
     """A folder with an owner and a mode (octal as ``stat -c %a`` prints it)."""
 
     path: str
@@ -132,11 +127,6 @@ class Directory:
     def id(self) -> str:
         """``directory:<path>``."""
         return f"directory:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Mode and owner."""

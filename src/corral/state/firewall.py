@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Resource, Seen
+from corral.state.base import Change, Context, Resource, Seen, Standalone
 from corral.state.files import File
 from corral.state.service import Service
 
@@ -172,18 +172,13 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Standalone):
     """No rule of Corral's: where no firewall is on, or the file leaves it alone."""
 
     @property
     def id(self) -> str:
         """``ports``."""
         return "ports"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Whether the program is there."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 NFS_OPTIONS: Final = "rw,hard,vers=4.2,noatime"
 """How Corral mounts by NFS, without what depends on the kernel."""
@@ -74,7 +74,7 @@ def parse_lines(encoded: str) -> tuple[Line, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Standalone):
     """A folder of a server, or of this machine, mounted at a place, now and after each boot.
 
     Attributes:
@@ -93,11 +93,6 @@ class Mount:
     def id(self) -> str:
         """``mount:<path>``."""
         return f"mount:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Five words: can automount?, lines of fstab, what is mounted, answers?, holds files?
@@ -233,7 +228,7 @@ def _old(entries: tuple[Line, ...], mounted: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FormerMounts:
+class FormerMounts(Standalone):
     """What Corral once mounted and the file names no longer: unmounted when nobody uses it.
 
     Attributes:
@@ -246,11 +241,6 @@ class FormerMounts:
     def id(self) -> str:
         """``former-mounts``."""
         return "former-mounts"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """The lines of fstab that are Corral's, in base64."""

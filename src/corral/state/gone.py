@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Standalone):
     """A file that is removed; only for paths that nobody but Corral writes.
 
     Attributes:
@@ -24,11 +24,6 @@ class Gone:
     def id(self) -> str:
         """``file:<path>``."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``there`` or ``absent``."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, SecretRef, Seen
+from corral.state.base import Change, Context, SecretRef, Seen, Standalone
 
 KEYS: Final = "@cloud"
 """As the node of a ``SecretRef``: an API key of this machine's user, by the cloud's name."""
 
 
 @dataclass(frozen=True, slots=True)
-class GuardKey:
+class GuardKey(Standalone):
     """The key of one cloud.
 
     Attributes:
@@ -34,11 +34,6 @@ class GuardKey:
     def id(self) -> str:
         """``secret:<path>``."""
         return f"secret:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Digest, mode and owner; ``absent``."""

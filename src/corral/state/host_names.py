@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Resource, Seen
+from corral.state.base import Change, Context, Impact, Resource, Seen, Standalone
 from corral.state.files import File
 
 BEGIN = "# corral begin: managed block, changes inside are overwritten"
@@ -40,7 +40,7 @@ def own_name(name: str) -> tuple[Resource, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Hostname:
+class Hostname(Standalone):
     """The machine's persistent host name."""
 
     name: str
@@ -49,11 +49,6 @@ class Hostname:
     def id(self) -> str:
         """``hostname``."""
         return "hostname"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """The running name and the one in /etc/hostname."""
@@ -84,7 +79,7 @@ class Hostname:
 
 
 @dataclass(frozen=True)
-class HostsBlock:
+class HostsBlock(Standalone):
     """A managed block in /etc/hosts, and no own name on 127.x (F06).
 
     Attributes:
@@ -99,11 +94,6 @@ class HostsBlock:
     def id(self) -> str:
         """``hosts``."""
         return "hosts"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @cached_property
     def block(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 TOP: Final = "corral"
 JOBS: Final = "jobs"
@@ -112,7 +112,7 @@ open_to_all() {{
 
 
 @dataclass(frozen=True, slots=True)
-class JobFolders:
+class JobFolders(Standalone):
     """``corral`` and what is in it for each user; ``images`` where containers are declared.
 
     Attributes:
@@ -133,11 +133,6 @@ class JobFolders:
     def id(self) -> str:
         """``job-folders:<path>``."""
         return f"job-folders:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def _owners(self) -> dict[str, int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 UNITS = "/etc/systemd/system"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Link(Standalone):
     """A symbolic link.
 
     Attributes:
@@ -28,11 +28,6 @@ class Link:
     def id(self) -> str:
         """``file:<path>``."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Where it points to; ``other`` for something that is not a link."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Gate, Impact, Seen
+from corral.state.base import Change, Context, Gate, Impact, Seen, Standalone
 
 # The first value counts (sshd_config(5)), and the folder is read in this order: before
 # 50-cloud-init.conf, which switches passwords on.
@@ -60,7 +60,7 @@ _OFF: Final = Script(
 
 
 @dataclass(frozen=True, slots=True)
-class KeysOnly:
+class KeysOnly(Standalone):
     """sshd takes keys and no passwords.
 
     Attributes:
@@ -73,11 +73,6 @@ class KeysOnly:
     def id(self) -> str:
         """``logins:keys-only``."""
         return "logins:keys-only"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``off`` or ``on``, as sshd itself understands its config; ``trial`` while one goes on."""

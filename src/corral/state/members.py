@@ -13,7 +13,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
 from corral.spec.hostlist import fold
-from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen
+from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen, Standalone
 from corral.state.service import STAMPS
 
 ROSTER: Final = "/var/lib/corral/members"
@@ -54,7 +54,7 @@ def parse_members(text: str) -> tuple[Member, ...]:
 
 
 @dataclass(frozen=True)
-class Roster:
+class Roster(Standalone):
     """Every declared machine is in the list on the controller; others are not taken out.
 
     A machine goes out when it has been released (``forget``).
@@ -66,11 +66,6 @@ class Roster:
     def id(self) -> str:
         """``members``."""
         return "members"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """The list."""
@@ -107,7 +102,7 @@ def _write(text: str) -> Script:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Leaving(Standalone):
     """What slurmctld knows and the cluster file does not: closed to new jobs, and its jobs' end.
 
     A job on a node that vanishes from slurm.conf is lost (slurm.conf(5)), and so is one in a
@@ -129,11 +124,6 @@ class Leaving:
     def id(self) -> str:
         """``leaving``."""
         return "leaving"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``node NAME`` of all that slurmctld knows, ``drained`` behind those that leave.
@@ -183,7 +173,7 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class NoController:
+class NoController(Standalone):
     """The machine is not the controller, and never was: moving the controller is refused.
 
     Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on at
@@ -196,11 +186,6 @@ class NoController:
     def id(self) -> str:
         """``no-controller``."""
         return "no-controller"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``here`` where Corral has started a slurmctld; no process is started to ask."""

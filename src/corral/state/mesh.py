@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen
+from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen, Standalone
 
 MINT: Final = "@mesh"
 """As the node of a ``SecretRef``: a key that the control server makes when apply asks for it."""
@@ -23,7 +23,7 @@ UP_S: Final = 90
 
 
 @dataclass(frozen=True, slots=True)
-class MeshProgram:
+class MeshProgram(Standalone):
     """One program of the mesh client, copied from this machine.
 
     Attributes:
@@ -40,11 +40,6 @@ class MeshProgram:
     def id(self) -> str:
         """``file:<path>``: the ledger keeps it as any file."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def _note(self) -> str:
@@ -86,7 +81,7 @@ class MeshProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class MeshMember:
+class MeshMember(Standalone):
     """The machine is in the tailnet of a control server, under its node's name.
 
     A machine that its owner has brought there stays as it is. One that is in another tailnet is
@@ -112,11 +107,6 @@ class MeshMember:
     def id(self) -> str:
         """``mesh:<node>``."""
         return f"mesh:{self.node}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """State, control server, whether Corral brought it in, tags."""

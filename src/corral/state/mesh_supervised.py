@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 from corral.state.service import STAMPS
 
 CONF: Final = "/etc/supervisor/conf.d"
@@ -48,7 +48,7 @@ fi
 
 
 @dataclass(frozen=True, slots=True)
-class Supervisor:
+class Supervisor(Standalone):
     """supervisord runs; installed where it is not.
 
     It is started by Corral, since nobody else would: a container that restarts without it gets
@@ -61,11 +61,6 @@ class Supervisor:
     def id(self) -> str:
         """``packages:supervisor``: the ledger keeps what apt brings."""
         return "packages:supervisor"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """What is not installed; ``runs`` when supervisord answers."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class Module(Standalone):
     """A module that is loaded where the kernel has it.
 
     nvidia-peermem comes with the driver and lets adapters read GPU memory; without it, and without
@@ -30,11 +30,6 @@ class Module:
     def id(self) -> str:
         """``file:<path>``."""
         return f"file:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``none`` where the kernel has no such module; else loaded or not, and kept or not."""

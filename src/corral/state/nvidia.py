@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 SOURCES: Final = "/etc/apt/sources.list.d/corral-components.list"
 APT: Final = Script(
@@ -16,7 +16,7 @@ APT: Final = Script(
 
 
 @dataclass(frozen=True, slots=True)
-class Components:
+class Components(Standalone):
     """More components of the archive that the machine uses already.
 
     Debian's driver is in non-free, Ubuntu's in restricted (a default there).
@@ -33,11 +33,6 @@ class Components:
     def id(self) -> str:
         """``file:<the list that is written>``."""
         return f"file:{SOURCES}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Whether apt offers the package."""
@@ -75,7 +70,7 @@ class Components:
 
 
 @dataclass(frozen=True, slots=True)
-class Keyring:
+class Keyring(Standalone):
     """The vendor's repository, by the package that brings its address and key.
 
     Attributes:
@@ -92,11 +87,6 @@ class Keyring:
     def id(self) -> str:
         """``packages:<package>``."""
         return f"packages:{self.package}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Whether it is installed."""
@@ -132,18 +122,13 @@ class Keyring:
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Standalone):
     """Headers of the kernel that runs, and of those that will follow it: dkms builds with them."""
 
     @property
     def id(self) -> str:
         """``packages:kernel-headers``."""
         return "packages:kernel-headers"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Present or absent."""

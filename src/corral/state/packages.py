@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 # Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
 # of one release, and does not name a conflict (24.11.5, seen). apt removes it after unpacking, so
@@ -20,7 +20,7 @@ _LIBRARY: Final = sh(
 
 
 @dataclass(frozen=True, slots=True)
-class Packages:
+class Packages(Standalone):
     """Packages that must be installed, whatever their version; all missing ones at once.
 
     Attributes:
@@ -40,11 +40,6 @@ class Packages:
     def id(self) -> str:
         """``packages:<name>``."""
         return f"packages:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``status name`` of each package that dpkg knows, one a line."""
@@ -73,7 +68,7 @@ class Packages:
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmPackages:
+class SlurmPackages(Standalone):
     """Slurm's packages of one set, all in its version; one apt run for all of a machine.
 
     They must change together: each depends on a common one of exactly its version (upgrades.html).
@@ -92,11 +87,6 @@ class SlurmPackages:
     def id(self) -> str:
         """``packages:slurm``."""
         return "packages:slurm"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 SSHD: Final = "/etc/pam.d/sshd"
 COMMON: Final = "/etc/pam.d/common-session"
@@ -55,7 +55,7 @@ _SKIP: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class SshdAdopt:
+class SshdAdopt(Standalone):
     """sshd's PAM file with pam_slurm_adopt, or as the distribution made it.
 
     Attributes:
@@ -68,11 +68,6 @@ class SshdAdopt:
     def id(self) -> str:
         """``sshd-adopt``."""
         return "sshd-adopt"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Four words: blocks in sshd's file, session file, module there?, does sshd ask PAM?"""

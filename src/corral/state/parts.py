@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 MARK: Final = "# Written by Corral."
 """Begins the second line of each file of Corral's."""
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(Standalone):
     """Executable files of Corral's in a folder; others' files there are left alone.
 
     Attributes:
@@ -39,11 +39,6 @@ class Parts:
     def id(self) -> str:
         """``parts:<folder>``."""
         return f"parts:{self.folder}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @cached_property
     def wanted(self) -> dict[str, str]:

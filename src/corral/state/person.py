@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 GROUP: Final = "corral-people"
 BEGIN: Final = "# corral begin: managed block, changes inside are overwritten"
@@ -25,7 +25,7 @@ _WORDS: Final = 6
 
 
 @dataclass(frozen=True)
-class Person:
+class Person(Standalone):
     """A user with a group of the same name and number.
 
     Attributes:
@@ -49,11 +49,6 @@ class Person:
     def id(self) -> str:
         """``user:<name>``."""
         return f"user:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @cached_property
     def block(self) -> str:
@@ -215,7 +210,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class FormerPeople:
+class FormerPeople(Standalone):
     """People whom the file names no longer: their login ends, all they own stays.
 
     Attributes:
@@ -228,11 +223,6 @@ class FormerPeople:
     def id(self) -> str:
         """``former-people``."""
         return "former-people"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Members of the group with the day their login ends."""

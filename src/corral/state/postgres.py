@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 
 # template0 and UTF8: initdb under LANG=C (containers, minimal images) makes SQL_ASCII else.
 _MAKE = """\
@@ -22,7 +22,7 @@ sql {close}"""
 
 
 @dataclass(frozen=True, slots=True)
-class Postgres:
+class Postgres(Standalone):
     """A database and its owner, who comes by the unix socket as the system user of that name.
 
     That is what Debian's and Ubuntu's pg_hba.conf allow (``local all all peer``): there is no
@@ -35,11 +35,6 @@ class Postgres:
     def id(self) -> str:
         """``postgres:<name>``."""
         return f"postgres:{self.name}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``ready`` when the user can open the database as itself."""

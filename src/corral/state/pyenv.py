@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen
+from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen, Standalone
 
 WHEELS: Final = "wheels"
 """Folder of wheels in this machine's cache, as it is in a ``SecretRef``."""
@@ -37,7 +37,7 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
-class PythonEnv:
+class PythonEnv(Standalone):
     """A virtual environment with exactly these wheels.
 
     Attributes:
@@ -54,11 +54,6 @@ class PythonEnv:
     def id(self) -> str:
         """``pyenv:<path>``."""
         return f"pyenv:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def digest(self) -> str:

@@ -8,11 +8,11 @@ from typing import Final
 from corral.hosts.quote import Script, sh
 from corral.slurm.records import Node
 from corral.slurm.text import readable_nodes
-from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen
+from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Standalone):
     """On the controller: no node is drained for a stage that is over.
 
     Its stage is the last one, so what drained the nodes has been done by then.
@@ -22,11 +22,6 @@ class Resumed:
     def id(self) -> str:
         """``resume``."""
         return "resume"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Name, state and reason, one node a line; nothing while slurmctld does not answer."""

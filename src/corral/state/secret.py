@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, SecretRef, Seen
+from corral.state.base import Change, Context, Impact, SecretRef, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(Standalone):
     """A file of random bytes, equal on all nodes that want it.
 
     Attributes:
@@ -32,11 +32,6 @@ class Secret:
     def id(self) -> str:
         """``secret:<path>``."""
         return f"secret:{self.path}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Digest (of random bytes: it reveals nothing), size, mode and owner."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 STAMPS = "/var/lib/corral/stamps"
 ENABLED = frozenset({"enabled", "static", "indirect", "alias", "generated"})
@@ -143,7 +143,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Standalone):
     """A unit that Corral once started and that is declared no longer: neither enabled nor running.
 
     A unit that Corral never started is not touched.
@@ -155,11 +155,6 @@ class Stopped:
     def id(self) -> str:
         """``stopped:<unit>``."""
         return f"stopped:{self.unit}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """``started`` where there is a stamp of it."""

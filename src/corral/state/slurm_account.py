@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Seen
+from corral.state.base import Change, Context, Seen, Standalone
 from corral.state.slurm_assoc import (
     ASSOC,
     EMPTY,
@@ -31,7 +31,7 @@ from corral.state.slurm_assoc import (
 
 
 @dataclass(frozen=True)
-class SlurmAccounts:
+class SlurmAccounts(Standalone):
     """The cluster's accounts, users and QOS in slurmdbd.
 
     Attributes:
@@ -53,11 +53,6 @@ class SlurmAccounts:
     def id(self) -> str:
         """``slurm-accounts:<cluster>``."""
         return f"slurm-accounts:{self.cluster}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def probe(self) -> Script:
         """Four lists, each after a line that names it; no list when slurmdbd gives no answer."""
