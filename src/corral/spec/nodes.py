@@ -5,28 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
-
 from corral.errors import Code, CorralError
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.people import User
-
-__all__ = [
-    "JOB_USER",
-    "Node",
-    "controller_of",
-    "declared_of",
-    "elastic_of",
-    "expand",
-    "fold",
-    "guarded_of",
-    "has_guard",
-    "nodes_of",
-    "partitions_of",
-    "users_of",
-    "with_present",
-]
 
 JOB_USER = User(name="corral", uid=2000)
 
@@ -46,11 +28,6 @@ class Node:
     group: NodeGroup
     index: int
     address: str
-
-
-def fold(names: list[str] | tuple[str, ...]) -> str:
-    """Names in Slurm's hostlist grammar, shortest form: ``node[0-2]``."""
-    return str(NodeSet.fromlist(list(names)))  # pyright: ignore
 
 
 def nodes_of(spec: ClusterSpec) -> tuple[Node, ...]:
