@@ -74,6 +74,6 @@ def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
         assert "another file than the cluster file declares" in fetch(other, trust)
         assert look(one) == "absent", "what came is not kept"
         assert fetch(one, trust) == ""
-        assert look(one) == "whole"
+        assert look(one) == "complete"
     finally:
         cluster.run("node1", sh("rm -f {path} {path}.new", path=one.path))
