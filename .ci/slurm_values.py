@@ -47,7 +47,17 @@ NO_FLAGS = {"cons_tres", "cray", "cray_aries"}  # TaskPluginParam's section asks
 DEPTH = 4  # src/plugins/TYPE/NAME/
 READ = "src/common/read_config.c"
 FLAGS = {  # key of slurm.conf: file, where its parser begins, where it ends
+    "AccountingStorageEnforce": (
+        READ,
+        r"^static int _validate_accounting_storage_enforce\([^;]*?\)\s*{",
+        r"^}",
+    ),
     "DebugFlags": (READ, r"^extern \w+ debug_str2flags\(", r"^}"),
+    "PreemptMode": (
+        "src/common/slurm_protocol_defs.c",
+        r"^extern uint16_t preempt_mode_num\([^;]*?\)\s*{",
+        r"^}",
+    ),
     "PrologFlags": (READ, r"^extern uint16_t prolog_str2flags\(", r"^}"),
     "ReconfigFlags": (READ, r"^extern uint16_t reconfig_str2flags\(", r"^}"),
     "SelectTypeParameters": (

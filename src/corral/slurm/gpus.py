@@ -16,7 +16,9 @@ from typing import Final
 from corral.slurm.tres import counts
 
 _NOTE: Final = re.compile(r"\([^()]*\)")
-"""Which ones: ``(IDX:0,2-3)``, ``(S:0-1)``, ``(CNT:2)``; commas in it separate nothing."""
+"""Which ones: ``(IDX:0,2-3)``, ``(S:0-1)``; commas in it separate nothing."""
+_COUNTED: Final = re.compile(r"\(CNT:(\d{1,9})\)")
+"""How many, of a GRES without File in gres.conf: ``gpu:h200(CNT:2)`` (gres_stepmgr.c)."""
 _ITEM: Final = re.compile(r"(?:gres[:/])?gpu(?:$|(?=[:=]))")
 _NUMBER: Final = re.compile(r"\d{1,9}")
 _FIELD: Final = re.compile(
@@ -104,7 +106,7 @@ def listed(text: str) -> int | None:
     ``gres/gpu=4,gres/gpu:h200=4`` are four: with ``=`` the entry without a type counts all types.
     ``gres/shard`` and ``mps`` are parts of GPUs that others have too, and no GPUs.
     """
-    items = [_item(part) for part in _NOTE.sub("", text).split(",")]
+    items = [_item(part) for part in _parts(text)]
     counts = [item for item in items if item is not None]
     if not counts:
         return None
@@ -112,9 +114,13 @@ def listed(text: str) -> int | None:
     return max(totals) if totals else sum(count for count, _ in counts)
 
 
+def _parts(text: str) -> list[str]:
+    """The entries of a list, without notes."""
+    return [part.strip() for part in _NOTE.sub("", _COUNTED.sub(r":\1", text)).split(",")]
+
+
 def _item(part: str) -> tuple[int, bool] | None:
     """Count of one entry, and whether it counts all types."""
-    part = part.strip()
     start = _ITEM.match(part)
     if start is None:
         return None
@@ -136,8 +142,9 @@ def of_type(gres: str, kind: str | None) -> int:
     """GPUs of a node's GRES that are of a type; of all types for None."""
     if kind is None:
         return listed(gres) or 0
-    parts = (part.strip() for part in _NOTE.sub("", gres).split(","))
-    return sum(listed(part) or 0 for part in parts if re.split(r"[:/=]", part)[1:2] == [kind])
+    return sum(
+        listed(part) or 0 for part in _parts(gres) if re.split(r"[:/=]", part)[1:2] == [kind]
+    )
 
 
 def requested(line: str) -> str:

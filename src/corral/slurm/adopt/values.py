@@ -20,6 +20,12 @@ PLUGINS: Final = (
 
 # key, first release with it ("": all that were read), first release without it ("": none), words
 VALUES: Final = (
+    (
+        "AccountingStorageEnforce",
+        "",
+        "",
+        ("1 2 all associations limits nojobs nosteps qos safe wckeys "),
+    ),
     ("AccountingStorageType", "24.05", "", ("ctld_relay ")),
     ("AccountingStorageType", "", "20.11", ("filetxt ")),
     ("AccountingStorageType", "", "", ("mysql slurmdbd ")),
@@ -140,6 +146,10 @@ VALUES: Final = (
     ("NodeFeaturesPlugins", "", "24.05", ("knl_cray ")),
     ("NodeFeaturesPlugins", "", "25.11", ("knl_generic ")),
     ("PrEpPlugins", "", "", ("script ")),
+    ("PreemptMode", "", "", ("cancel cluster gang off on requeue suspend ")),
+    ("PreemptMode", "", "20.02", ("checkpoint ")),
+    ("PreemptMode", "25.05", "", ("priority ")),
+    ("PreemptMode", "22.05", "", ("within ")),
     ("PreemptType", "14.11", "18.08", ("job_prio ")),
     ("PreemptType", "", "23.11", ("none ")),
     ("PreemptType", "", "", ("partition_prio qos ")),

@@ -41,7 +41,10 @@ CASES = [
     ("S004-20", "auth-slurm-possible", "slurm.conf", 2, 1),
 ]
 # Next to them: old spelling of CPUs, addresses, and what every such file lacks.
-MORE = {"procs-old-name", "node-addr-missing", "accounting", "memlock", "return-to-service"}
+MORE = {
+    *("procs-old-name", "node-addr-missing", "accounting", "memlock", "return-to-service"),
+    "memory-default-missing",
+}
 LEVELS = {"S004-10": "warning", "S004-11": "warning", "S004-12": "warning", "S004-15": "warning",
           "S004-16": "warning", "S004-17": "info", "S004-18": "warning", "S004-19": "info",
           "S004-20": "info"}  # fmt: skip
@@ -79,7 +82,7 @@ def test_what_is_left_of_seed_004_is_for_people() -> None:
     assert rule_ids(view) == {
         *("setup-driver", "setup-two-sources", "setup-uid", "setup-services", "setup-munge-key"),
         *("setup-one-copy", "accounting", "auth-slurm-possible", "sshd-overridden"),
-        *("slow-link", "key-without-passphrase"),
+        *("slow-link", "key-without-passphrase", "memory-default-missing"),
     }
 
 

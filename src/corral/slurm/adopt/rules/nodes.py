@@ -214,18 +214,21 @@ def cpu_layout(existing: Existing) -> Iterator[Problem]:
 
 
 def cpus_missing(existing: Existing) -> Iterator[Problem]:
-    """Neither CPUs nor a layout: Slurm counts one CPU."""
+    """Neither CPUs nor sockets or cores: Slurm counts one core."""
     for row in existing.nodes:
-        if _no_hardware(row) or any(row.get(key) for key in ("CPUs", "Procs", *_LAYOUT)):
+        counted = ("CPUs", "Procs", *(key for key in _LAYOUT if key != "ThreadsPerCore"))
+        if _no_hardware(row) or any(row.get(key) for key in counted):
             continue
+        threads = row.number("ThreadsPerCore") or 1
+        count = "one CPU, so" if threads == 1 else f"one core with {threads} CPUs, so"
         machines = _of(existing, row)
         known = bool(_least(machines, "cpus"))
         yield Problem(
             row.first.spot,
-            "no CPUs and no Sockets, CoresPerSocket or ThreadsPerCore: Slurm counts one CPU, so "
-            "one job with one task fills the node",
+            f"no CPUs and no Sockets or CoresPerSocket: Slurm counts {count} one job with one "
+            "task fills the node",
             _hint(machines) if known else "write the NodeName line that slurmd -C prints there",
-            tuple(row.adds(f"{key}={value}") for key, value in _shape(machines).items())
+            tuple(e for key, value in _shape(machines).items() for e in _put(row, key, value))
             if known
             else (),
             where=about(row),
@@ -368,7 +371,7 @@ RULES: Final = (
          "what slurmd -C reports", cpus, "F09", "facts"),
     Rule("cpu-layout", W, Kind.SLURM, "CPUs is not a product of sockets, cores and threads.",
          "what slurmd -C reports", cpu_layout, "F09", "Slurm's read_config.c"),
-    Rule("cpus-missing", W, Kind.SLURM, "Neither CPUs nor a layout: one CPU.",
+    Rule("cpus-missing", W, Kind.SLURM, "Neither CPUs nor sockets or cores: one core.",
          "the NodeName line of slurmd -C", cpus_missing, "F09", "Slurm's read_config.c"),
     Rule("procs-old-name", W, Kind.SLURM, "Procs, an old name of CPUs.", "CPUs", old_names,
          "", "Slurm's read_config.c"),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.slurm.adopt.rule import Problem, Rule, W
-from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.rules.cluster import there
+from corral.slurm.adopt.source import Kind, Spot
 from corral.slurm.adopt.view import Existing
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
@@ -48,11 +49,27 @@ def select(existing: Existing) -> Iterator[Problem]:
         )
 
 
+def _memory_from(existing: Existing) -> Spot | None:
+    """The line by which memory is a resource, None where it is not.
+
+    Without SelectTypeParameters, cons_tres takes CR_Core_Memory since 21.08; it is the default
+    SelectType since 23.11.
+    """
+    kind, how = existing.slurm.get("SelectType"), existing.slurm.get("SelectTypeParameters")
+    if kind and kind.value.endswith("linear"):
+        return None
+    if how and how.value.lower() != "none":
+        return how.spot if "memory" in how.value.lower() else None
+    since = SlurmVersion(21, 8) if kind else SlurmVersion(23, 11)
+    if not there(existing) or (existing.version and existing.version < since):
+        return None
+    return kind.spot if kind else existing.slurm.spot
+
+
 def memory_default(existing: Existing) -> Iterator[Problem]:
     """Memory is handed out, and a job that asks for none gets all of a node's."""
-    how = existing.slurm.get("SelectTypeParameters")
-    linear = existing.slurm.text("SelectType").endswith("linear")
-    if how is None or linear or "memory" not in how.value.lower() or existing.slurm.lost:
+    spot = _memory_from(existing)
+    if spot is None or existing.slurm.lost:
         return
     if any(_limits(existing.slurm.text(key)) for key in _DEF_MEM):
         return
@@ -66,7 +83,7 @@ def memory_default(existing: Existing) -> Iterator[Problem]:
         return
     named = f" in {', '.join(without[:3])}" if without and len(without) < 4 else ""  # noqa: PLR2004
     yield Problem(
-        how.spot,
+        spot,
         f"memory is handed out, and no DefMemPerCPU, DefMemPerNode or DefMemPerGPU is set{named}: "
         "a job without --mem holds all memory of its nodes, and no other job starts there",
         "write DefMemPerCPU=MIB: the RealMemory of the smallest node divided by its CPUs",
@@ -84,6 +101,6 @@ RULES: Final = (
          "select/cons_tres with CR_Core_Memory and DefMemPerCPU", select, "",
          "cgroup.conf(5), cons_tres.html"),
     Rule("memory-default-missing", W, Kind.SLURM,
-         "Memory is a resource, and no DefMemPer* is set: one job holds a node's memory.",
+         "Memory is a resource, by default too, and no DefMemPer* is set: one job holds it all.",
          "DefMemPerCPU=MIB", memory_default, "", "cons_tres.html, " + _MANUAL),
 )  # fmt: skip

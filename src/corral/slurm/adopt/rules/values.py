@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -48,6 +49,9 @@ _PLUGINS: Final = frozenset(PLUGINS.lower().split())
 _TRANSLATED: Final = frozenset(
     {("mpidefault", "openmpi"), ("topologyplugin", "default"), ("credtype", "slurm")}
 )
+# read_config.c takes no "none" of these, and before 21.08 passed over strange words of the first.
+_NEVER_NONE: Final = frozenset({"accountingstorageenforce", "preemptmode"})
+_STRICT_SINCE: Final = MappingProxyType({"accountingstorageenforce": SlurmVersion(21, 8)})
 # Rules that know more of these: select-type, accounting.
 _ELSEWHERE: Final = frozenset({("selecttype", "cons_res"), ("accountingstoragetype", "filetxt")})
 # What took a plugin's place with the same meaning.
@@ -76,7 +80,9 @@ def values(existing: Existing) -> Iterator[Problem]:
         setting = existing.slurm.get(key)
         for word in _words(setting):
             name = word.rpartition("/")[2].lower()
-            if name == "none" or {(key, name)} & (_TRANSLATED | _ELSEWHERE):
+            if name == "none" and key not in _NEVER_NONE:
+                continue
+            if {(key, name)} & (_TRANSLATED | _ELSEWHERE):
                 continue
             if setting is not None:
                 yield from _judged(existing, setting, word, name)
@@ -90,7 +96,9 @@ def _judged(existing: Existing, setting: Setting, word: str, name: str) -> Itera
     key = setting.key.lower()
     known = _VALUES[key].get(name)
     if known is None:
-        yield from _stranger(setting, word, name)
+        strict = _STRICT_SINCE.get(key)
+        if not (strict and existing.version and existing.version < strict):
+            yield from _stranger(setting, word, name)
         return
     release = existing.version.release if existing.version else ""
     edits: tuple[Edit, ...] = ()
@@ -185,6 +193,60 @@ def resources(existing: Existing) -> Iterator[Problem]:
         )
 
 
+def preemption(existing: Existing) -> Iterator[Problem]:
+    """PreemptMode without the PreemptType that it needs, and the other way round."""
+    if existing.slurm.lost:
+        return
+    kind, how = existing.slurm.get("PreemptType"), existing.slurm.get("PreemptMode")
+    modes = {word.lower() for word in _words(how)}
+    preempts = bool(kind and kind.value.rpartition("/")[2].lower() not in ("none", ""))
+    # "gang" alone is time slicing; "cluster" is an old name of off, "on" of suspend.
+    moves = modes - {"gang", "off", "cluster"}
+    if how and moves & {"suspend", "on"} and "gang" not in modes:
+        yield from _refused(
+            existing,
+            how,
+            f"PreemptMode={shown(how.value)} without GANG",
+            "write PreemptMode=SUSPEND,GANG",
+        )
+    elif how and moves and not preempts:
+        yield from _refused(
+            existing,
+            how,
+            f"PreemptMode={shown(how.value)} without PreemptType",
+            "write PreemptType=preempt/qos or preempt/partition_prio, or leave PreemptMode out",
+        )
+    elif kind and preempts and not moves - {"within", "priority"}:
+        yield from _refused(
+            existing,
+            kind,
+            f"PreemptType={shown(kind.value)} without a PreemptMode",
+            "write PreemptMode=REQUEUE or CANCEL, or leave PreemptType out",
+        )
+
+
+# key, a value of which needs another key: which values, that key, what to write.
+_NEEDS: Final = (
+    ("SlurmSchedLogLevel", r"0*[1-9]\d*", "SlurmSchedLogFile",
+     "write SlurmSchedLogFile=/var/log/slurm/sched.log, or leave SlurmSchedLogLevel out"),
+    ("PriorityDecayHalfLife", r"[0:-]*0", "PriorityUsageResetPeriod",
+     "write PriorityUsageResetPeriod=MONTHLY, or PriorityDecayHalfLife=7-0"),
+    ("MCSPlugin", r"(mcs/)?group", "MCSParameters",
+     "write MCSParameters=ondemand,noselect,noprivatedata:GROUP|GROUP"),
+)  # fmt: skip
+
+
+def needs(existing: Existing) -> Iterator[Problem]:
+    """A setting that slurmctld takes only with another one."""
+    for key, values_of, other, hint in _NEEDS:
+        setting = existing.slurm.get(key)
+        if not setting or existing.slurm.lost or existing.slurm.get(other):
+            continue
+        if re.fullmatch(values_of, setting.value, re.I):
+            what = f"{setting.key}={shown(setting.value)} without {other}"
+            yield from _refused(existing, setting, what, hint)
+
+
 def topology(existing: Existing) -> Iterator[Problem]:
     """A topology plugin whose file is not there, or that the selection plugin does not take."""
     setting = existing.slurm.get("TopologyPlugin")
@@ -258,6 +320,8 @@ def _refused(
 def pairs(existing: Existing) -> Iterator[Problem]:
     """Settings that slurmctld refuses together, or without what belongs to them."""
     yield from resources(existing)
+    yield from preemption(existing)
+    yield from needs(existing)
     yield from topology(existing)
     yield from no_partition(existing)
 
