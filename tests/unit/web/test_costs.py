@@ -13,7 +13,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.spec.load import load_or_raise
 from corral.web.routes.streams import LiveView, Streams
-from corral.web.users.limited import MAX_TEXT, Limited
+from corral.web.users.limited import MAX_TEXT, MOST, Limited
 from corral.web.users.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
 from tests.unit.web.fake import FakeRest, Page, token
 
@@ -113,7 +113,7 @@ def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
 def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
     async def work() -> None:
         slow = Limited((sys.executable, "-c", "while True: pass"), limit_s=1.0)
-        judging = asyncio.create_task(slow.lint("x", "x"))
+        judging = asyncio.create_task(slow.lint("x", "x", "kim"))
         worst = begun = time.perf_counter()
         worst = 0.0
         while not judging.done():
@@ -129,6 +129,28 @@ def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
     asyncio.run(work())
 
 
+def test_slow_texts_of_one_user_do_not_keep_another_waiting() -> None:
+    async def work() -> None:
+        slow = Limited((sys.executable, "-c", "while True: pass"), limit_s=1.5)
+        flood = [asyncio.create_task(slow.lint("x", "x", "mallory")) for _ in range(12)]
+        await asyncio.sleep(0.1)
+        refused = [task.exception() for task in flood if task.done()]
+        assert len(refused) == 12 - MOST
+        assert all(isinstance(e, CorralError) and e.code is Code.TOO_MANY for e in refused)
+        begun = time.perf_counter()
+        with pytest.raises(CorralError) as caught:
+            await slow.lint("x", "x", "kim")
+        assert caught.value.code is Code.TIMED_OUT
+        assert sum(not task.done() for task in flood) >= MOST - 2
+        assert time.perf_counter() - begun < 3.5  # its own time, not that of all before it
+        for task in flood:
+            task.cancel()
+        await asyncio.gather(*flood, return_exceptions=True)
+        assert not slow._asked and not slow._turns
+
+    asyncio.run(work())
+
+
 def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
     async def work() -> None:
         rest = FakeRest()
@@ -140,7 +162,7 @@ def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
                 reply = await page.post(path, {"text": "#" * (MAX_TEXT + 1)})
                 assert reply.status_code == 422
         text = (EXAMPLES / "laptop.yaml").read_text()
-        judged, findings = await Limited().lint(text, "laptop.yaml")
+        judged, findings = await Limited().lint(text, "laptop.yaml", "kim")
         assert judged == spec
         assert [f for f in findings if f["level"] == "error"] == []
 

@@ -83,14 +83,16 @@ def _read(path: str) -> str:
 @router.post("/lint")
 async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
-    _, findings = await state.limited.lint(edited.text, state.settings.source or "cluster file")
+    source = state.settings.source or "cluster file"
+    _, findings = await state.limited.lint(edited.text, source, session.user)
     return {"findings": findings}
 
 
 @router.post("/plan")
 async def plan(request: Request, edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
-    spec, _ = await state.limited.lint(edited.text, state.settings.source or "cluster file")
+    source = state.settings.source or "cluster file"
+    spec, _ = await state.limited.lint(edited.text, source, session.user)
     if spec is None:
         raise CorralError(
             Code.SPEC_INVALID, "the cluster file has errors", hint="each is shown at its line"

@@ -11,6 +11,9 @@ import asyncio
 import json
 import resource
 import sys
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +28,8 @@ MEMORY: Final = 2 << 30
 MAX_TEXT: Final = 1 << 18
 """Characters; 10,000 nodes are a range of one line."""
 AT_ONCE: Final = 2
+MOST: Final = 4
+"""Of one user, those that wait included."""
 _ARGV: Final = (sys.executable, "-m", "corral.web.users.limited")
 
 
@@ -40,15 +45,20 @@ class Limited:
     argv: tuple[str, ...] = _ARGV
     limit_s: float = LIMIT_S
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _turns: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _asked: Counter[str] = field(default_factory=Counter[str])
 
-    async def lint(self, text: str, file: str) -> tuple[ClusterSpec | None, list[dict[str, Any]]]:
+    async def lint(
+        self, text: str, file: str, user: str
+    ) -> tuple[ClusterSpec | None, list[dict[str, Any]]]:
         """The cluster, where nothing is wrong with its text; and what is.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long.
+            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
         """
         hint = "corral lint FILE checks it in the terminal, without a limit"
-        reply = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
+        async with self._turn(user):
+            reply = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
         spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
         return spec, reply["findings"]
 
@@ -56,20 +66,37 @@ class Limited:
         """A job of these fields, and its batch script.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked.
+            CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked; TOO_MANY of
+                the user's are being checked.
         """
         hint = "make it smaller, or use corral run, which has no limit"
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
-        reply = await self._ask(sent, "job", hint)
+        async with self._turn(str(fields.get("user", ""))):
+            reply = await self._ask(sent, "job", hint)
         return api.JobSpec.model_validate(reply["job"]), reply["script"]
+
+    @asynccontextmanager
+    async def _turn(self, user: str) -> AsyncGenerator[None]:
+        """One question of a user at a time, of all users ``AT_ONCE``, in the order they came."""
+        if self._asked[user] >= MOST:
+            raise CorralError(
+                Code.TOO_MANY, f"{MOST} texts of {user} are being checked", hint="wait for them"
+            )
+        self._asked[user] += 1
+        try:
+            async with self._turns.setdefault(user, asyncio.Lock()), self._places:
+                yield
+        finally:
+            self._asked[user] -= 1
+            if not self._asked[user]:
+                del self._asked[user], self._turns[user]
 
     async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
         sent = json.dumps(question).encode()
-        async with self._places:
-            try:
-                ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
-            except TimeoutError:
-                ended = None
+        try:
+            ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
+        except TimeoutError:
+            ended = None
         if ended is None or ended.status:
             raise CorralError(
                 Code.TIMED_OUT,
