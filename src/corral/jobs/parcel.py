@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.jobs.git import repository_of, tracked_names
+from corral.jobs.git import Repository, repository_of, tracked_names
 from corral.jobs.ignore import IgnoreRules
 from corral.jobs.project import (
     IGNORE_FILE,
@@ -29,6 +29,7 @@ from corral.threads import abandonable
 LOCKS: Final = ("uv.lock", "requirements.txt")
 MOST_BYTES: Final = 256 << 20
 MOST_FILES: Final = 50_000
+MOST_REPOSITORIES: Final = 200
 PLAIN_BYTES: Final = 64 << 20
 PLAIN_FILES: Final = 2_000
 _NONE: Final = "none"
@@ -248,13 +249,13 @@ async def _listed(tree: Tree) -> list[str]:
         return await abandonable(_walked, tree, alone)
     repository = await asyncio.to_thread(repository_of, tree)
     if repository is not None:
-        return await abandonable(_tracked, tree, await tracked_names(repository))
+        return await _of_git(tree, repository)
     patterns = await asyncio.to_thread(_patterns, tree, ".gitignore")
     return await abandonable(_walked, tree, patterns or IgnoreRules())
 
 
-def _walked(tree: Tree, out: IgnoreRules) -> list[str]:
-    return list(tree.walk(out))
+def _walked(tree: Tree, out: IgnoreRules, below: str = "") -> list[str]:
+    return list(tree.walk(out, below))
 
 
 def _patterns(tree: Tree, name: str) -> IgnoreRules | None:
@@ -270,17 +271,63 @@ def _patterns(tree: Tree, name: str) -> IgnoreRules | None:
     return IgnoreRules(text.splitlines(), str(path))
 
 
-def _tracked(tree: Tree, names: Iterable[str]) -> list[str]:
+async def _of_git(tree: Tree, repository: Repository) -> list[str]:
+    """Names that git tracks or would track, in the repositories inside too: submodules and others.
+
+    Each repository has its own ignore files; git lists another one as a folder.
+    """
+    files: list[str] = []
+    todo = [("", repository)]
+    met = 0
+    while todo:
+        below, repository = todo.pop()
+        met += 1
+        if met > MOST_REPOSITORIES:
+            raise CorralError(
+                Code.USAGE,
+                f"{tree.root} holds more than {MOST_REPOSITORIES} git repositories",
+                hint=f"name what the job needs by {tree.root / IGNORE_FILE} (as .gitignore)",
+            )
+        names = await tracked_names(repository)
+        listed, folders = await abandonable(_divided, tree, below, names)
+        files += listed
+        for folder in folders:
+            inner = await asyncio.to_thread(_below, tree, folder)
+            found = await asyncio.to_thread(repository_of, inner) if inner else None
+            if found is not None:
+                todo.append((folder, found))
+            elif inner is not None:  # such as a submodule that was copied in without its .git
+                rules = await asyncio.to_thread(_patterns, inner, ".gitignore") or IgnoreRules()
+                files += await abandonable(_walked, tree, rules, folder)
+    return files
+
+
+def _divided(tree: Tree, below: str, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names of a repository's list below the tree's root: plain ones, and folders."""
     out = IgnoreRules()
     files: list[str] = []
+    folders: dict[str, None] = {}
     for name in names:
         path = name.rstrip("/")
         if not path or out.match_file(name):
             continue
+        path = f"{below}/{path}" if below else path
         entry = _looked_up(tree, path)
-        # A submodule is listed as a folder.
-        files += tree.walk(out, path) if entry and entry.is_folder else [path]
-    return files
+        if entry and entry.is_folder and entry.path == path:
+            folders[path] = None
+        else:
+            files.append(path)
+    # A committed file that is a folder by now: git lists what is in it.
+    inside = {above for path in files for above in _above(path)}
+    return files, [folder for folder in folders if folder not in inside]
+
+
+def _below(tree: Tree, folder: str) -> Tree | None:
+    """A folder of the tree, None where it is none any more."""
+    try:
+        return Tree(tree.root / folder, tree.opened(folder), tree.passed)
+    except OSError:
+        return None
 
 
 def _looked_up(tree: Tree, path: str) -> Entry | None:

@@ -192,6 +192,39 @@ def test_links_in_a_submodule(tmp_path: Path) -> None:
     assert parcel.notes == ("sub/key leads out of the folder (../../secret): left out",)
 
 
+def test_each_repository_inside_decides_by_its_own_ignore_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that a submodule or a cloned project ignores stays here, at any depth."""
+    root = tmp_path / "p"
+    for folder in ("", "sub/", "sub/inner/", "clone/"):
+        tree(root, *(f"{folder}{name}" for name in ("a.py", "new.py", "key.env")))
+        (root / folder / ".gitignore").write_text("*.env\n")
+    tree(root, "train.py", "clone/excluded", "copied/m.py", "copied/key.env", "was_a_file")
+    (root / "copied/.gitignore").write_text("*.env\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C"]
+    link = "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40}"
+    for folder in ("sub/inner", "sub", "clone", ""):
+        subprocess.run([*git, str(root / folder), "init", "-q"], check=True)
+        if folder != "clone":
+            tracked = [".gitignore", "a.py", *(["was_a_file"] if not folder else [])]
+            subprocess.run([*git, str(root / folder), "add", *tracked], check=True)
+    for folder, inner in (("sub", "inner"), ("", "sub"), ("", "copied")):
+        subprocess.run([*git, str(root / folder), *link[:-1], f"{link[-1]},{inner}"], check=True)
+    (root / "clone/.git/info/exclude").write_text("excluded\n")
+    (root / "was_a_file").unlink()
+    tree(root, "was_a_file/m.py", "was_a_file/key.env")
+    here = {".gitignore", "a.py", "new.py"}
+    assert names(packed(root / "train.py")) == {
+        *here, *(f"{folder}/{name}" for folder in ("sub", "sub/inner", "clone") for name in here),
+        "train.py", "copied/m.py", "copied/.gitignore", "was_a_file/m.py",
+    }  # fmt: skip
+    monkeypatch.setattr(parcels, "MOST_REPOSITORIES", 3)
+    with pytest.raises(CorralError) as caught:
+        packed(root / "train.py")
+    assert caught.value.code is Code.USAGE and ".corralignore" in caught.value.hint
+
+
 @pytest.mark.parametrize("folder", [None, "none", "."])
 def test_a_script_that_is_a_link_out_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str | None
