@@ -82,13 +82,17 @@ def expand(hostlist: str, *, strict: bool = False) -> list[str]:
     return [name for term in terms for name in _names(term)]
 
 
-def count(hostlist: str) -> int:
-    """How many names a declared hostlist has, without making them.
+def count(hostlist: str, *, strict: bool = True) -> int:
+    """How many names a hostlist has, without making them.
+
+    Args:
+        hostlist: the text.
+        strict: as of ``expand``.
 
     Raises:
         CorralError: PARSE_FAILED, the grammar is broken.
     """
-    return sum(map(_size, _read(hostlist, strict=True)))
+    return sum(map(_size, _read(hostlist, strict=strict)))
 
 
 def fold(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.source import CONFS, Kind, Source, is_template_name, kind_of, placeholder
-from corral.slurm.adopt.view import Existing
+from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, names_in_all
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Finding, shown
 from corral.spec.load import load_text
@@ -138,7 +138,14 @@ def read_existing(
     kinds = {source.kind for source in ordered}
     complete = complete or {Kind.SLURM, Kind.GRES} <= kinds or Kind.CGROUP in kinds
     release = _version(version, machines or {})
-    return Existing(ordered, release, dict(machines or {}), complete)
+    existing = Existing(ordered, release, dict(machines or {}), complete)
+    if (names := names_in_all(existing)) > NAMES_AT_MOST:
+        raise CorralError(
+            Code.USAGE,
+            f"the hostlists of these files have {names} names together; {NAMES_AT_MOST} are read",
+            hint="give a file with fewer NodeName and PartitionName lines",
+        )
+    return existing
 
 
 def write_corrections(

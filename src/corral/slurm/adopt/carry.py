@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.slurm.adopt.left_out import comment, left_out
 from corral.slurm.adopt.plain import words_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
-from corral.slurm.adopt.view import Existing, Row, expanded
+from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
 from corral.slurm.duration import clock, seconds
 from corral.spec import texts
 from corral.spec.hostlist import fold_in_order
@@ -127,11 +127,13 @@ def _machines(
             yield f"      type: {_scalar(_gpu_type(group.gpu[0], renamed))}"
             yield f"      count: {group.gpu[1]}"
         features = [name for name in group.features if _valid(texts.FEATURE, name)]
-        renamed += [
-            f"NodeName={comment(fold_in_order(group.names))} Feature={comment(name)}"
-            for name in group.features
-            if name not in features
-        ]
+        if len(features) < len(group.features):
+            nodes, taken = comment(fold_in_order(group.names)), set(features)
+            renamed += [
+                f"NodeName={nodes} Feature={comment(name)}"
+                for name in group.features
+                if name not in taken
+            ]
         if features:
             yield f"    features: [{', '.join(map(_scalar, features))}]"
         if existing.partitions and not group.partitions:
@@ -274,9 +276,14 @@ def _groups(existing: Existing) -> list[_Group]:
 
 
 def _partitions_by_node(existing: Existing) -> dict[str, tuple[str, ...]]:
-    """Names of each node's partitions: each hostlist is read once."""
-    by_node: dict[str, list[str]] = {}
+    """Names of each node's partitions: each hostlist is read once.
+
+    Raises:
+        CorralError: USAGE, too many of them: the groups would take memory and time for each.
+    """
+    by_node: dict[str, dict[str, None]] = {}
     sets = existing.node_sets
+    places = 0
     for row in existing.partitions:
         nodes: dict[str, None] = {}
         for name in expanded(row.text("Nodes")):
@@ -284,10 +291,15 @@ def _partitions_by_node(existing: Existing) -> dict[str, tuple[str, ...]]:
                 nodes |= dict.fromkeys(existing.node_names)
             else:
                 nodes |= dict.fromkeys(sets.get(name, (name,)))
+        places += len(nodes)
+        if places > NAMES_AT_MOST:
+            raise CorralError(
+                Code.USAGE,
+                f"the partitions have more than {NAMES_AT_MOST} nodes together",
+                hint="give a file with fewer partitions; those of the same nodes take as many each",
+            )
         for name in nodes:
-            mine = by_node.setdefault(name, [])
-            if row.first.value not in mine:
-                mine.append(row.first.value)
+            by_node.setdefault(name, {})[row.first.value] = None
     return {name: tuple(partitions) for name, partitions in by_node.items()}
 
 

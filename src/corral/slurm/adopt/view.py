@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Final
 
 from corral.errors import CorralError
 from corral.slurm.adopt.machine import Machine
@@ -13,7 +14,13 @@ from corral.slurm.adopt.plain import Export, Host, exports_of, hosts_of
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Source, Spot, physical
 from corral.slurm.conf.parse import Line, Pair, parse
 from corral.slurm.version import SlurmVersion
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import NODES_AT_MOST, count, expand
+
+NAMES_AT_MOST: Final = 2_000_000
+"""Of all hostlists together: 10,000 nodes in 200 partitions."""
+_HOSTLISTS: Final = frozenset(
+    {"nodename", "nodes", "nodeaddr", "nodehostname", "downnodes", "file"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +387,26 @@ def _rows(conf: Conf, first: str) -> list[Row]:
         inherited = {k: v for k, v in defaults.items() if k != first.lower()}
         rows.append(Row(setting, names, {**inherited, **own}, broken))
     return rows
+
+
+def names_in_all(existing: Existing) -> int:
+    """How many names all hostlists have together; one that is broken or too long has none."""
+    values = (
+        pair.value
+        for conf in existing.confs.values()
+        for placed in conf.lines
+        for pair in placed.line.pairs
+        if pair.key.lower() in _HOSTLISTS and "[" in pair.value
+    )
+    return sum(map(_size, values))
+
+
+def _size(hostlist: str) -> int:
+    try:
+        size = count(hostlist, strict=False)
+    except CorralError:
+        return 0
+    return size if size <= NODES_AT_MOST else 0
 
 
 def _expanded(hostlist: str) -> tuple[tuple[str, ...], str]:
