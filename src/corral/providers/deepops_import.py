@@ -507,7 +507,7 @@ def _unread(value: Any) -> str:
     if not isinstance(value, list):
         return "not a list, not read" if value else ""
     others = [entry for entry in cast("list[Any]", value) if not isinstance(entry, dict)]
-    return f"{len(others)} of its entries are no mappings and are not read" if others else ""
+    return f"{len(others)} entries that are not mappings are not read" if others else ""
 
 
 def _entries(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

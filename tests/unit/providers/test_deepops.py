@@ -374,7 +374,7 @@ def test_a_variable_that_nobody_knows_is_reported(files: dict[str, str]) -> None
         ("nfs_exports: '{{ shares }}'", "nfs_exports: its value is an expression"),
         ("users: !vault |\n  66", "users: its value is an expression"),
         ("nfs_mounts: {mountpoint: /home}", "nfs_mounts: not a list, not read"),
-        ("users: [ann, {username: bob, uid: 2000}]", "users: 1 of its entries are no mappings"),
+        ("users: [ann, {username: bob, uid: 2000}]", "users: 1 entries that are not mappings"),
         ("slurm_restrict_node_access: '{{ ours }}'", "slurm_restrict_node_access: its value is"),
         ("slurm_restrict_node_access: maybe", "slurm_restrict_node_access: neither true nor false"),
         ("slurm_cluster_install_nvidia_driver: [x]", "install_nvidia_driver: neither true nor"),
