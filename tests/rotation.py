@@ -1,9 +1,9 @@
 """Which slow tests a run takes: a part of all of them, of about the same length each time.
 
-``./test`` runs one part in each run, chosen by the number of the commit, so that all slow tests
-run within a few landings. Tests of one file stay together where that is possible: they share what
-their fixtures make. How long each takes is in ``slow_seconds.json``;
-``python -m tests.rotation FILE.xml...`` records it from pytest's junit files.
+``CORRAL_TEST_SLOW=N/5 ./test`` takes the Nth part; without the variable no slow test runs.
+Tests of one file stay together where that is possible: they share what their fixtures make. How
+long each takes is in ``slow_seconds.json``; ``python -m tests.rotation FILE.xml...`` records
+it from pytest's junit files.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ruamel.yaml.error import YAMLError
 from corral.errors import Code, CorralError
 from corral.providers.deepops import INVENTORY, as_yaml
 from corral.providers.deepops_inventory import Inventory, read_inventory
-from corral.providers.deepops_variables import is_on, left_behind, variables
+from corral.providers.deepops_variables import is_off, is_on, left_behind, variables
 from corral.slurm import duration
 from corral.spec.hostlist import expand, fold
 from corral.spec.people import User
@@ -144,6 +144,8 @@ class _Sources:
         else:
             inventory.variables.setdefault(name, {}).update(login)
             self.slurm |= rest
+        if (unread := _unread(rest.get("nfs_exports"))) and kind == "host_vars":
+            self.left.append(f"nfs_exports of {name}: {unread}")
         for export in _entries(rest, "nfs_exports"):
             self.exports[str(export.get("path"))] = str(export.get("options"))
 
@@ -218,6 +220,20 @@ class _Import:
             return None
         return value
 
+    def _flag(self, name: str, *, default: bool) -> bool:
+        """A variable that is true or false; the default where its value is not known here."""
+        value = self._value(name)
+        if value is not None and not is_on(value) and not is_off(value):
+            self._leave(f"{name}: neither true nor false, taken for {str(default).lower()}")
+            return default
+        return default if value is None else is_on(value)
+
+    def _leave_unread(self) -> None:
+        """Lists that are carried over, where they are none."""
+        for name in ("nfs_mounts", "nfs_exports", "users"):
+            if unread := _unread(self._value(name)):
+                self._leave(f"{name}: {unread}")
+
     def _name(self) -> str:
         declared = str(self._value("slurm_cluster_name") or "deepops")
         name = re.sub("[^a-z0-9-]", "-", declared.lower())
@@ -245,7 +261,7 @@ class _Import:
 
     def _access(self, login: list[str], master: str) -> dict[str, str]:
         access: dict[str, str] = {}
-        if is_on(self._value("slurm_restrict_node_access")):
+        if self._flag("slurm_restrict_node_access", default=False):
             access["ssh"] = "jobs_only"
         if login and login != [master]:
             access["login"] = fold(login)
@@ -255,12 +271,14 @@ class _Import:
         kept = self._value("corral_software")
         if isinstance(kept, dict):
             return cast("dict[str, Any]", kept)
-        if not is_on(self._value("slurm_cluster_install_nvidia_driver")):
+        # The playbook's default is true; where nothing of a driver is declared, none is asked for.
+        driver_named = any(name.startswith("nvidia_driver_") for name in self.variables)
+        if not self._flag("slurm_cluster_install_nvidia_driver", default=driver_named):
             return {}
         branch = self._value("nvidia_driver_ubuntu_branch") or self._value("nvidia_driver_branch")
         suffix = self._value("nvidia_driver_ubuntu_packages_suffix")
         suffix = "-server" if suffix is None else str(suffix)  # the playbook's default
-        is_open = is_on(self._value("nvidia_driver_ubuntu_use_open_kernel_modules"))
+        is_open = self._flag("nvidia_driver_ubuntu_use_open_kernel_modules", default=False)
         driver = f"{branch}{suffix}{'-open' if is_open else ''}"
         if branch is None:
             return {"nvidia": {}}
@@ -342,12 +360,9 @@ class _Import:
         return ssh
 
     def _storage(self, known: set[str]) -> list[dict[str, Any]]:
+        self._leave_unread()
         mounts = _entries(self.variables, "nfs_mounts")
-        if (
-            mounts
-            and "slurm_enable_nfs_client_nodes" in self.variables
-            and not is_on(self.variables["slurm_enable_nfs_client_nodes"])
-        ):
+        if not self._flag("slurm_enable_nfs_client_nodes", default=True) and mounts:
             self._leave("nfs_mounts: DeepOps does not mount them (slurm_enable_nfs_client_nodes)")
             return []
         by_options: dict[str, list[str]] = {}
@@ -370,8 +385,8 @@ class _Import:
         if named:
             server = next(iter(self.inventory.members(named[1])), server)
         server = {self._address(host): host for host in known}.get(server, server)
-        serving = self.variables.get("slurm_enable_nfs_server", True)
-        if server not in known or not is_on(serving):
+        serving = self._flag("slurm_enable_nfs_server", default=True)
+        if server not in known or not serving:
             why = "no machine of it" if server not in known else "where DeepOps sets up no server"
             self._leave(f"{where} is served by {server}, {why}")
             return {"mount": where, "kind": "existing"}
@@ -485,6 +500,14 @@ def _jump(arguments: str) -> str:
 
 def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _unread(value: Any) -> str:
+    """Why a list of mappings is not read, or not all of it; "" where it is."""
+    if not isinstance(value, list):
+        return "not a list, not read" if value else ""
+    others = [entry for entry in cast("list[Any]", value) if not isinstance(entry, dict)]
+    return f"{len(others)} entries that are not mappings are not read" if others else ""
 
 
 def _entries(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

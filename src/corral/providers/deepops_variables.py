@@ -58,10 +58,11 @@ def left_behind(values: Mapping[str, Any]) -> list[str]:
         known = variables().get(name)
         if known is None:
             by_note.setdefault(UNKNOWN, []).append(name)
-        elif known.note and not (known.off and _is_off(value)):
+        elif known.note and not (known.off and is_off(value)):
             by_note.setdefault(known.note, []).append(name)
     return [f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
-def _is_off(value: Any) -> bool:
+def is_off(value: Any) -> bool:
+    """Whether Ansible takes a value for false, or it is empty."""
     return not value or str(value).strip().lower() in {"no", "false", "off", "0"}

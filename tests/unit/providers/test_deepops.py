@@ -370,12 +370,41 @@ def test_a_variable_that_nobody_knows_is_reported(files: dict[str, str]) -> None
         ("users: [{username: ann, uid: 2000, password: x, groups: [sudo, docker]}]",
          "users: password, group docker of ann"),
         ("ansible_become: true", "ansible_become: how Ansible works"),
+        ("nfs_mounts: '{{ shares }}'", "nfs_mounts: its value is an expression"),
+        ("nfs_exports: '{{ shares }}'", "nfs_exports: its value is an expression"),
+        ("users: !vault |\n  66", "users: its value is an expression"),
+        ("nfs_mounts: {mountpoint: /home}", "nfs_mounts: not a list, not read"),
+        ("users: [ann, {username: bob, uid: 2000}]", "users: 1 entries that are not mappings"),
+        ("slurm_restrict_node_access: '{{ ours }}'", "slurm_restrict_node_access: its value is"),
+        ("slurm_restrict_node_access: maybe", "slurm_restrict_node_access: neither true nor false"),
+        ("slurm_cluster_install_nvidia_driver: [x]", "install_nvidia_driver: neither true nor"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_reported(text: str, word: str) -> None:
     body, left = carried(text)
     assert word in left
     assert load_text(body, "x.yaml").spec is not None
+
+
+def test_exports_of_one_host_that_cannot_be_read_are_reported() -> None:
+    given_files = {"inventory": THEIRS, "host_vars/login01.yml": "nfs_exports: '{{ shares }}'\n"}
+    _, left = deepops_import.from_deepops(given_files)
+    assert "nfs_exports of login01: not a list, not read" in left
+
+
+def test_an_expression_is_not_taken_for_false() -> None:
+    """Its mounts were dropped as "DeepOps does not mount them"."""
+    shared = "nfs_mounts: [{mountpoint: /data, server: filer, path: /data}]\n"
+    body, left = carried(f"{shared}slurm_enable_nfs_client_nodes: '{{{{ ours }}}}'\n")
+    assert "mount: /data" in body
+    assert "slurm_enable_nfs_client_nodes: its value is an expression" in left
+
+
+def test_a_driver_is_installed_where_the_playbooks_default_does() -> None:
+    """slurm-cluster.yml: slurm_cluster_install_nvidia_driver | default(true)."""
+    assert "driver: 580-server" in carried("nvidia_driver_branch: '580'\n")[0]
+    off = "slurm_cluster_install_nvidia_driver: false\nnvidia_driver_branch: '580'\n"
+    assert "nvidia" not in carried(off)[0]
 
 
 def test_mount_and_export_options_are_reported() -> None:

@@ -16,7 +16,7 @@ from corral.hosts import quote
 from corral.hosts.process import Ended
 from corral.providers.containers import archive, image, image_build, recipe, supply
 from corral.providers.containers.archive import Source
-from corral.providers.containers.image_build import Bench
+from corral.providers.containers.image_build import Bench, require_programs
 from corral.providers.containers.podman import Podman
 
 UBUNTU = tuple(
@@ -218,3 +218,17 @@ def test_ubuntu_host_takes_the_best_image_that_is_here(
     assert images.system("auto").os_id == system
     if here:
         assert asyncio.run(images.ensure("auto", ignore)) == reference
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux"), ("setpriv", "util-linux")],
+)
+def test_the_hint_names_a_package_that_the_distribution_has(
+    monkeypatch: pytest.MonkeyPatch, program: str, package: str
+) -> None:
+    """No package is called unshare or setpriv."""
+    monkeypatch.setattr("shutil.which", lambda name: None if name == program else f"/bin/{name}")
+    with pytest.raises(CorralError, match=f"{program} is not installed") as caught:
+        require_programs()
+    assert caught.value.hint == f"apt install {package} (as root)"

@@ -22,7 +22,7 @@ _QUOTE: Final = re.compile(r">+(?=\s|$)")
 # srun --label, worker names, mpirun and prterun --tag-output, kubectl --prefix, grep, docker
 # compose, the host and program of a journal.
 _NAME: Final = re.compile(
-    r"(?P<tag>\[[^\]]*\](?:<\w+>:?|:?(?=\s|$)))|(?P<name>[\w./-]+:)(?:\d+:)?(?=[\s#]|$)"
+    r"(?P<tag>\[[^\]]*\](?:(?:\[[^\]]*\])?<\w+>:?|:?(?=[\s#]|$)))|(?P<name>[\w./-]+:)(?:\d+:)?(?=[\s#]|$)"
     r"|(?P<column>[\w.-]+)\s*\|(?=\s|$)|(?P<journal>[\w.-]+ [\w.-]+\[\d+\]:)(?=\s|$)"
 )
 

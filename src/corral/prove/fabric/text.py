@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -34,7 +35,7 @@ _AVERAGE: Final = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+?)\s*(?:GB/s.*)?
 _CONCLUDED: Final = re.compile(r"#?\s*Collective test concluded")
 """The last line since 2.17.6."""
 _STARTS: Final = re.compile(r"#?\s*Collective test starting:\s*(\S+)")
-_VERSION: Final = re.compile(r"#?\s*nccl-tests version\s+(\S+)")
+_VERSION: Final = re.compile(r"#?\s*[nr]ccl-tests version\s+(\S+)")
 _SIZES: Final = re.compile(r"#?\s*nThread\s+\d+.*\bmaxBytes\s+(\d+)")
 _REDUCED: Final = re.compile(r"#?\s*Reducing maxBytes to\s+(\d+)")
 _TAG_WITHIN: Final = re.compile(r"\[\d+,\d+\](?:\[[^\]]*\])?<std(?:out|err)>:?")
@@ -101,7 +102,7 @@ def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
             _take_word(current, number, body)
     done += [o for o in open_by_label.values() if o.layout is not None]
     if not done:
-        raise _broken(0, "there is no table of nccl-tests in it", "give the complete output of one")
+        raise _no_table(open_by_label.values())
     done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
     tables: list[Table] = []
     refused: list[CorralError] = []
@@ -111,6 +112,16 @@ def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
         except CorralError as error:
             refused.append(error)
     return tuple(tables), tuple(refused)
+
+
+def _no_table(runs: Iterable[_Open]) -> CorralError:
+    if any(run.largest or run.members or run.program for run in runs):
+        return _broken(
+            0,
+            "nccl-tests began and printed no table: it hung, or was stopped, before its first size",
+            "if it hangs, NCCL_DEBUG=INFO shows how far it comes: the last lines of each rank",
+        )
+    return _broken(0, "there is no table of nccl-tests in it", "give the complete output of one")
 
 
 def _row_like(current: _Open, body: str) -> bool:
@@ -161,6 +172,9 @@ def _layout(number: int, body: str) -> Layout:
 
 
 def _take_row(current: _Open, number: int, body: str) -> None:
+    # Launchers tag each piece of a line: MPICH's -prepend-rank and PRRTE do so too.
+    for tag in current.label.split():
+        body = body.replace(tag, " ") if tag.startswith("[") else body
     body = _TAG_WITHIN.sub(" ", body)
     columns = current.layout
     if columns is None:

@@ -51,7 +51,7 @@ ATTEMPTS: Final[Mapping[Reason, int]] = MappingProxyType(
 
 PAUSES_S: Final = 120.0
 LIMITED_S: Final = 600.0
-"""Seconds of pauses in one call, after failures and when the cloud limits its calls."""
+"""Seconds of one call: pauses after failures; pauses and attempts where the cloud limits calls."""
 
 HOLD_AT_MOST_S: Final = 60.0
 LIST_S: Final = 600.0
@@ -143,10 +143,17 @@ class Caller:
                 ``unsure`` states whether the call may have taken effect.
         """
         safe = method in ("GET", "DELETE") if again is None else again
+        clock = asyncio.get_running_loop().time
+        busy = 0.0
 
         async def attempt() -> T:
+            nonlocal busy
             await self._pacer.turn(*limits)
-            return await self._once(method, path, read, body, query)
+            began = clock()
+            try:
+                return await self._once(method, path, read, body, query)
+            finally:
+                busy += clock() - began
 
         def hold(state: RetryCallState) -> None:
             error = _error(state)
@@ -155,7 +162,7 @@ class Caller:
 
         retrying = AsyncRetrying(
             retry=retry_if_exception(lambda error: _repeatable(error, safe=safe)),
-            stop=_enough,
+            stop=lambda state: _enough(state, busy),
             wait=lambda state: _error(state).after or _PAUSE(state),
             before_sleep=hold,
             # Tenacity's own looks for the loop's kind; the loop's clock may be a test's.
@@ -355,12 +362,18 @@ def _repeatable(error: BaseException, *, safe: bool) -> bool:
     )
 
 
-def _enough(state: RetryCallState) -> bool:
+def _enough(state: RetryCallState, busy: float) -> bool:
+    """Whether a call is not made again.
+
+    Args:
+        state: attempts and pauses.
+        busy: seconds that the attempts took, which 100 slow refusals make long (a minute each).
+    """
     error = _error(state)
-    most = LIMITED_S if error.reason is Reason.LIMIT else PAUSES_S
-    return (
-        state.attempt_number >= ATTEMPTS.get(error.reason, 1)
-        or state.idle_for + state.upcoming_sleep > most
+    limited = error.reason is Reason.LIMIT
+    spent = state.idle_for + state.upcoming_sleep + (busy if limited else 0.0)
+    return state.attempt_number >= ATTEMPTS.get(error.reason, 1) or spent > (
+        LIMITED_S if limited else PAUSES_S
     )
 
 

@@ -38,6 +38,8 @@ TAIL_LINES: Final = 15
 TMPFS_NEEDS_MIB: Final = 6144
 _DROPPED_ENV: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 
+_PROGRAMS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux"}
+"""Programs that a build starts, and the distribution's packages that have them."""
 _BOX: Final = (
     *("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--propagation", "private"),
     *("--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
@@ -137,8 +139,7 @@ def bench(
     Raises:
         CorralError: MISSING_TOOL.
     """
-    for program in ("mmdebstrap", "unshare", "setpriv"):
-        require(program)
+    require_programs()
     with tempfile.TemporaryDirectory(dir=folder, prefix=prefix) as name:
         work = Path(name)
         work.chmod(0o755)  # apt's sandbox user must get through
@@ -159,19 +160,20 @@ async def root_tar(job: Build, at: Bench, emit: Emit) -> Path:
     return at.work / "root.tar"
 
 
-def require(program: str) -> None:
-    """See that a program is installed.
+def require_programs() -> None:
+    """See that what a build starts is installed.
 
     Raises:
         CorralError: MISSING_TOOL.
     """
-    if shutil.which(program) is None:
-        raise CorralError(
-            Code.MISSING_TOOL,
-            f"{program} is not installed on this machine",
-            command=program,
-            hint=f"apt install {program} (as root)",
-        )
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            raise CorralError(
+                Code.MISSING_TOOL,
+                f"{program} is not installed on this machine",
+                command=program,
+                hint=f"apt install {package} (as root)",
+            )
 
 
 def keyring(sources: Sequence[Source], work: Path) -> Path | None:

@@ -97,6 +97,26 @@ def test_failed_runs_are_explained(name: str, finding: str, cause: str) -> None:
     assert benchmark.failure.lines
 
 
+@pytest.mark.parametrize(
+    ("kind", "finding"),
+    [
+        ("unhandled system error (run with NCCL_DEBUG=INFO for details) / ", "F2121"),
+        ("internal error - please report this issue to the NCCL developers / ", "F2121"),
+        ("invalid argument (run with NCCL_DEBUG=WARN for details) / ", "F2121"),
+        ("remote process exited or there was a network error / ", "F199"),
+        ("unhandled cuda error (run with NCCL_DEBUG=INFO for details) / ", "F1681"),
+        ("invalid usage (run with NCCL_DEBUG=WARN for details) / ", "F202"),
+    ],
+)
+def test_the_kind_of_error_is_not_taken_for_another(kind: str, finding: str) -> None:
+    """A system error or another rank's failure is not CUDA's (nccl-tests issues 219, 252)."""
+    failure = run_failure(
+        f"n1: Test NCCL failure common.cu:303 '{kind}'\n .. n1 pid 5: Test failure\n"
+    )
+    assert failure is not None
+    assert failure.finding == finding
+
+
 def test_what_a_failed_run_completed_is_judged() -> None:
     good = (RECORDED / "h200x2/all-reduce.txt").read_text()
     benchmark = read_benchmark(good + (RECORDED / "h200x2/fails-small-shm.txt").read_text())

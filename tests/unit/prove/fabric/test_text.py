@@ -334,6 +334,21 @@ def test_tags_of_a_launcher_within_rows() -> None:
     assert [r.size for r in parsed.rows] == [1048576 << i for i in range(10)]
 
 
+@pytest.mark.parametrize("tag", ["[0]", "[prterun-host-4711@1,0]<stdout>: ", "[1,0][n1]<stdout>:"])
+def test_tags_of_other_launchers_at_the_start_and_within_rows(tag: str) -> None:
+    """MPICH's -prepend-rank puts ``[0]`` before each piece, without a blank (nccl issue 1453)."""
+    lines = [tag + re.sub(r"(sum)( +)", rf"\1{tag}\2", line, count=1) for line in DGX1.splitlines()]
+    assert lines[4].count(tag) == 2
+    (parsed,) = read_text("\n".join(lines))
+    assert [r.size for r in parsed.rows] == [1048576 << i for i in range(10)]
+    assert parsed.complete
+
+
+def test_the_version_of_rccl_tests() -> None:
+    line = "# rccl-tests version 2.18.3-HEAD:418cd5f rccl-headers=23004 rccl-library=23004\n"
+    assert read_text(line + DGX1)[0].version == "2.18.3-HEAD:418cd5f"
+
+
 def test_a_header_that_lost_a_sign() -> None:
     text = (RECORDED / "h200x2/all-reduce.txt").read_text()
     assert read_text(text.replace("#wrong", "wrong"))[0].rows == read_text(text)[0].rows
@@ -382,6 +397,10 @@ def test_a_run_that_ended_before_its_last_size() -> None:
     [
         ("", "no table"),
         ("hello\nworld\n", "no table"),
+        (
+            "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 2(factor)\n#\n# Using devices\n",
+            "hung",
+        ),
         (DGX1.splitlines()[1], "without any row"),
         ("\n".join(DGX1.splitlines()[3:]), "before any header"),
         (DGX1.replace("busbw", "bandw"), "no known layout"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 
 from corral.errors import CorralError
 from corral.providers.cloud import account_sets
 from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.http import ATTEMPT_S, LIMITED_S
 from corral.providers.cloud.model import Label
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import key_file, key_of, url_of
+from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.testing.clouds import Fault, Faults
 from tests.clouds.common import SECRET, TAKEN, World, launch_request
 from tests.clouds.virtual import VirtualLoop, run
@@ -45,6 +49,26 @@ def test_a_429_holds_back_all_processes(tmp_path: Path) -> None:
     run(here.loop, here.client().check())
     first, second = (call.at for call in here.sim.calls)
     assert second - first >= 2
+
+
+@pytest.mark.parametrize("after", ["", "0", "1", "-5", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_slow_refusals_end_in_time(tmp_path: Path, after: str) -> None:
+    """100 refusals, each complete after 55 s, and a pause of a second: an hour and a half."""
+    loop = VirtualLoop()
+
+    async def refused(_: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(55)
+        headers = {"retry-after": after} if after else {}
+        return httpx.Response(429, json={"error": {}}, headers=headers)
+
+    network = httpx.MockTransport(refused)
+    pacer = Pacer(tmp_path, "account", {"calls": 1.0}, loop.time)
+    client = LambdaCloud("https://cloud.example", SECRET, pacer, network)
+    began = loop.time()
+    with pytest.raises(CloudError) as caught:
+        run(loop, client.check())
+    assert caught.value.reason is Reason.LIMIT
+    assert loop.time() - began <= LIMITED_S + ATTEMPT_S
 
 
 def test_turns_of_several_processes(tmp_path: Path) -> None:
