@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 from hypothesis import given
@@ -42,3 +45,36 @@ def test_tests_of_a_file_stay_together_unless_they_are_too_long() -> None:
 def test_what_was_recorded_is_of_tests_that_are_there(repo: Path) -> None:
     gone = {test.partition("::")[0] for test in seconds_recorded()}
     assert [file for file in sorted(gone) if not (repo / file).is_file()] == []
+
+
+def test_ci_takes_the_part_that_is_next(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(repo / ".ci" / "run", tmp_path / ".ci")
+    (tmp_path / "test").write_text('#!/bin/sh\necho "$CORRAL_TEST_SLOW $CI"\n')
+    (tmp_path / "test").chmod(0o755)
+    (tmp_path / ".ci" / "part").write_text("4\n")
+    environment = {k: v for k, v in os.environ.items() if k != "CORRAL_TEST_SLOW"}
+    done = subprocess.run(
+        ["bash", tmp_path / ".ci" / "run"], capture_output=True, text=True, env=environment
+    )
+    assert (done.stdout, done.returncode) == ("4/5 true\n", 0), done.stderr
+    assert int((repo / ".ci" / "part").read_text()) in range(1, PARTS + 1)
+
+
+def test_a_green_run_moves_the_part_on(repo: Path, tmp_path: Path) -> None:
+    text = (repo / "test").read_text()
+    function = text[text.index("next_part() {") : text.index("\n}\n", text.index("next_part() {"))]
+    (tmp_path / ".ci").mkdir()
+    part = tmp_path / ".ci" / "part"
+    script = f"note() {{ :; }}\n{function}\n}}\nnext_part"
+
+    def after(number: int, slow: str, ci: str = "") -> int:
+        part.write_text(f"{number}\n")
+        environment = {"CORRAL_TEST_SLOW": slow, "CI": ci, "PATH": os.environ["PATH"]}
+        subprocess.run(["bash", "-eu", "-c", script], cwd=tmp_path, env=environment, check=True)
+        return int(part.read_text())
+
+    assert [after(n, f"{n}/5") for n in range(1, 6)] == [2, 3, 4, 5, 1]
+    assert after(3, "") == 3  # no slow test ran
+    assert after(3, "1/5") == 3  # another part
+    assert after(3, "3/5", ci="true") == 3
