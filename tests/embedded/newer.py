@@ -35,7 +35,7 @@ def newer_debs(folder: Path) -> Path:
         return Path(given)
     if not shutil.which("apt-get"):
         pytest.skip("newer packages of Slurm: no apt-get here and no CORRAL_TEST_DEBS")
-    host = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    host = archive.host_release()
     if host.get("ID") != "debian":
         pytest.skip("newer packages of Slurm: not a Debian host and no CORRAL_TEST_DEBS")
     sources = archive.for_suite(

@@ -70,8 +70,16 @@ KERNEL_LOG: Final = Question(
     text,
 )
 LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), text)
+_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ 0A", re.M)
+
+
+def listening(answer: str) -> tuple[tuple[str, int], ...]:
+    """Listening sockets: (address in the kernel's hex, port)."""
+    return tuple((address, int(port, 16)) for address, port in _SOCKET.findall(answer))
+
+
 LISTENING: Final = Question(
-    "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), text
+    "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), listening
 )
 # As nobody: root may where users may not.
 USER_NAMESPACES: Final = Question(

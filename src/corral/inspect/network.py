@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,20 +85,36 @@ def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
         elif fields == ["/32", "host", "LOCAL"] and last not in local:
             local.append(last)
     addresses: dict[str, list[str]] = {}
-    for name, network in _networks(parts):
+    for name, network in _own_networks(parts):
         if network.prefixlen:
             inside = [a for a in local if ipaddress.IPv4Address(a) in network]
             addresses.setdefault(name, []).extend(inside)
     return addresses
 
 
-def _networks(parts: Answers) -> Iterable[tuple[str, ipaddress.IPv4Network]]:
-    for line in parts.get("routes", "").splitlines()[1:]:
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the kernel's table."""
+
+    device: str
+    network: ipaddress.IPv4Network
+    gateway: bool
+
+
+def kernel_routes(table: str) -> Iterator[Route]:
+    """The rows of /proc/net/route."""
+    for line in table.splitlines()[1:]:
         fields = line.split()
         base, mask = (int(fields[n], 16).to_bytes(4, "little") for n in (1, 7))
-        gateway = int(fields[2], 16)
-        if not gateway or not any(mask):
-            yield fields[0], ipaddress.IPv4Network((base, ipaddress.IPv4Address(mask).exploded))
+        network = ipaddress.IPv4Network((base, ipaddress.IPv4Address(mask).exploded))
+        yield Route(fields[0], network, gateway=bool(int(fields[2], 16)))
+
+
+def _own_networks(parts: Answers) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    """Networks that are reached directly, and those of default routes."""
+    for route in kernel_routes(parts.get("routes", "")):
+        if not route.gateway or not route.network.prefixlen:
+            yield route.device, route.network
 
 
 def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
@@ -120,7 +136,7 @@ def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
 
 
 def _default_of_kernel(parts: Answers) -> str:
-    for name, network in _networks(parts):
+    for name, network in _own_networks(parts):
         if not network.prefixlen:
             return name
     return ""

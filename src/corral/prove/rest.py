@@ -7,13 +7,13 @@ from typing import Final
 
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
+from corral.inspect.machine import LISTENING, listening
 from corral.prove.context import ProveContext, clip, failed, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
 
 PORT: Final = 6820
-LISTENING: Final = "0A"
 IPV4: Final = 8  # hex digits
 SERVER_ERROR = 500
 OK, BAD = 200, 400  # HTTP: an answer; from BAD on a refusal or an error
@@ -40,7 +40,6 @@ for my $v (reverse 39 .. 45) { $path = "/slurm/v0.0.$v/node/$node";
 print "@ path $path\\n"; report("token", $code, $r);
 report("none", ask($path, "")); report("wrong", ask($path, $wrong));
 """
-_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ (\S\S)", re.M)
 _LOOPBACK6: Final = "00000000000000000000000001000000"
 _MAPPED: Final = re.compile(r"^0{16}FFFF0000[0-9A-F]{6}7F$")
 
@@ -76,7 +75,7 @@ async def refuses(ctx: ProveContext) -> Judgement:
 
 async def loopback(ctx: ProveContext) -> Judgement:
     """rest.loopback."""
-    text = (await survey(ctx)).nodes[ctx.controller].text("listen")
+    text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING.name)
     return judge_loopback(text, ctx.controller)
 
 
@@ -125,21 +124,13 @@ def judge_refuses(text: str, shown: Evidence) -> Judgement:
     return verdict_of(problems, "requests without a valid token are refused", shown)
 
 
-def parse_listening(text: str) -> tuple[tuple[str, int], ...]:
-    """Listening sockets of /proc/net/tcp and tcp6: (address in the kernel's hex, port)."""
-    return tuple(
-        (address, int(port, 16))
-        for address, port, state in _SOCKET.findall(text)
-        if state == LISTENING
-    )
-
-
 def judge_loopback(text: str, controller: str) -> Judgement:
     """The port of slurmrestd is open on loopback and on no other address."""
-    addresses = [address for address, port in parse_listening(text) if port == PORT]
+    sockets = listening(text)
+    addresses = [address for address, port in sockets if port == PORT]
     figures: dict[str, Figure] = {"listening": ", ".join(map(_address, addresses)) or "nowhere"}
     shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
-    if not parse_listening(text):
+    if not sockets:
         return failed("the listening sockets could not be read", shown)
     if not addresses:
         return failed(f"nothing listens on port {PORT}", shown)
