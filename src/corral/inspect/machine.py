@@ -46,9 +46,6 @@ FIREWALL: Final = Question(
     "firewall", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
 )
 """Whether Corral's own rules are still in the firewall."""
-LINKS: Final = Question(
-    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), str.splitlines
-)
 DRIVER: Final = Question(
     "driver",
     sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),

@@ -14,8 +14,37 @@ from typing import Final
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question, text
 
+
+def addresses(
+    answer: str, *, strict: bool = False
+) -> tuple[tuple[str, ipaddress.IPv4Interface], ...]:
+    """(interface, address and its network), from lines of ``ip -o -4 addr show``.
+
+    Raises:
+        ValueError: ``strict``, and one is not an address.
+    """
+    matches = re.finditer(r"^\d+: ([^@\s]+)\S* +inet ([\d./]+)(?=\s|$)", answer, re.MULTILINE)
+    rows: list[tuple[str, ipaddress.IPv4Interface]] = []
+    for row in matches:
+        try:
+            rows.append((row[1], ipaddress.IPv4Interface(row[2])))
+        except ValueError:
+            if strict:
+                raise
+    return tuple(rows)
+
+
+def mtus(answer: str) -> dict[str, int]:
+    """MTU by interface, from lines of ``ip -o link show``."""
+    links = re.finditer(r"^\d+: ([^:@\s]+)[@:].*? mtu (\d+)", answer, re.MULTILINE)
+    return {link[1]: int(link[2]) for link in links}
+
+
 ADDRESSES: Final = Question(
-    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), str.splitlines
+    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), addresses
+)
+LINKS: Final = Question(
+    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), mtus
 )
 # Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
 QUESTIONS: Final = (
@@ -54,24 +83,21 @@ class Interface:
 
 def interfaces(parts: Answers) -> tuple[Interface, ...]:
     """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
-    addresses = _addresses(parts)
+    known = _by_interface(parts)
     nics: list[Interface] = []
     for line in parts["nics"].splitlines():
         name, kind, speed, mtu = line.split()
-        own = tuple(addresses.get(name, ()))
+        own = tuple(known.get(name, ()))
         if name != "lo" and (own or kind == "device"):
             nics.append(Interface(name, own, max(0, int(speed)), int(mtu)))
     return tuple(nics)
 
 
-def _addresses(parts: Answers) -> dict[str, list[str]]:
-    addresses: dict[str, list[str]] = {}
-    for line in parts["addresses"].splitlines():
-        fields = line.split()
-        if len(fields) > 3 and fields[2] == "inet":  # noqa: PLR2004
-            name = fields[1].partition("@")[0]
-            addresses.setdefault(name, []).append(_ipv4(fields[3].partition("/")[0]))
-    return addresses or _addresses_of_kernel(parts)
+def _by_interface(parts: Answers) -> dict[str, list[str]]:
+    listed: dict[str, list[str]] = {}
+    for name, own in addresses(parts["addresses"], strict=True):
+        listed.setdefault(name, []).append(str(own.ip))
+    return listed or _addresses_of_kernel(parts)
 
 
 def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
@@ -84,12 +110,12 @@ def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
             last = fields[1]
         elif fields == ["/32", "host", "LOCAL"] and last not in local:
             local.append(last)
-    addresses: dict[str, list[str]] = {}
+    listed: dict[str, list[str]] = {}
     for name, network in _own_networks(parts):
         if network.prefixlen:
             inside = [a for a in local if ipaddress.IPv4Address(a) in network]
-            addresses.setdefault(name, []).extend(inside)
-    return addresses
+            listed.setdefault(name, []).extend(inside)
+    return listed
 
 
 @dataclass(frozen=True, slots=True)

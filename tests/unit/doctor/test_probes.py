@@ -103,6 +103,14 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F31", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("ClusterName", "#")}}, "ClusterName"),
     ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("GresTypes", "#")}}, "GresTypes"),
     ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("Gres=", "Feature=")}}, "Gres=gpu"),
+    # A comment sets nothing; a later line counts.
+    (
+        "F11",
+        CTL,
+        {CTL: {"slurmconf": SLURM_CONF.replace("Gres=", "Feature=") + "# Gres=gpu:2\n"}},
+        "Gres=gpu",
+    ),
+    ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF + "TaskPlugin=affinity\n"}}, "TaskPlugin"),
     ("F16", CTL, {CTL: {"cgroupconf": "ConstrainDevices=no"}}, "ConstrainDevices=no"),
     ("F16", CTL, {CTL: {"cgroupconf": ""}}, "no ConstrainDevices"),
     ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF.replace(",task/cgroup", "")}}, "TaskPlugin"),
