@@ -76,7 +76,7 @@ def test_the_host_is_read_as_its_nodes_are(tmp_path: Path) -> None:
     """An ARM machine: /proc/cpuinfo names no sockets, and a user's mount looks like a cgroup."""
     files = {
         "proc/meminfo": "MemTotal:        8388608 kB\nMemAvailable:    2097152 kB\n",
-        "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nx /home/u/m cgroup rw 0 0\n",
+        "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nx /srv/m cgroup rw 0 0\n",
         **{
             f"sys/devices/system/cpu/cpu{n}/topology/{name}": f"{value}\n"
             for n in range(4)

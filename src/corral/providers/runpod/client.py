@@ -34,7 +34,6 @@ from corral.providers.runpod.errors import ROWS, words_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
-MEBI_OF_GIB: Final = 1024
 
 LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(
     {
