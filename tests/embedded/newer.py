@@ -29,7 +29,7 @@ LIBRARIES = (
 
 
 def newer_debs(folder: Path) -> Path:
-    """The folder with the packages; the test is skipped where they cannot be had."""
+    """The folder with the packages; the test is skipped where they are not available."""
     given = os.environ.get("CORRAL_TEST_DEBS", "")
     if given:
         return Path(given)
@@ -70,7 +70,7 @@ def newer_debs(folder: Path) -> Path:
             timeout=600,
         )
         if done.returncode != 0:
-            pytest.skip(f"newer packages of Slurm cannot be had here: {done.stderr[-300:]}")
+            pytest.skip(f"newer packages of Slurm are not available here: {done.stderr[-300:]}")
         return done.stdout
 
     apt("apt-get", "update", "-q")

@@ -75,7 +75,7 @@ class Asked:
 
 
 class _CarryError(ValueError):
-    """Why one option cannot be had."""
+    """Why one option cannot be carried over."""
 
 
 def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
@@ -87,7 +87,7 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
         given: fields that are given otherwise, and win.
 
     Raises:
-        CorralError: SPEC_INVALID, with each line that cannot be had.
+        CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
     last: dict[str, Directive] = {}
     faults: list[str] = []
@@ -224,7 +224,7 @@ def _gpus_of_rank(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
 def _kib(value: str) -> int:
     size = kib(value)
     if not size:
-        raise _CarryError("a size such as 16G (0, all of a node's, cannot be had)")
+        raise _CarryError("a size such as 16G (0, all of a node's, is not supported)")
     return size
 
 

@@ -130,7 +130,7 @@ class RunPod:
         await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
-        """Stop a pod: its GPU is released, and perhaps never to be had again."""
+        """Stop a pod: its GPU is released, and perhaps never available again."""
         path = f"/v2/pods/{instance.id}/action"
         await self.caller.call("POST", path, nothing, body={"action": "stop"}, again=True)
 
