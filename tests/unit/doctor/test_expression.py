@@ -25,8 +25,8 @@ def patterns() -> Iterator[Pattern]:
     for failure in catalog().values():
         yield from failure.every_pattern
     yield from fatal_table().fatal
-    for one in fatal_table().harmless:
-        yield from one.patterns
+    for expression in fatal_table().harmless:
+        yield from expression.patterns
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_repetitions_apart_are_not(text: str) -> None:
 
 
 def test_parts_are_found_in_order_only() -> None:
-    one = Expression(r"first \d+.*second")
-    assert one.search("x first 12 and then second y")
-    assert not one.search("x second and then first 12")
+    expression = Expression(r"first \d+.*second")
+    assert expression.search("x first 12 and then second y")
+    assert not expression.search("x second and then first 12")
 
 
 def test_looking_for_needles_first_loses_no_finding() -> None:
