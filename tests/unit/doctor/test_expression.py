@@ -138,9 +138,9 @@ def test_no_expression_is_slow_on_a_hostile_line(size: int) -> None:
 )
 def test_a_log_of_one_long_line_is_read_at_once(filling: str, size: int) -> None:
     line = (filling * (size // len(filling)))[:size]
-    begun = time.perf_counter()
+    begun = time.process_time()
     explain(line)
-    assert time.perf_counter() - begun < size / 50_000
+    assert time.process_time() - begun < size / 50_000
 
 
 def test_the_start_of_a_message_is_found_in_linear_time() -> None:
