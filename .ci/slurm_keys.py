@@ -1,7 +1,6 @@
-"""Writes src/corral/slurm/adopt/known.py from a checkout of Slurm's source (any clone with tags).
+"""Writes the table known.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
 
-    .venv/bin/python .ci/slurm_keys.py GIT_DIR > src/corral/slurm/adopt/known.py
-    .venv/bin/ruff format src/corral/slurm/adopt/known.py
+    .venv/bin/python .ci/slurm_keys.py GIT_DIR > known.yaml
 
 Reads the tables of options of each release's last maintenance version.
 """
@@ -55,27 +54,26 @@ MARKS = {
     "gres.conf ": "NodeName",
     "topology.conf ": "BlockSizes",
 }
-HEAD = '''\
-"""The keys of Slurm's files: which release knows which. Data.
+HEAD = """\
+# The keys of Slurm's files: which release knows which.
+#
+# Generated: .ci/slurm_keys.py GIT_DIR reads the options tables (s_p_options_t) of Slurm's own
+# source at the last tag of each release, {first} to {last}. What a group leaves out: line, the
+# first key of its lines; since, the first release with it (all that were read); until, the first
+# release without it; dead, the first release that reads it and ignores it with an error. A suffix
+# marks what is special about a key: * may stand more than once, ? is yes or no, # is a number.
 
-Generated: ``.ci/slurm_keys.py GIT_DIR`` reads the options tables (``s_p_options_t``) of Slurm's own
-source at the last tag of each release, {first} to {last}. A suffix marks what is
-special about a key: ``*`` may stand more than once, ``?`` is yes or no, ``#`` is a number.
+first: '{first}'
+last: '{last}'
+groups:
 """
 
-from __future__ import annotations
 
-from typing import Final
-
-FIRST: Final = "{first}"
-"""The oldest release that was read."""
-LAST: Final = "{last}"
-"""The newest release that was read."""
-
-# file, first key of its line, first release with it ("": all that were read), first release
-# without it ("": none), first release that reads it and ignores it with an error ("": none), keys
-KNOWN: Final = (
-'''
+def group(fields: dict[str, str], name: str, words: list[str]) -> str:
+    """One group as YAML, without what is empty; its words come last, folded."""
+    rows = [f"{key}: '{value}'" for key, value in fields.items() if value]
+    folded = textwrap.wrap(" ".join(words), 110)
+    return "  - " + "\n    ".join([*rows, f"{name}: >-", *(f"  {line}" for line in folded)]) + "\n"
 
 
 def git(where: str, *argv: str) -> str:
@@ -118,7 +116,7 @@ def suffix(kind: str) -> str:
 
 
 def main(where: str) -> None:
-    """Print the module."""
+    """Print the table."""
     releases = last_tags(where)
     names = list(releases)
     groups: dict[tuple[str, str, str, str, str], list[str]] = {}
@@ -145,11 +143,8 @@ def main(where: str) -> None:
             groups.setdefault((file, line, since, until, dead), []).append(key + kind)
     print(HEAD.format(first=names[0], last=names[-1]), end="")
     for (file, line, since, until, dead), keys in groups.items():
-        words = textwrap.wrap(" ".join(keys), 82)
-        print(f'    ("{file}", "{line}", "{since}", "{until}", "{dead}", (')
-        print("\n".join(f'        "{word} "' for word in words))
-        print("    )),")
-    print(")")
+        fields = {"file": file, "line": line, "since": since, "until": until, "dead": dead}
+        print(group(fields, "keys", keys), end="")
 
 
 if __name__ == "__main__":

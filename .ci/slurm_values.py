@@ -1,7 +1,6 @@
-"""Writes src/corral/slurm/adopt/values.py from a checkout of Slurm's source (any clone with tags).
+"""Writes the table values.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
 
-    .venv/bin/python .ci/slurm_values.py GIT_DIR > src/corral/slurm/adopt/values.py
-    .venv/bin/ruff format src/corral/slurm/adopt/values.py
+    .venv/bin/python .ci/slurm_values.py GIT_DIR > values.yaml
 
 Plugins are the folders of src/plugins; flags are the words that the key's parser compares with.
 """
@@ -12,7 +11,7 @@ import re
 import sys
 import textwrap
 
-from slurm_keys import git, last_tags
+from slurm_keys import git, group, last_tags
 
 PLUGINS = {  # key of slurm.conf: folder of src/plugins
     "AccountingStorageType": "accounting_storage",
@@ -68,25 +67,18 @@ FLAGS = {  # key of slurm.conf: file, where its parser begins, where it ends
     "TaskPluginParam": (READ, r'"TaskPluginParam", hashtbl\)', r'"TaskProlog"'),
 }
 COMPARED = re.compile(r'str(?:n?case)?(?:cmp|str)\(\s*[\w>.-]+\s*,\s*"(\w+)"')
-HEAD = '''\
-"""The words that keys of slurm.conf take: which release knows which. Data.
+HEAD = """\
+# The words that keys of slurm.conf take: which release knows which.
+#
+# Generated: .ci/slurm_values.py GIT_DIR reads the folders of plugins and the parsers of flags of
+# Slurm's own source at the last tag of each release, {first} to {last}. The words of the keys in
+# plugins are plugins, such as select/cons_tres; the others take flags. What a group leaves out:
+# since, the first release with it (all that were read); until, the first release without it.
 
-Generated: ``.ci/slurm_values.py GIT_DIR`` reads the folders of plugins and the parsers of flags of
-Slurm's own source at the last tag of each release, {first} to {last}.
+plugins: >-
+{plugins}
+groups:
 """
-
-from __future__ import annotations
-
-from typing import Final
-
-PLUGINS: Final = (
-    "{plugins} "
-)
-"""Keys whose words are plugins, such as select/cons_tres; the others take flags."""
-
-# key, first release with it ("": all that were read), first release without it ("": none), words
-VALUES: Final = (
-'''
 
 
 def plugins(where: str, tag: str, folder: str) -> set[str]:
@@ -110,7 +102,7 @@ def flags(where: str, tag: str, key: str) -> set[str]:
 
 
 def main(where: str) -> None:
-    """Print the module."""
+    """Print the table."""
     releases = last_tags(where)
     names = list(releases)
     groups: dict[tuple[str, str, str], list[str]] = {}
@@ -129,14 +121,10 @@ def main(where: str) -> None:
             # Where the type of plugins is gone, nothing is known of later releases.
             until = next((name for name in held if name > known[-1]), "")
             groups.setdefault((key, since, until), []).append(word)
-    keys = textwrap.wrap(" ".join(sorted(PLUGINS)), 82)
-    print(HEAD.format(first=names[0], last=names[-1], plugins=' "\n    "'.join(keys)), end="")
+    lines = "\n".join(f"  {line}" for line in textwrap.wrap(" ".join(sorted(PLUGINS)), 110))
+    print(HEAD.format(first=names[0], last=names[-1], plugins=lines), end="")
     for (key, since, until), words in groups.items():
-        lines = textwrap.wrap(" ".join(words), 82)
-        print(f'    ("{key}", "{since}", "{until}", (')
-        print("\n".join(f'        "{line} "' for line in lines))
-        print("    )),")
-    print(")")
+        print(group({"key": key, "since": since, "until": until}, "words", words), end="")
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def test_of_a_job_on_two_nodes_none_is_kept_when_one_cannot_be_had(rented: Rente
     assert rented.nodes() == {}
     assert "COMPLETED" not in rented.state(job)
     rented.order("lambda", capacity=[[H100, "us-west-1", 9]])
-    rented.done(job, 400)  # after the hold of what could not be had
+    rented.done(job, 400)  # after the hold of what was not available
 
 
 def test_a_machine_that_the_cloud_takes_back_requeues_its_job(rented: Rented) -> None:

@@ -180,7 +180,7 @@ def test_a_dearer_offer_to_fall_back_on_is_counted_for_all_of_them(tmp_path: Pat
         "type": "NVIDIA A100 80GB PCIe",
         "fallback": [{"provider": "runpod", "type": "NVIDIA H100 80GB HBM3", "count": 2}],
     }
-    # 9.84 $/h fits and cannot be had, 17.94 $/h can be had and does not fit.
+    # 9.84 $/h fits and is not available, 17.94 $/h is available and does not fit.
     with pytest.raises(CorralError, match=r"17\.94"):
         cluster.up(ClusterSpec.model_validate(fields))
     assert cluster.sim.alive() == []

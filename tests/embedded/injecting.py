@@ -54,7 +54,7 @@ def conf(
         " scontrol update nodename=ALL state=resume 2>/dev/null; true"
     )
     # Not one that runs: stopped while it reconfigures, it is waited for until systemd kills it.
-    # Without its cgroups slurmd hears of no reconfigure: that one needs it (``restart``).
+    # Without its cgroups slurmd receives no reconfigure: that one needs it (``restart``).
     slurmd = sh(
         "systemctl reset-failed slurmd;"
         " {unless} systemctl -q is-active slurmd || systemctl restart slurmd",

@@ -29,13 +29,13 @@ LIBRARIES = (
 
 
 def newer_debs(folder: Path) -> Path:
-    """The folder with the packages; the test is skipped where they cannot be had."""
+    """The folder with the packages; the test is skipped where they are not available."""
     given = os.environ.get("CORRAL_TEST_DEBS", "")
     if given:
         return Path(given)
     if not shutil.which("apt-get"):
         pytest.skip("newer packages of Slurm: no apt-get here and no CORRAL_TEST_DEBS")
-    host = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    host = archive.host_release()
     if host.get("ID") != "debian":
         pytest.skip("newer packages of Slurm: not a Debian host and no CORRAL_TEST_DEBS")
     sources = archive.for_suite(
@@ -70,7 +70,7 @@ def newer_debs(folder: Path) -> Path:
             timeout=600,
         )
         if done.returncode != 0:
-            pytest.skip(f"newer packages of Slurm cannot be had here: {done.stderr[-300:]}")
+            pytest.skip(f"newer packages of Slurm are not available here: {done.stderr[-300:]}")
         return done.stdout
 
     apt("apt-get", "update", "-q")

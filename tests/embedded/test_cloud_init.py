@@ -49,7 +49,7 @@ def cloudy() -> Iterator[Bare]:
         try:
             host.root(INSTALL, timeout=400)
         except AssertionError as error:
-            pytest.skip(f"cloud-init cannot be had: {error}")
+            pytest.skip(f"cloud-init is not available: {error}")
         done, _ = install(host, "free", PASSWORD)
         assert done.error is None
         yield host

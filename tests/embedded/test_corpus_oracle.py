@@ -174,7 +174,7 @@ def other_image(request: pytest.FixtureRequest) -> str:
     """An image with another release's Slurm."""
     if missing() or not shutil.which("mmdebstrap"):
         pytest.skip(missing() or "mmdebstrap is not installed")
-    host = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    host = archive.host_release()
     if host.get("ID") != "debian":
         pytest.skip("other releases of Slurm come from a Debian host's archive")
     name = f"localhost/corral-test-slurm:{request.param}"

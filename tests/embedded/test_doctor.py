@@ -135,7 +135,7 @@ def injected(injection: Injection, cluster: Live, table: list[str]) -> None:
         after = until(cluster, lambda r: r.healthy)
         if not after.healthy:
             # Seen once, in CI: a node took neither reconfiguration of the undo and kept what the
-            # doctor still named; a slurmd whose helper hangs hears of none
+            # doctor still named; a slurmd whose helper hangs receives none
             # (docs/guide/living.md#reconfigurations-that-hang).
             warnings.warn(f"{injection.id}, {injection.name}: reconfigured once more", stacklevel=1)
             cluster.run(cluster.controller, RECONFIGURE, timeout=60)

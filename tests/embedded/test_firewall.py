@@ -63,7 +63,7 @@ def walled(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     for node, script in WALLS.items():
         done = live.run(node, script, timeout=240)
         if not done.ok and "ufw" not in done.stdout and "E: " in done.tail:
-            pytest.skip(f"no packages of firewalls to be had: {done.tail[-200:]}")
+            pytest.skip(f"no packages of firewalls are available: {done.tail[-200:]}")
         assert done.ok, done.tail
     return live
 

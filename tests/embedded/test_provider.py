@@ -438,7 +438,7 @@ def forget() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("CORRAL_TEST_SLOW"), reason="CORRAL_TEST_SLOW is not set")
 def test_own_image(name: str, tmp_path: Path) -> None:
-    release = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    release = archive.host_release()
     suite = "trixie" if release["ID"] == "debian" else "noble"
     sources = archive.for_suite(
         archive.host_sources(), release["VERSION_CODENAME"], suite, {"": ("main",)}

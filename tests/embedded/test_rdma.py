@@ -1,4 +1,4 @@
-"""What of RDMA can be had without adapters: the inbox stack's libraries, and each group's NCCL."""
+"""What of RDMA works without adapters: the inbox stack's libraries, and each group's NCCL."""
 
 from __future__ import annotations
 

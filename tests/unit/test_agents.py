@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
 import sys
 from itertools import takewhile
 from pathlib import Path
@@ -36,6 +38,8 @@ def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
         (".", "py"),
         (".", "sh"),
+        (".", "pl"),
+        (".", "awk"),
         ("", ""),
     }
 
@@ -47,6 +51,13 @@ def test_the_first_lines_state_where_by_whom_and_as_whom(path: Path) -> None:
     for label in LABELS:
         (row,) = [line for line in lines if line.startswith(label)]
         assert row.removeprefix(label).strip()
+
+
+@pytest.mark.skipif(not shutil.which("perl"), reason="perl is not installed")
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.endswith(".pl")])
+def test_perl_reads_it(name: str) -> None:
+    ended = subprocess.run(["perl", "-cwe", program(name)], capture_output=True, text=True)
+    assert ended.stderr == "-e syntax OK\n"
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name.endswith(".py")])

@@ -9,10 +9,14 @@ import pytest
 from corral.doctor.catalog import catalog
 from corral.doctor.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
+from corral.hosts.sshfail import ssh_errors
 from corral.inspect.gpu_types import gpu_types
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
 from corral.roles.health_checks import health_checks, xids
+from corral.slurm.adopt.known import KNOWN
+from corral.slurm.adopt.rules.keys import OBSOLETE
+from corral.slurm.adopt.values import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.tables import Row, parse_table
 
@@ -71,6 +75,10 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "health_checks.yaml": health_checks(),
         "xids.yaml": xids(),
         "keys.yaml": all_keys(),
+        "known.yaml": KNOWN.groups,
+        "values.yaml": VALUES.groups,
+        "obsolete.yaml": OBSOLETE,
+        "ssh_errors.yaml": ssh_errors(),
     }
     assert all(read.values())
     assert catalog()

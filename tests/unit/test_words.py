@@ -24,6 +24,8 @@ def loaded() -> ModuleType:
 lint = loaded()
 
 WRONG = {
+    "to be had": "cannot be had",
+    "hear of": "hears of",
     "mend": "mended",
     "foretell": "foretold",
     "tell": "told",

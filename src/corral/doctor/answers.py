@@ -164,7 +164,7 @@ _EVERYWHERE: Final = (
     gpu.DEVICES,
     machine.DRIVER,
     slurm.STEPS,
-    machine.LINKS,
+    network.LINKS,
     network.ADDRESSES,
     machine.KERNEL_LOG,
 )
@@ -174,6 +174,8 @@ _CONTROLLER: Final = (
     slurm.while_up(slurm.NODES),
     slurm.while_up(slurm.BATCH),
     slurm.while_up(slurm.JOBS),
-    *map(slurm.file, slurm.CONF),
+    slurm.SLURM_CONF,
+    slurm.GRES_CONF,
+    slurm.CGROUP_CONF,
     slurm.ACCOUNTING,
 )

@@ -14,8 +14,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import CorralError
-from corral.inspect.slurm import JOB_COLUMNS, LAST
-from corral.slurm.conf.parse import parse
+from corral.inspect.slurm import JOB_COLUMNS, LAST, SLURM_CONF
 from corral.slurm.records import Job
 from corral.slurm.text import parse_queue
 from corral.spec.hostlist import NODES_AT_MOST, expand
@@ -110,6 +109,6 @@ def _steps(machine: MachineAnswers, poll: str) -> dict[str, int] | None:
 
 
 def _contained(scene: Scene) -> bool:
-    lines = parse(scene.lead.text("slurmconf")).lines()
-    flags = [p.value for line in lines for p in line.pairs if p.key.lower() == "prologflags"]
+    conf = scene.lead.get(SLURM_CONF)
+    flags = conf.values("PrologFlags") if conf else ()
     return any(flag.strip().lower() == "contain" for value in flags for flag in value.split(","))

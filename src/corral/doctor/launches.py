@@ -29,8 +29,8 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
     Tried by stopping slurmd, submitting, killing slurmctld and continuing slurmd (24.11.5): slurmd
     writes "Could not confirm batch launch for job N, aborting request" (``_rpc_batch_job``)
     and does not start the script. A slurmctld that had not saved the job as running starts it
-    again; one that is back within half a minute hears of it from slurmd, and the job is
-    requeued and held; later it hears nothing. So the log line alone is not proof. The extern
+    again; one that is back within half a minute gets slurmd's report, and the job is
+    requeued and held; later it gets none. So the log line alone is not proof. The extern
     step is there because of ``PrologFlags=Contain``, which limits by cgroup and
     pam_slurm_adopt need. The doctor does not requeue: the job is its user's.
     """

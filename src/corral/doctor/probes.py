@@ -5,8 +5,6 @@ Each rule yields findings of its own failure and nothing on a healthy cluster.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.catalog import catalog
 from corral.doctor.model import Diagnosis
 from corral.inspect.machine import NAME_S
+from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
     NameFault,
     VersionFault,
@@ -24,7 +23,8 @@ from corral.inspect.rules import (
     name_problems,
     version_fault,
 )
-from corral.inspect.slurm import NODES, STATE_FOLDER
+from corral.inspect.slurm import CGROUP_CONF, GRES_CONF, NODES, SLURM_CONF, STATE_FOLDER
+from corral.slurm.gpus import listed
 from corral.slurm.records import Node
 from corral.state.job_folders import STICKY, TAKEN
 
@@ -294,28 +294,27 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
 
 def isolation(scene: Scene) -> Iterator[Diagnosis]:
     """F16, F11, F31: what the controller's files must contain."""
-    text = scene.lead.text("slurmconf")
-    if not text:
+    conf = scene.lead.get(SLURM_CONF)
+    if conf is None or not conf.text():
         return
     node = scene.controller
-    if not re.search(r"^\s*ClusterName\s*=", text, re.MULTILINE | re.IGNORECASE):
+    if conf.get("ClusterName") is None:
         yield finding("F31", node, "/etc/slurm/slurm.conf has no ClusterName")
     if not any(scene.gpus.values()):
         return
-    if not re.search(r"^\s*GresTypes\s*=.*\bgpu\b", text, re.MULTILINE | re.IGNORECASE) or not (
-        re.search(r"\bGres\s*=\s*gpu", text, re.IGNORECASE)
-    ):
+    if "gpu" not in _words(conf.get("GresTypes")) or not any(map(listed, conf.values("Gres"))):
         yield finding("F11", node, "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes")
-    devices = re.search(
-        r"^\s*ConstrainDevices\s*=\s*(\w+)",
-        scene.lead.text("cgroupconf"),
-        re.MULTILINE | re.IGNORECASE,
-    )
-    if devices is None or devices[1].lower() not in ("yes", "true", "1"):
-        setting = devices[0].strip() if devices else "no ConstrainDevices"
+    cgroup = scene.lead.get(CGROUP_CONF)
+    fenced = cgroup.get("ConstrainDevices") if cgroup else None
+    if (fenced or "").lower() not in ("yes", "true", "1"):
+        setting = f"ConstrainDevices={fenced}" if fenced else "no ConstrainDevices"
         yield finding("F16", node, f"cgroup.conf: {setting}")
-    elif not re.search(r"^\s*TaskPlugin\s*=.*cgroup", text, re.MULTILINE | re.IGNORECASE):
+    elif not any(word.endswith("cgroup") for word in _words(conf.get("TaskPlugin"))):
         yield finding("F16", node, "slurm.conf: TaskPlugin has no task/cgroup")
+
+
+def _words(value: str | None) -> list[str]:
+    return [word.strip().lower() for word in (value or "").split(",")]
 
 
 def devices(scene: Scene) -> Iterator[Diagnosis]:
@@ -335,15 +334,13 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
     Slurm without NVML, which all distributions have, logs nothing about AutoDetect=nvml (seen with
     22.05.8 and 24.11.5): only the count is 0.
     """
-    setting = re.search(
-        r"^[^#\n]*\b(AutoDetect\s*=\s*(?!off)\w+)",
-        scene.lead.text("gresconf"),
-        re.MULTILINE | re.IGNORECASE,
-    )
+    conf = scene.lead.get(GRES_CONF)
+    detects = [v for v in conf.values("AutoDetect") if v.lower() != "off"] if conf else []
     for node, info in scene.known.items():
         there = node in scene.machines and scene.machines[node].lines("devices")
-        if setting and there and _NONE_FOUND in info.reason:
-            yield finding("F12", node, f"gres.conf: {setting[1]}; {info.reason}", setting[1])
+        if detects and there and _NONE_FOUND in info.reason:
+            setting = f"AutoDetect={detects[0]}"
+            yield finding("F12", node, f"gres.conf: {setting}; {info.reason}", setting)
 
 
 def memory(scene: Scene) -> Iterator[Diagnosis]:
@@ -397,11 +394,9 @@ def subnets(scene: Scene) -> Iterator[Diagnosis]:
     """F37: two interfaces in one subnet."""
     for machine in scene.answered:
         by_network: dict[str, set[str]] = {}
-        for line in machine.lines("addresses"):
-            words = line.split()
-            if len(words) > 3 and words[1] != "lo" and "/" in words[3]:  # noqa: PLR2004
-                network = str(ipaddress.ip_interface(words[3]).network)
-                by_network.setdefault(network, set()).add(words[1].partition("@")[0])
+        for interface, own in machine.get(ADDRESSES) or ():
+            if interface != "lo":
+                by_network.setdefault(str(own.network), set()).add(interface)
         for network, interfaces in by_network.items():
             if len(interfaces) > 1 and not network.endswith("/32"):
                 listed = ", ".join(sorted(interfaces))
@@ -415,11 +410,10 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
     sizes: dict[str, int] = {}
     for machine in scene.answered:
         address = scene.addresses.get(machine.node, "")
-        name = next((a.split()[1] for a in machine.lines("addresses") if f" {address}/" in a), "")
-        link = next((k for k in machine.lines("links") if re.match(rf"\d+: {name}[@:]", k)), "")
-        mtu = re.search(r" mtu (\d+)", link)
-        if name and mtu:
-            sizes[machine.node] = int(mtu[1])
+        own = (i for i, held in machine.get(ADDRESSES) or () if str(held.ip) == address)
+        mtu = (machine.get(LINKS) or {}).get(next(own, ""))
+        if mtu is not None:
+            sizes[machine.node] = mtu
     if len(set(sizes.values())) > 1:
         usual = Counter(sizes.values()).most_common(1)[0][0]
         for node, size in sizes.items():

@@ -28,7 +28,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
 
 HOLD_S: Final = 120.0
-"""A node that could not be had stays down this long, before it is asked for again."""
+"""A node that was not available stays down this long, before it is asked for again."""
 
 LOST_TURNS: Final = 3
 """Lists that must not show a machine before its node counts as lost: one may be stale."""

@@ -28,8 +28,8 @@ async def proven(
         the nodes' addresses.
 
     Raises:
-        CorralError: no offer can be had, the budget does not allow it, or a node failed too often.
-            What was rented meanwhile stays: the caller ends it.
+        CorralError: no offer is available, the budget does not allow it, or a node failed too
+            often. What was rented meanwhile stays: the caller ends it.
     """
     provider = CloudProvider(spec)
     left = {n.name: n.group.elastic.replace for n in elastic_of(spec) if n.group.elastic}

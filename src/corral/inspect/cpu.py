@@ -63,10 +63,15 @@ def layout(parts: Answers) -> Layout:
                 memory=int(known["RealMemory"]),
             )
         )
-    total = re.search(r"MemTotal:\s+(\d+) kB", parts["memory"])
-    if total is None:
-        raise ValueError("no MemTotal")
-    return _checked(_counted(_places(parts), int(total[1]) // 1024))
+    return _checked(_counted(_places(parts), memory_mib(parts["memory"])))
+
+
+def memory_mib(text: str, key: str = "MemTotal") -> int:
+    """A line of /proc/meminfo, in MiB."""
+    line = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
+    if line is None:
+        raise ValueError(f"no {key}")
+    return int(line[1]) // 1024
 
 
 def _places(parts: Answers) -> list[tuple[str, str]]:

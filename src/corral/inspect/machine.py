@@ -46,9 +46,6 @@ FIREWALL: Final = Question(
     "firewall", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
 )
 """Whether Corral's own rules are still in the firewall."""
-LINKS: Final = Question(
-    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), str.splitlines
-)
 DRIVER: Final = Question(
     "driver",
     sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),
@@ -70,8 +67,16 @@ KERNEL_LOG: Final = Question(
     text,
 )
 LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), text)
+_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ 0A", re.M)
+
+
+def listening(answer: str) -> tuple[tuple[str, int], ...]:
+    """Listening sockets: (address in the kernel's hex, port)."""
+    return tuple((address, int(port, 16)) for address, port in _SOCKET.findall(answer))
+
+
 LISTENING: Final = Question(
-    "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), text
+    "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), listening
 )
 # As nobody: root may where users may not.
 USER_NAMESPACES: Final = Question(

@@ -7,15 +7,44 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question, text
 
+
+def addresses(
+    answer: str, *, strict: bool = False
+) -> tuple[tuple[str, ipaddress.IPv4Interface], ...]:
+    """(interface, address and its network), from lines of ``ip -o -4 addr show``.
+
+    Raises:
+        ValueError: ``strict``, and one is not an address.
+    """
+    matches = re.finditer(r"^\d+: ([^@\s]+)\S* +inet ([\d./]+)(?=\s|$)", answer, re.MULTILINE)
+    rows: list[tuple[str, ipaddress.IPv4Interface]] = []
+    for row in matches:
+        try:
+            rows.append((row[1], ipaddress.IPv4Interface(row[2])))
+        except ValueError:
+            if strict:
+                raise
+    return tuple(rows)
+
+
+def mtus(answer: str) -> dict[str, int]:
+    """MTU by interface, from lines of ``ip -o link show``."""
+    links = re.finditer(r"^\d+: ([^:@\s]+)[@:].*? mtu (\d+)", answer, re.MULTILINE)
+    return {link[1]: int(link[2]) for link in links}
+
+
 ADDRESSES: Final = Question(
-    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), str.splitlines
+    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), addresses
+)
+LINKS: Final = Question(
+    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), mtus
 )
 # Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
 QUESTIONS: Final = (
@@ -54,24 +83,21 @@ class Interface:
 
 def interfaces(parts: Answers) -> tuple[Interface, ...]:
     """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
-    addresses = _addresses(parts)
+    known = _by_interface(parts)
     nics: list[Interface] = []
     for line in parts["nics"].splitlines():
         name, kind, speed, mtu = line.split()
-        own = tuple(addresses.get(name, ()))
+        own = tuple(known.get(name, ()))
         if name != "lo" and (own or kind == "device"):
             nics.append(Interface(name, own, max(0, int(speed)), int(mtu)))
     return tuple(nics)
 
 
-def _addresses(parts: Answers) -> dict[str, list[str]]:
-    addresses: dict[str, list[str]] = {}
-    for line in parts["addresses"].splitlines():
-        fields = line.split()
-        if len(fields) > 3 and fields[2] == "inet":  # noqa: PLR2004
-            name = fields[1].partition("@")[0]
-            addresses.setdefault(name, []).append(_ipv4(fields[3].partition("/")[0]))
-    return addresses or _addresses_of_kernel(parts)
+def _by_interface(parts: Answers) -> dict[str, list[str]]:
+    listed: dict[str, list[str]] = {}
+    for name, own in addresses(parts["addresses"], strict=True):
+        listed.setdefault(name, []).append(str(own.ip))
+    return listed or _addresses_of_kernel(parts)
 
 
 def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
@@ -84,21 +110,37 @@ def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
             last = fields[1]
         elif fields == ["/32", "host", "LOCAL"] and last not in local:
             local.append(last)
-    addresses: dict[str, list[str]] = {}
-    for name, network in _networks(parts):
+    listed: dict[str, list[str]] = {}
+    for name, network in _own_networks(parts):
         if network.prefixlen:
             inside = [a for a in local if ipaddress.IPv4Address(a) in network]
-            addresses.setdefault(name, []).extend(inside)
-    return addresses
+            listed.setdefault(name, []).extend(inside)
+    return listed
 
 
-def _networks(parts: Answers) -> Iterable[tuple[str, ipaddress.IPv4Network]]:
-    for line in parts.get("routes", "").splitlines()[1:]:
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the kernel's table."""
+
+    device: str
+    network: ipaddress.IPv4Network
+    gateway: bool
+
+
+def kernel_routes(table: str) -> Iterator[Route]:
+    """The rows of /proc/net/route."""
+    for line in table.splitlines()[1:]:
         fields = line.split()
         base, mask = (int(fields[n], 16).to_bytes(4, "little") for n in (1, 7))
-        gateway = int(fields[2], 16)
-        if not gateway or not any(mask):
-            yield fields[0], ipaddress.IPv4Network((base, ipaddress.IPv4Address(mask).exploded))
+        network = ipaddress.IPv4Network((base, ipaddress.IPv4Address(mask).exploded))
+        yield Route(fields[0], network, gateway=bool(int(fields[2], 16)))
+
+
+def _own_networks(parts: Answers) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    """Networks that are reached directly, and those of default routes."""
+    for route in kernel_routes(parts.get("routes", "")):
+        if not route.gateway or not route.network.prefixlen:
+            yield route.device, route.network
 
 
 def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
@@ -120,7 +162,7 @@ def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
 
 
 def _default_of_kernel(parts: Answers) -> str:
-    for name, network in _networks(parts):
+    for name, network in _own_networks(parts):
         if not network.prefixlen:
             return name
     return ""

@@ -8,6 +8,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.inspect.question import Answers, Question, T, pairs, text
+from corral.slurm.conf.parse import Document, parse
 from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes
 
 KEYS: Final = (
@@ -101,6 +102,14 @@ CONFIG: Final = Question(
     settings,
 )
 """The settings that the node works with."""
+
+
+def digests(answer: str) -> dict[str, str]:
+    """Digest by path, from lines of sha256sum."""
+    rows = (line.split(None, 1) for line in answer.splitlines() if " " in line)
+    return {path: digest for digest, path in rows}
+
+
 IN_USE: Final = Question(
     "files",
     sh(
@@ -112,7 +121,7 @@ IN_USE: Final = Question(
         ' if [ -n "$d" ] && [ -f "$d/$n" ]; then sha256sum "$d/$n"; fi; done; done',
         conf=list(CONF),
     ),
-    text,
+    digests,
 )
 """After ``CONFIG``: digests of the files that it names."""
 MADE_FROM: Final = Question(
@@ -144,10 +153,15 @@ ACCOUNTING: Final = Question(
 )
 
 
-def file(name: str) -> Question[str]:
-    """A file of the controller's in /etc/slurm."""
+def _file(name: str) -> Question[Document]:
     path = f"/etc/slurm/{name}"
-    return Question(name.replace(".", ""), sh("cat {path} 2>/dev/null", path=path), text)
+    return Question(name.replace(".", ""), sh("cat {path} 2>/dev/null", path=path), parse)
+
+
+SLURM_CONF: Final = _file("slurm.conf")
+GRES_CONF: Final = _file("gres.conf")
+CGROUP_CONF: Final = _file("cgroup.conf")
+"""The controller's files in /etc/slurm."""
 
 
 def while_up(question: Question[T]) -> Question[T]:

@@ -78,13 +78,20 @@ class System:
 
 def os_release(parts: Answers) -> System:
     """What the operating system is."""
-    fields: dict[str, str] = {}
-    for line in parts["os"].splitlines():
-        key, _, value = line.partition("=")
-        fields[key.strip()] = " ".join(shlex.split(value))
+    fields = release_fields(parts["os"])
     if not fields.get("ID"):
         raise ValueError("os-release has no ID")
     return System(fields["ID"], fields.get("VERSION_ID", ""), fields.get("PRETTY_NAME", ""))
+
+
+def release_fields(text: str) -> dict[str, str]:
+    """Keys and values of os-release(5), whose values are quoted as in a shell."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, assigned, value = line.partition("=")
+        if assigned and not key.startswith("#"):
+            fields[key.strip()] = " ".join(shlex.split(value))
+    return fields
 
 
 CgroupMode = Literal["v1", "hybrid", "v2", "none"]

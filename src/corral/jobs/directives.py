@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm import duration
-from corral.slurm.directives import Directive, directives
+from corral.slurm.directives import Directive, directives, kib
+from corral.slurm.gpus import asked
 
 CARRIED: Final = frozenset(
     {"account", "begin", "cluster-constraint", "comment", "constraint", "contiguous",
@@ -58,10 +59,6 @@ _EXPORTED: Final = {  # what of the submitter's environment a job has
     "NIL": "a job has its user's environment, and srun in a script hands on the script's",
 }
 _COUNT: Final = re.compile(r"[1-9]\d{0,8}")
-_SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
-_GPUS: Final = re.compile(r"(?:gres[:/])?gpu(?:[:/](?P<type>[A-Za-z][^:,=]*))?(?:[:=](?P<n>\d+))?")
-_TYPED: Final = re.compile(r"(?:(?P<type>[A-Za-z][^:,=]*):)?(?P<n>\d+)")
-_KIB: Final = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Asked:
 
 
 class _CarryError(ValueError):
-    """Why one option cannot be had."""
+    """Why one option cannot be carried over."""
 
 
 def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
@@ -90,7 +87,7 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
         given: fields that are given otherwise, and win.
 
     Raises:
-        CorralError: SPEC_INVALID, with each line that cannot be had.
+        CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
     last: dict[str, Directive] = {}
     faults: list[str] = []
@@ -188,26 +185,26 @@ def _ntasks(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks_per_node": ranks // nodes}
 
 
-def _gpus(count: int, kind: str | None, known: Mapping[str, Any]) -> dict[str, Any]:
+def _gpus(count: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
     if known.get("gpus_per_node", count) != count:
         raise _CarryError(f"{known['gpus_per_node']} GPUs on each node are asked for already")
     return {"gpus_per_node": count} | ({"gpu_type": kind} if kind else {})
 
 
 def _gres(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    match = _GPUS.fullmatch(value)
     if value in ("none", ""):
         return {}
-    if not match:
+    gpus = asked(value, named=True)
+    if gpus is None:
         raise _CarryError("a job gets GPUs of one type here, and no other resources")
-    return _gpus(int(match["n"] or 1), match["type"], known)
+    return _gpus(*gpus, known)
 
 
-def _typed(value: str) -> tuple[int, str | None]:
-    match = _TYPED.fullmatch(value)
-    if not match:
+def _typed(value: str) -> tuple[int, str]:
+    gpus = asked(value, named=False)
+    if gpus is None:
         raise _CarryError("a job gets GPUs of one type here: NUMBER or TYPE:NUMBER")
-    return int(match["n"]), match["type"]
+    return gpus
 
 
 def _gpus_in_all(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,10 +222,10 @@ def _gpus_of_rank(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kib(value: str) -> int:
-    match = _SIZE.fullmatch(value)
-    if not match or not int(match[1]):
-        raise _CarryError("a size such as 16G (0, all of a node's, cannot be had)")
-    return int(match[1]) * _KIB[match[2].upper() or "M"]
+    size = kib(value)
+    if not size:
+        raise _CarryError("a size such as 16G (0, all of a node's, is not supported)")
+    return size
 
 
 def _memory(kib: int) -> dict[str, Any]:

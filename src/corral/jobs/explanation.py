@@ -101,7 +101,7 @@ async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) 
     """What gives the job's user a shell with the job's share of the cluster, run as root.
 
     Raises:
-        CorralError: USAGE, it cannot be had.
+        CorralError: USAGE, it cannot be run.
     """
     nodes = await _fitting(fleet, controller, spec, job)
     place = Place(

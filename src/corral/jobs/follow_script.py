@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import Script, sh
 from corral.jobs.usage import FIELDS
 from corral.slurm.states.jobs import JobState
@@ -37,129 +38,6 @@ USE: Final = (
     f"--format={','.join(FIELDS)}",
 )
 """What a running job uses, asked of slurmd on its nodes and not of slurmctld."""
-
-# POSIX awk: runs with mawk (Debian, Ubuntu), gawk and busybox. LC_ALL=C makes length() count bytes.
-_AWK: Final = r"""
-function squeue(   line, got, part, key) {
-  got = ""
-  while ((ask | getline line) > 0) if (got == "") got = line
-  close(ask)
-  asked = 0
-  if (got ~ /Invalid job id/) { state = "GONE"; return }
-  if (split(got, part, mark) < fields) {
-    if (got != shown) print "w " got
-    shown = got
-    return
-  }
-  state = part[at[1]]
-  if (state == "PENDING") first = ""  # starts again: who failed before is past
-  key = state "|" part[at[2]] "|" part[at[3]] "|" part[at[4]]
-  if (key != shown) print "s " got
-  shown = key
-}
-function name(log_) { return log_ == "b" ? "batch.log" : "rank-" log_ ".log" }
-function drain(log_, last,   want, got, line, cmd) {
-  want = size[log_] - off[log_]
-  if (want <= 0) return
-  cmd = "tail -c +" (off[log_] + 1) " " name(log_) " | head -c " want
-  got = 0
-  while ((cmd | getline line) > 0) {
-    got += length(line) + 1
-    if (got > want && !last) { got += bar(log_, line) - length(line) - 1; break }
-    if (skip[log_]) { skip[log_] = 0; continue }
-    if (log_ == "b") batch(line)
-    else print "o " log_ " " line
-  }
-  close(cmd)
-  off[log_] += got
-  print "p " log_ " " off[log_]
-}
-# A bar writes no line feed for hours: its pieces are printed as they come, and the last one is read
-# again until it ends. Gives how many bytes are done with.
-function bar(log_, line,   part, n) {
-  n = split(line, part, "\r")
-  if (n < 2 || log_ == "b") return 0
-  print "r " log_ " " (part[n] == "" ? part[n - 1] : part[n])
-  return length(line) - length(part[n])
-}
-function use(   line, cmd, rows) {
-  while ((sstat | getline line) > 0) { print "u " line; rows++ }
-  close(sstat)
-  if (!rows) print "u -"
-  if (folder == "") return
-  # Fresh ones alone: a job that was requeued has those of its last run (seen).
-  cmd = "find . -maxdepth 1 -name 'gpus-[0-9]*' ! -name '*.new' -newermt '-60 seconds'"
-  cmd = cmd " -exec cat {} + 2>/dev/null; : > followed"
-  while ((cmd | getline line) > 0) print "g " line
-  close(cmd)
-}
-function look(nap,   cmd, line, part, log_) {
-  cmd = "sleep " nap
-  if (folder != "") cmd = cmd "; wc -c batch.log rank-*.log ended 2>/dev/null"
-  while ((cmd | getline line) > 0) {
-    split(line, part, " ")
-    log_ = part[2]
-    if (log_ == "ended") ended = 1
-    else if (log_ == "batch.log") size["b"] = part[1] + 0
-    else if (log_ ~ /^rank-[0-9]+[.]log$/) {
-      gsub(/[^0-9]/, "", log_)
-      if (!(log_ in size)) { seen++; order[seen] = log_ }
-      size[log_] = part[1] + 0
-    }
-  }
-  close(cmd)
-}
-# srun: error: node[1-2]: tasks 1-2: Exited with exit code 1
-function batch(line,   part) {
-  held[++holding] = line
-  if (first != "" || line !~ /^srun: error: [^ ]+: tasks? [0-9]/) return
-  split(line, part, /: |: tasks? /)
-  first = part[4]; nodes = part[3]; how = line
-  sub(/.*: tasks? [^:]*: */, "", how)
-  print "f " first " " nodes " " how
-  sub(/[^0-9].*/, "", first)
-}
-function drain_all(last,   i, log_) {
-  if (quiet) return
-  if (once) for (log_ in size) if (size[log_] - off[log_] > limit) {
-    off[log_] = size[log_] - limit; skip[log_] = 1
-  }
-  holding = 0
-  drain("b", last)
-  if (first != "") drain(first, last)
-  for (i = 1; i <= seen; i++) if (order[i] != first) drain(order[i], last)
-  for (i = 1; i <= holding; i++) print "b " held[i]
-}
-BEGIN {
-  ask = ENVIRON["ask"]; mark = ENVIRON["mark"]
-  fields = split(ENVIRON["at"], at, " ") ? at[5] : 0
-  folder = ENVIRON["folder"]; sstat = ENVIRON["sstat"]
-  going = "^(" ENVIRON["going"] ")$"; quiet = ENVIRON["quiet"]; once = ENVIRON["once"]
-  limit = ENVIRON["limit"]; n = split(ENVIRON["offsets"], from, " ")
-  for (i = 1; i <= n; i++) { split(from[i], part, ":"); off[part[1]] = part[2] + 0 }
-  squeue()
-  alive = 0
-  while (!once && (state ~ going || state == "")) {
-    nap = seen ? 0.25 : 0.1
-    look(nap)
-    asked += nap; alive += nap
-    drain_all(0)
-    if (alive >= 5) {
-      print "h"; alive = 0; beat++
-      if (beat % 2 && ran && state == "RUNNING" && !quiet) use()
-    }
-    fflush()
-    # After the batch script's end only slurmctld's word is missing: it comes within a moment.
-    # The first log says that the job runs: asked once then, and not before the usual time again.
-    if (seen && !ran) { ran = 1; squeue(); if (!quiet) system(": > followed") }
-    else if (asked >= (ended ? 0.2 : state == "PENDING" ? 1 : 2)) squeue()
-    if (state == "PENDING") ended = 0
-  }
-  look(0)
-  drain_all(1)
-  fflush()
-}
-"""
 
 
 def _positions() -> str:
@@ -216,7 +94,7 @@ def watch_script(
         quiet="1" if quiet else "",
         once="1" if once else "",
         limit=limit,
-        awk=_AWK,
+        awk=program("jobs/follow.awk"),
         job=job,
         sstat=str(sh("{words} 2>/dev/null", words=[*USE, option])),
         sacct=[*show_history(mark), option],

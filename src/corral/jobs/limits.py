@@ -132,7 +132,7 @@ def against_image(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
 
 
 def without_pyxis(job: JobSpec) -> Refusal:
-    """Why a job in a container cannot be had, and what can."""
+    """Why a job cannot run in a container, and what can be used instead."""
     return Refusal(
         f"image {job.container} needs Pyxis, which this cluster has not",
         "leave out --container: a uv.lock or pinned requirements.txt becomes an environment on "

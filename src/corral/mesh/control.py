@@ -70,10 +70,6 @@ class Tailnet(Protocol):
         """Take a machine out; one that is gone already is not an error."""
         ...
 
-    async def expire(self, device: Device) -> None:
-        """Let a machine's node key expire now."""
-        ...
-
     async def policy(self) -> Policy | None:
         """The access policy, None when the server has none: then all reach all."""
         ...
@@ -97,15 +93,6 @@ def tailnet(url: str, environment: Mapping[str, str] | None = None) -> Tailnet:
     if urllib.parse.urlsplit(url).hostname == TAILSCALE:
         return _Tailscale(url, _tailscale_secret(given))
     return _Headscale(url, _needed(given, url, "HEADSCALE_API_KEY"))
-
-
-def has_key(url: str, environment: Mapping[str, str] | None = None) -> bool:
-    """True when the environment holds a key for the control server."""
-    try:
-        tailnet(url, environment)
-    except CorralError:
-        return False
-    return True
 
 
 def _needed(environment: Mapping[str, str], url: str, *names: str) -> str:
@@ -188,10 +175,6 @@ class _Tailscale:
     async def remove(self, device: Device) -> None:
         await _gone(self._http, f"/device/{_id(device)}", await self._headers())
 
-    async def expire(self, device: Device) -> None:
-        path = f"/device/{_id(device)}/expire"
-        await self._http.ask("POST", path, headers=await self._headers())
-
     async def policy(self) -> Policy | None:
         headers = {**await self._headers(), "Accept": "application/hujson"}
         answer = await self._http.ask("GET", "/tailnet/-/acl", headers=headers)
@@ -249,9 +232,6 @@ class _Headscale:
 
     async def remove(self, device: Device) -> None:
         await _gone(self._http, f"/node/{_id(device)}", self._headers)
-
-    async def expire(self, device: Device) -> None:
-        await self._http.ask("POST", f"/node/{_id(device)}/expire", headers=self._headers)
 
     async def policy(self) -> Policy | None:
         try:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from corral.agents import program
 from corral.hosts.quote import Script, sh
 
 SECONDS: Final = 2
@@ -22,29 +23,6 @@ NEARLY_S: Final = 10 * PAYS_S
 """Ten iterations' gradients added up before each exchange still hide it."""
 
 Path = Literal["direct", "relayed", "local", "unknown"]
-
-_SERVER: Final = r"""
-use IO::Socket::INET; $| = 1; $SIG{ALRM} = sub { exit 1 }; alarm 40;
-my $s = IO::Socket::INET->new(LocalAddr => "0.0.0.0", Listen => 1, ReuseAddr => 1) or die "$!\n";
-print "port ", $s->sockport, "\n";
-my $c = $s->accept or die; my ($n, $d) = (0, "");
-for (1 .. $ARGV[0]) { sysread($c, $d, 1) or exit 1; syswrite($c, $d) }
-while (my $r = sysread($c, $d, 1 << 18)) { $n += $r }
-print "bytes $n\n";
-"""
-_CLIENT: Final = r"""
-use IO::Socket::INET; use Time::HiRes "time"; use Socket "TCP_NODELAY", "IPPROTO_TCP";
-$SIG{ALRM} = sub { exit 1 }; alarm 35;
-my ($host, $port, $rounds, $seconds) = @ARGV; my ($d, @t);
-my $c = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port, Timeout => 15) or die "$!\n";
-setsockopt($c, IPPROTO_TCP, TCP_NODELAY, 1);
-for (1 .. $rounds) {
-  my $t = time; syswrite($c, "x") or die; sysread($c, $d, 1) or die; push @t, time - $t }
-@t = sort { $a <=> $b } @t; printf "rtt %.6f\n", $t[@t / 2];
-my ($n, $b, $e) = (0, "x" x (1 << 17), time + $seconds); my $t = time;
-while (time < $e) { my $w = syswrite($c, $b) or last; $n += $w }
-shutdown($c, 1); my $end = sysread($c, $d, 1); printf "sent %d %.6f\n", $n, time - $t;
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +97,14 @@ def path_script(address: str) -> Script:
 
 def server_script() -> Script:
     """Waits for one client; its first line is its port."""
-    return sh("exec perl -e {program} {rounds}", program=_SERVER, rounds=ROUNDS)
+    return sh("exec perl -e {program} {rounds}", program=program("link-server.pl"), rounds=ROUNDS)
 
 
 def client_script(address: str, port: int) -> Script:
     """Asks the server, then sends for some seconds."""
     return sh(
         "exec perl -e {program} {address} {port} {rounds} {seconds}",
-        program=_CLIENT,
+        program=program("link-client.pl"),
         address=address,
         port=port,
         rounds=ROUNDS,

@@ -24,7 +24,6 @@ class Better(StrEnum):
 
     MORE = "more"
     LESS = "less"
-    NEITHER = "neither"
 
 
 class Mark(StrEnum):

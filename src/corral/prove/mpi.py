@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
 
 from corral.agents import program
 from corral.hosts.quote import Script, sh
@@ -22,30 +21,6 @@ from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.ranks import none_wide
 from corral.prove.survey import survey
-
-# PMI-2's own words (MPICH's PMI-2 wire protocol, as Slurm's mpi/pmi2 speaks it): each rank puts a
-# key, all meet, each reads its neighbour's. In perl: perl-base is on every Debian and Ubuntu.
-# Where two nodes do not reach each other they never meet: what takes milliseconds is given 20 s.
-_PMI2: Final = """
-alarm 20; my $node = $ENV{SLURMD_NODENAME};
-if (!defined $ENV{PMI_FD}) { print "@ pmi2 $ENV{SLURM_PROCID} $node 1 none\\n"; exit }
-open(my $s, "+<&=", $ENV{PMI_FD}) or die "PMI_FD: $!";
-sub all { my $n = shift; my $t = "";
-  while (length $t < $n) {
-    sysread($s, my $c, $n - length $t) or die "pmi2 is cut off\\n"; $t .= $c }
-  $t }
-sub ask { my $m = shift; syswrite $s, sprintf("%6d%s", length $m, $m); my $t = all(all(6) + 0);
-  my %f = map { split /=/, $_, 2 } split /;/, $t; die "$m: $t\\n" if $f{rc}; \\%f }
-syswrite $s, "cmd=init pmi_version=2 pmi_subversion=0\\n";
-my $hello = ""; $hello .= all(1) until $hello =~ /\\n/;
-my $f = ask("cmd=fullinit;pmijobid=$ENV{PMI_JOBID};pmirank=$ENV{PMI_RANK};threaded=FALSE;");
-my ($rank, $size) = ($f->{rank}, $f->{size}); my $next = ($rank + 1) % $size;
-ask("cmd=kvs-put;key=corral$rank;value=$node;");
-ask("cmd=kvs-fence;");
-my $got = ask("cmd=kvs-get;jobid=$ENV{PMI_JOBID};srcid=-1;key=corral$next;");
-print "@ pmi2 $rank $node $size $got->{value}\\n"; $| = 1;
-ask("cmd=finalize;");
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +56,11 @@ async def hello(ctx: ProveContext) -> Judgement:
     good: list[str] = []
     for batch in wide:
         for kind, run in plan(kinds, await _libraries(ctx, batch)):
-            task = sh("exec perl -e {text}", text=_PMI2) if run == "pmi2" else _program()
+            task = (
+                sh("exec perl -e {text}", text=program("proof-pmi2.pl"))
+                if run == "pmi2"
+                else _program()
+            )
             script = srun(ctx, batch, task, suffix="-mpi", more=_option(kind))
             result = await run_as_user(ctx, script)
             hellos = parse(result.stdout)

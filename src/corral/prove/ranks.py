@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.prove.context import (
@@ -22,30 +23,7 @@ from corral.prove.survey import Survey, survey
 
 ALL_PAIRS: Final = 16  # up to so many ranks each one calls each other one; beyond that, a ring
 
-# The job has no GPU, so its probe also shows which GPUs stay closed to it. A rank listens, prints
-# its port, reads the table of all ranks, calls those it is to call, and takes in the calls meant
-# for it. In perl: perl-base is on every Debian and Ubuntu, Python is not.
-_RANK: Final = """
-use IO::Socket::INET; use IO::Select; $| = 1;
-my ($rank, $node, $n) = ($ENV{SLURM_PROCID}, $ENV{SLURMD_NODENAME}, $ENV{SLURM_NTASKS});
-my $all = shift; my $l = IO::Socket::INET->new(Listen => 128, Proto => "tcp") or die "listen: $!";
-print "@ rank $rank $node $n ", $l->sockport, "\\n";
-my @at; while (my $t = <STDIN>) {
-  last if $t =~ /^end/; my ($r, @a) = split " ", $t; $at[$r] = \\@a }
-sub calls { my ($a, $b) = @_; return $a != $b && ($n <= $all || $b == ($a + 1) % $n || !$b) }
-my $left = grep { calls($_, $rank) } 0 .. $n - 1;
-for my $b (grep { calls($rank, $_) } 0 .. $n - 1) {
-  my $s = IO::Socket::INET->new(PeerAddr => $at[$b][0], PeerPort => $at[$b][1], Timeout => 4);
-  if ($s) { print $s "$rank $node\\n"; close $s } else { print "@ nocall $rank $b $!\\n" }
-}
-my $sel = IO::Select->new($l); my $end = time + 6;
-while ($left > 0 && time < $end) {
-  next unless $sel->can_read(1);
-  my $c = $l->accept or next; my $reader = IO::Select->new($c);
-  my $who = $reader->can_read(2) ? <$c> : ""; $who =~ s/\\s+$//;
-  print "@ call $rank $who ", $c->peerhost, "\\n"; $left--;
-}
-"""
+# The job has no GPU, so its probe also shows which GPUs stay closed to it.
 
 
 async def ranks(ctx: ProveContext) -> Judgement:
@@ -166,7 +144,12 @@ async def _several(ctx: ProveContext) -> list[tuple[Batch, Result]]:
 def _script(ctx: ProveContext, batch: Batch) -> Script:
     # srun hands its stdin to all ranks, so the table of ports needs neither a second job nor a
     # shared folder. When srun ends early the wait ends too, and its message is in the output.
-    task = sh("{probe}; exec perl -e {rank} {all}", probe=PROBE, rank=_RANK, all=ALL_PAIRS)
+    task = sh(
+        "{probe}; exec perl -e {rank} {all}",
+        probe=PROBE,
+        rank=program("proof-ranks.pl"),
+        all=ALL_PAIRS,
+    )
     table = "\n".join(f"{node.name} {node.address}" for node in batch.nodes)
     return sh(
         "d=$(mktemp -d /tmp/{name}.XXXXXX) && trap 'rm -rf \"$d\"' EXIT && trap '' PIPE &&"

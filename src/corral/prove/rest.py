@@ -5,42 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
+from corral.inspect.machine import LISTENING, listening
 from corral.prove.context import ProveContext, clip, failed, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
 
 PORT: Final = 6820
-LISTENING: Final = "0A"
 IPV4: Final = 8  # hex digits
 SERVER_ERROR = 500
 OK, BAD = 200, 400  # HTTP: an answer; from BAD on a refusal or an error
 REFUSED: Final = frozenset({401, 403, 511})  # 511: a forged token, refused by slurmctld (24.11)
-# The token comes by stdin and goes out in a header: never in an argument list, never printed.
-# /ping answers 200 whatever the token is (24.11), so one node's record is asked for. Each release
-# speaks four parser versions, so these reach from 23.11 to 27.11.
-_ASK: Final = """
-use IO::Socket::INET; $SIG{ALRM} = sub { print "@ timeout\\n"; exit 1 }; alarm 15;
-my ($port, $user, $node) = @ARGV; my $token = "";
-while (my $t = <STDIN>) { $token = $1 if $t =~ /^SLURM_JWT=(\\S+)/ }
-sub ask { my ($path, $t) = @_;
-  my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $port, Timeout => 5)
-    or return (0, "$!");
-  my $h = length $t ? "X-SLURM-USER-NAME: $user\\r\\nX-SLURM-USER-TOKEN: $t\\r\\n" : "";
-  print $s "GET $path HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n$h\\r\\n";
-  local $/; my $r = <$s> // ""; my ($code) = $r =~ m{^HTTP/\\S+ (\\d+)}; return ($code || 0, $r) }
-sub report { my ($what, $code, $r) = @_; my $has = index($r, qq("name": "$node")) >= 0 ? 1 : 0;
-  my ($e) = $r =~ /"error": "([^"]*)"/; print "@ $what $code $has ", $e || "", "\\n" }
-print "@ notoken\\n" unless length $token;
-my ($code, $r, $path) = (0, ""); my $wrong = $token || "a.b.c"; $wrong =~ s/.{1,8}$/AAAAAAAA/;
-for my $v (reverse 39 .. 45) { $path = "/slurm/v0.0.$v/node/$node";
-  ($code, $r) = ask($path, $token || $wrong); last if $code != 404 }
-print "@ path $path\\n"; report("token", $code, $r);
-report("none", ask($path, "")); report("wrong", ask($path, $wrong));
-"""
-_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ (\S\S)", re.M)
 _LOOPBACK6: Final = "00000000000000000000000001000000"
 _MAPPED: Final = re.compile(r"^0{16}FFFF0000[0-9A-F]{6}7F$")
 
@@ -55,7 +33,7 @@ async def _ask(ctx: ProveContext) -> Result:
         "timeout 15 scontrol token username={user} lifespan=60"
         " | timeout 20 perl -e {ask} {port} {user} {node}",
         user=ctx.person,
-        ask=_ASK,
+        ask=program("proof-rest.pl"),
         port=PORT,
         node=ctx.compute[0] if ctx.compute else ctx.controller,
     )
@@ -76,7 +54,7 @@ async def refuses(ctx: ProveContext) -> Judgement:
 
 async def loopback(ctx: ProveContext) -> Judgement:
     """rest.loopback."""
-    text = (await survey(ctx)).nodes[ctx.controller].text("listen")
+    text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING.name)
     return judge_loopback(text, ctx.controller)
 
 
@@ -125,21 +103,13 @@ def judge_refuses(text: str, shown: Evidence) -> Judgement:
     return verdict_of(problems, "requests without a valid token are refused", shown)
 
 
-def parse_listening(text: str) -> tuple[tuple[str, int], ...]:
-    """Listening sockets of /proc/net/tcp and tcp6: (address in the kernel's hex, port)."""
-    return tuple(
-        (address, int(port, 16))
-        for address, port, state in _SOCKET.findall(text)
-        if state == LISTENING
-    )
-
-
 def judge_loopback(text: str, controller: str) -> Judgement:
     """The port of slurmrestd is open on loopback and on no other address."""
-    addresses = [address for address, port in parse_listening(text) if port == PORT]
+    sockets = listening(text)
+    addresses = [address for address, port in sockets if port == PORT]
     figures: dict[str, Figure] = {"listening": ", ".join(map(_address, addresses)) or "nowhere"}
     shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
-    if not parse_listening(text):
+    if not sockets:
         return failed("the listening sockets could not be read", shown)
     if not addresses:
         return failed(f"nothing listens on port {PORT}", shown)

@@ -19,7 +19,7 @@ from corral.inspect.rules import (
     unit_state,
     version_fault,
 )
-from corral.inspect.slurm import CONFIG, INNER_S, VERSIONS
+from corral.inspect.slurm import CONFIG, IN_USE, INNER_S, VERSIONS
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
@@ -261,8 +261,7 @@ def judge_config(seen: Survey) -> Judgement:
 
 def _hashes(host: MachineState, controller: str) -> dict[str, str]:
     """Path to sha256; on the controller name to sha256, of the folder slurmctld reads."""
-    pairs = [line.split(None, 1) for line in host.text("files").splitlines() if " " in line]
-    table = {path: digest for digest, path in pairs}
+    table = host.get(IN_USE) or {}
     if not controller:
         return table
     folder = settings(host).get("SLURM_CONF", "").rpartition("/")[0]

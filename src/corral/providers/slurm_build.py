@@ -117,7 +117,7 @@ def _release(release: tuple[str, str]) -> tuple[str, tuple[str, ...]]:
 async def _build(
     tarball: Path, suite: str, components: tuple[str, ...], at: image_build.Bench, emit: Emit
 ) -> None:
-    host = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    host = archive.host_release()
     pockets = {"": components, "security": components, "updates": components}
     sources = archive.for_suite(
         archive.host_sources(), host.get("VERSION_CODENAME", ""), suite, pockets

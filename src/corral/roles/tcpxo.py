@@ -74,17 +74,6 @@ def environment(folder: str = FOLDER) -> Script:
     )
 
 
-def container_options() -> tuple[str, ...]:
-    """Srun's options that bring it into a container of Pyxis, in addition to others' mounts.
-
-    Names are the container's own only where the image sets them: ``--container-env`` lets the
-    job's values win. It takes names, so those the profile sets beyond the known ones are asked for
-    at run time: add ``$(compgen -e NCCL_ | paste -sd,)`` in bash.
-    """
-    names = (*OVERRIDES, *DEMANDED, "LD_LIBRARY_PATH")
-    return (f"--container-mounts={','.join(MOUNTS)}", f"--container-env={','.join(names)}")
-
-
 def mistakes(environment: Mapping[str, str]) -> tuple[str, ...]:
     """What is wrong with a job's environment on A3 Mega, one sentence each; empty: nothing.
 

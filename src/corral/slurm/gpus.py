@@ -21,6 +21,10 @@ _COUNTED: Final = re.compile(r"\(CNT:(\d{1,9})\)")
 """How many, of a GRES without File in gres.conf: ``gpu:h200(CNT:2)`` (gres_stepmgr.c)."""
 _ITEM: Final = re.compile(r"(?:gres[:/])?gpu(?:$|(?=[:=]))")
 _NUMBER: Final = re.compile(r"\d{1,9}")
+_GRES: Final = re.compile(
+    r"(?:gres[:/])?gpu(?:[:/](?P<type>[A-Za-z][^:,=]*))?(?:[:=](?P<count>\d+))?"
+)
+_TYPED: Final = re.compile(r"(?:(?P<type>[A-Za-z][^:,=]*):)?(?P<count>\d+)")
 _FIELD: Final = re.compile(
     r"(?:^|\s)((?:Req)?TRES|NumNodes|NumTasks|TresPer(?:Job|Node|Socket|Task)|Socks/Node"
     r"|NtasksPerTRES)=(\S*)"
@@ -127,6 +131,17 @@ def _item(part: str) -> tuple[int, bool] | None:
     words = re.split(r"[:=]", part[start.end() :])[1:]
     count = words.pop() if words and _NUMBER.fullmatch(words[-1]) else "1"
     return int(count), "=" in part and not words
+
+
+def asked(text: str, *, named: bool) -> tuple[int, str] | None:
+    """Count and type ("" for any) of GPUs that an option of sbatch asks for; None for others.
+
+    Args:
+        text: the option's value.
+        named: it is a GRES, as --gres takes it (``gpu:h200:2``); else as --gpus does (``h200:2``).
+    """
+    match = (_GRES if named else _TYPED).fullmatch(text)
+    return None if match is None else (int(match["count"] or 1), match["type"] or "")
 
 
 def recorded(tres: str) -> Gpus:

@@ -7,7 +7,7 @@ the same into one word and a sign, ``--json`` changes with each release.
 A job's name may hold anything, line ends and ``|`` too, and neither squeue nor sacct escapes it:
 with a plain separator a user could forge the line of another job (seen with 22.05.8, 24.11.5,
 26.05.5). So who lists the jobs of several users makes up a mark for each call, that separates
-fields, and the name comes last. ``SHOW_QUEUE`` and ``SHOW_HISTORY`` have the plain mark ``|``: for
+fields, and the name comes last. ``SHOW_QUEUE`` has the plain mark ``|``: for
 one job, whose first line is its own. Only a line feed ends a line: ``str.splitlines`` also takes
 U+2028 and others, which any text may hold. Times are epoch seconds: run the commands with
 ``SLURM_TIME_FORMAT=%s``.
@@ -311,8 +311,6 @@ def _sane(mark: str) -> str:
 
 SHOW_QUEUE: Final = show_queue(PLAIN)
 """The command whose answer ``parse_queue`` reads, for one job: add ``--jobs=ID``."""
-SHOW_HISTORY: Final = show_history(PLAIN)
-"""The command whose answer ``parse_history`` reads, for one job: add ``--jobs=ID``."""
 
 
 def parse_queue(text: str, mark: str = PLAIN, columns: Sequence[str] = QUEUE) -> tuple[Job, ...]:

@@ -123,17 +123,7 @@ FEATURES: Final = MappingProxyType(
         Feature.NO_DATABASE: SlurmVersion(24, 11),
     }
 )
-"""The first release with each feature. The plugin file must be there too (see ``PLUGINS``)."""
-
-PLUGINS: Final = MappingProxyType(
-    {
-        Feature.AUTH_SLURM: "auth_slurm.so",
-        Feature.CGROUP_V2: "cgroup_v2.so",
-        Feature.AUTODETECT_NVIDIA: "gpu_nvidia.so",
-        Feature.METRICS: "metrics_openmetrics.so",
-    }
-)
-"""The plugin a feature lives in; a distribution may leave it out of its packages."""
+"""The first release with each feature."""
 
 
 def has(version: SlurmVersion, feature: Feature) -> bool:
@@ -154,27 +144,6 @@ _TALKS_BACK: Final = MappingProxyType(
     # three from 24.11 on).
     {r: 3 if r >= "24.11" else 2 for r in RELEASES}
 )
-
-REST_PARSERS: Final = MappingProxyType(
-    {  # directories src/plugins/data_parser/v0.0.* of each release's tag
-        "21.08": (),
-        "22.05": (),
-        "23.02": ("v0.0.39",),
-        "23.11": ("v0.0.39", "v0.0.40"),
-        "24.05": ("v0.0.39", "v0.0.40", "v0.0.41"),
-        "24.11": ("v0.0.40", "v0.0.41", "v0.0.42"),
-        "25.05": ("v0.0.40", "v0.0.41", "v0.0.42", "v0.0.43"),
-        "25.11": ("v0.0.41", "v0.0.42", "v0.0.43", "v0.0.44"),
-        "26.05": ("v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45"),
-    }
-)
-"""Data parsers of slurmrestd, oldest first."""
-
-
-def rest_parser(version: SlurmVersion, newest: str = "v0.0.43") -> str:
-    """The parser to ask slurmrestd for: the newest it has that is not above ``newest``, or ""."""
-    known = [p for p in REST_PARSERS.get(version.release, ()) if p <= newest]
-    return known[-1] if known else ""
 
 
 def supported(version: SlurmVersion) -> bool:

@@ -179,7 +179,7 @@ class PyxisPlugin:
             sh(
                 "{apt}; v=$(dpkg-query -W -f '${{Version}}' {like}) && "
                 # Of no other version: Slurm would refuse what is compiled against that (F22).
-                '{{ try {tools} {headers}="$v" >&2 || {{ echo no {headers} "$v is to be had, which '
+                '{{ try {tools} {headers}="$v" >&2 || {{ echo no {headers} "$v is available, which '
                 'Pyxis is compiled against: the headers of this Slurm" >&2; exit 1; }}; }} && '
                 "t=$(mktemp -d) && trap 'rm -rf \"$t\"' EXIT && "
                 'tar -xf {source} -C "$t" --strip-components=1 && make -s -C "$t" >&2 && '

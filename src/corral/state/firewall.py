@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from corral import agents
 from corral.hosts.quote import Script, sh
 from corral.state.base import Change, Context, Resource, Seen, Standalone
 from corral.state.files import File
@@ -38,68 +39,6 @@ ExecStop={PROGRAM} remove
 
 [Install]
 WantedBy=multi-user.target
-"""
-
-# user.rules holds one line "### tuple ### allow tcp PORTS 0.0.0.0/0 any SOURCE in comment=HEX" per
-# rule: so what is there is read without ufw's half second per call.
-_UFW: Final = """\
-#!/bin/sh
-# Written by Corral. Without an argument: the cluster's ports are open; remove: no rule of its.
-there() {{ # lines: protocol ports source
-  sed -n 's/^### tuple ### allow \\(.*\\) in comment=636f7272616c$/\\1/p' /etc/ufw/user.rules |
-    while read -r proto ports _ _ source; do echo "$proto $ports $source"; done | sort -u
-}}
-wanted() {{
-  [ "$1" != remove ] || return 0
-  for source in {sources}; do
-    for ports in {tcp}; do echo "tcp $ports $source"; done
-    for ports in {udp}; do echo "udp $ports $source"; done
-  done | sort -u
-}}
-t=$(mktemp -d) || exit 1
-trap 'rm -rf "$t"' EXIT
-there > "$t/there"; wanted "$1" > "$t/wanted"
-if [ "$1" = check ]; then cmp -s "$t/there" "$t/wanted" && echo open || echo closed; exit; fi
-comm -23 "$t/there" "$t/wanted" | while read -r proto ports source; do
-  ufw delete allow proto "$proto" from "$source" to any port "$ports" || exit 1
-done && comm -13 "$t/there" "$t/wanted" | while read -r proto ports source; do
-  ufw allow proto "$proto" from "$source" to any port "$ports" comment corral || exit 1
-done
-"""
-
-# A packet passes when no chain of the hook drops it: an accept in a separate table would not help
-# (nft(8), verdicts). So the rules go first in every input chain that filters, tagged by a comment.
-_NFT: Final = """\
-#!/bin/sh
-# Written by Corral. Without an argument: the cluster's ports are open; remove: no rule of its.
-tag={tag}
-chains() {{ # lines: family table chain, of what filters incoming packets; then ours with handle
-  nft -a list ruleset | awk '
-    $1 == "table" {{ family = $2; table = $3 }}
-    $1 == "chain" {{ chain = $2 }}
-    /type filter hook input / && (family == "inet" || family == "ip") {{
-      print "chain", family, table, chain }}
-    /comment "corral-[0-9a-f]*"/ {{
-      match($0, /corral-[0-9a-f]*/)
-      print "rule", family, table, chain, $NF, substr($0, RSTART, RLENGTH) }}'
-}}
-rule() {{ echo "insert rule $1 $2 dport {{ $3 }} counter accept comment \\"$tag\\""; }}
-found=$(chains)
-if [ "$1" = check ]; then
-  printf '%s\\n' "$found" | awk -v tag="$tag" -v each={each} '
-    $1 == "chain" {{ chains++ }}
-    $1 == "rule" {{ if ($6 == tag) good++; else old++ }}
-    END {{ if (good == chains * each && !old) print "open"; else print "closed" }}'
-  exit
-fi
-printf '%s\\n' "$found" | while read -r what family table chain handle _; do
-  if [ "$what" = rule ]; then echo "delete rule $family $table $chain handle $handle"
-  elif [ "$what" = chain ] && [ "$1" != remove ]; then
-    into="$family $table $chain ip saddr {{ "{sources}" }}"
-    for ports in {tcp}; do rule "$into" tcp "$ports"; done
-    for ports in {udp}; do rule "$into" udp "$ports"; done
-  fi
-done | nft -f -
 """
 
 
@@ -210,12 +149,29 @@ def _ranges(ports: tuple[tuple[int, int], ...], dash: str) -> tuple[str, ...]:
 
 def _ufw(ports: Ports) -> str:
     tcp, udp = _ranges(ports.tcp, ":"), _ranges(ports.udp, ":")
-    return str(sh(_UFW, sources=ports.sources, tcp=tcp, udp=udp))
+    values = sh(
+        "sources={sources} tcp={tcp} udp={udp}",
+        sources=" ".join(ports.sources),
+        tcp=" ".join(tcp),
+        udp=" ".join(udp),
+    )
+    return _program(values, "firewall-ufw.sh")
 
 
 def _nft(ports: Ports) -> str:
     tcp, udp = _ranges(ports.tcp, "-"), _ranges(ports.udp, "-")
     digest = hashlib.sha256(repr(ports).encode()).hexdigest()[:12]
-    each = len(tcp) + len(udp)
-    sources = ",".join(ports.sources)
-    return str(sh(_NFT, tag=f"corral-{digest}", each=each, sources=sources, tcp=tcp, udp=udp))
+    values = sh(
+        "tag={tag} each={each} sources={sources} tcp={tcp} udp={udp}",
+        tag=f"corral-{digest}",
+        each=len(tcp) + len(udp),
+        sources=",".join(ports.sources),
+        tcp=" ".join(tcp),
+        udp=" ".join(udp),
+    )
+    return _program(values, "firewall-nft.sh")
+
+
+def _program(values: Script, name: str) -> str:
+    text = agents.program(name).removeprefix("#!/bin/sh\n")
+    return f"#!/bin/sh\n# Written by Corral: the cluster's ports.\n{values}\n{text}"

@@ -11,7 +11,7 @@ from corral.state.base import Change, Context, Impact, Seen, Standalone
 
 # Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
 # of one release, and does not name a conflict (24.11.5, seen). apt removes it after unpacking, so
-# dpkg must be let take the files over.
+# dpkg must be allowed to overwrite the files.
 _LIBRARY: Final = sh(
     "drop=$(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' 'libslurm[0-9]*' 2>&1 | "
     "sed -n 's/^installed \\(.*\\)/\\1-/p'); "

@@ -151,7 +151,7 @@ def _kernel() -> str:
 
 
 def _sources(recipe: Suite) -> tuple[archive.Source, ...]:
-    codename = archive.parse_os_release(archive.OS_RELEASE.read_text())["VERSION_CODENAME"]
+    codename = archive.host_release()["VERSION_CODENAME"]
     return archive.for_suite(archive.host_sources(), codename, recipe.name, recipe.components)
 
 

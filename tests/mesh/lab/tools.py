@@ -34,7 +34,7 @@ def folder() -> Path:
 
 
 def needs() -> str:
-    """Why the programs are neither there nor can be built here, "" when they can be had."""
+    """Why the programs are neither there nor can be built here, "" when they are available."""
     if all((folder() / name).exists() for name in NAMES):
         return ""
     if not shutil.which("go"):

@@ -182,7 +182,7 @@ print("@@" + json.dumps(found))
 
 def make_root(suite: str, root: Path) -> None:
     """Unpack a Debian root with Slurm."""
-    host = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    host = archive.host_release()
     sources = archive.for_suite(
         archive.host_sources(), host["VERSION_CODENAME"], suite, {"": ("main",)}
     )

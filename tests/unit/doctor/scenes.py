@@ -35,7 +35,7 @@ def node_line(name: str, state: str = "IDLE", reason: str = "") -> str:
 def sections(name: str) -> dict[str, str]:
     """What a healthy node answers."""
     lead = name == "node0"
-    found = {
+    answers = {
         "names": "\n".join(f"{n} {a}" for n, a in ADDRESSES.items()),
         "units": "slurmd active" + ("\nslurmctld active\nmariadb active\nslurmdbd active" * lead),
         "keys": "/etc/slurm/slurm.key aaaa slurm:600",
@@ -53,7 +53,7 @@ def sections(name: str) -> dict[str, str]:
         "2: eth0@if7: <BROADCAST,UP> mtu 1500 qdisc noqueue",
     }
     if lead:
-        found |= {
+        answers |= {
             "state": "slurm 700",
             "ping": "Slurmctld(primary) at node0 is UP",
             "nodes": "\n".join(map(node_line, NAMES)),
@@ -61,19 +61,19 @@ def sections(name: str) -> dict[str, str]:
             "cgroupconf": "ConstrainDevices=yes",
             "accounting": "lab",
         }
-    return found
+    return answers
 
 
 def scene(changes: Mapping[str, Mapping[str, str]] | None = None) -> Scene:
     """A healthy cluster with these sections of these nodes put in the place of theirs."""
-    told = {n: MachineAnswers(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
+    machines = {n: MachineAnswers(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
     gpus = dict.fromkeys(NAMES, 2)
-    return Scene("node0", NAMES, told, ADDRESSES, gpus, auth="slurm")
+    return Scene("node0", NAMES, machines, ADDRESSES, gpus, auth="slurm")
 
 
-def with_told(base: Scene, told: MachineAnswers) -> Scene:
+def with_answers(base: Scene, machine: MachineAnswers) -> Scene:
     """The same with one node's entire answer replaced."""
-    return replace(base, machines={**base.machines, told.node: told})
+    return replace(base, machines={**base.machines, machine.node: machine})
 
 
 SILENT = CorralError(Code.UNREACHABLE, "no answer in 20 s", "node1")

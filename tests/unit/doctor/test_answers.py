@@ -16,11 +16,16 @@ from corral.inspect.question import Question, inquiry
 def answers(asked: tuple[Question[object], ...], folder: Path) -> dict[str, str]:
     """What this machine answers, with the programs of the folder before its own."""
     env = {"PATH": f"{folder}:/usr/bin:/bin"}
-    one = inquiry(asked)
+    question = inquiry(asked)
     done = subprocess.run(
-        ["sh", "-c", one.script], env=env, capture_output=True, check=True, text=True, timeout=20
+        ["sh", "-c", question.script],
+        env=env,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=20,
     )
-    return one.answers(done.stdout, "here", "asking")
+    return question.answers(done.stdout, "here", "asking")
 
 
 @pytest.mark.parametrize(
@@ -41,15 +46,17 @@ def test_a_dead_slurmctld_is_asked_once(tmp_path: Path, answer: str, asked: list
     (tmp_path / "answer").write_text(answer)
     names = {"ping", "nodes", "batch", "jobs"}
     controller = questions(Ask(("node0",), (), controller=True))
-    told = answers(tuple(q for q in controller if q.name in names), tmp_path)
-    assert told["ping"] == answer
+    printed = answers(tuple(q for q in controller if q.name in names), tmp_path)
+    assert printed["ping"] == answer
     lines = (tmp_path / "asked").read_text().split("\n")
     words = {"ping": "ping", "nodes": "show node"}
-    assert [one for one, word in words.items() if any(word in line for line in lines)] == asked
-    assert bool(told["batch"]) == ("nodes" in asked)
+    assert [
+        question for question, word in words.items() if any(word in line for line in lines)
+    ] == asked
+    assert bool(printed["batch"]) == ("nodes" in asked)
 
 
-def test_shared_folders_are_asked_at_once_and_the_kernel_says_what_is_mounted(
+def test_shared_folders_are_asked_at_once_and_the_kernel_reports_mounts(
     tmp_path: Path,
 ) -> None:
     """Each of a silent server's took 15 s, one after the other."""
@@ -60,12 +67,12 @@ def test_shared_folders_are_asked_at_once_and_the_kernel_says_what_is_mounted(
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     asked = storage.mounts(("/proc", "/no/such", str(tmp_path)))
-    told = asked.parse(answers((asked,), tmp_path)["mounts"])
-    assert told["/proc"] == "mounted proc"
-    assert told["/no/such"].startswith("folder ")
-    assert told["/no/such"].endswith(" failed")
-    assert told[str(tmp_path)].startswith("folder ")
-    assert not told[str(tmp_path)].endswith("failed")
+    printed = asked.parse(answers((asked,), tmp_path)["mounts"])
+    assert printed["/proc"] == "mounted proc"
+    assert printed["/no/such"].startswith("folder ")
+    assert printed["/no/such"].endswith(" failed")
+    assert printed[str(tmp_path)].startswith("folder ")
+    assert not printed[str(tmp_path)].endswith("failed")
 
 
 def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
@@ -78,8 +85,8 @@ def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
     (tmp_path / "timeout").write_text(fake)
     (tmp_path / "timeout").chmod(0o755)
     asked = machine.names(("b", "a", "c", "d"))
-    told = asked.parse(answers((asked,), tmp_path)["names"])
-    assert told == {"a": "10.0.0.1", "b": "10.0.0.1", "c": "", "d": machine.NO_ANSWER}
+    printed = asked.parse(answers((asked,), tmp_path)["names"])
+    assert printed == {"a": "10.0.0.1", "b": "10.0.0.1", "c": "", "d": machine.NO_ANSWER}
 
 
 def test_ports_are_tried_at_once(tmp_path: Path) -> None:
@@ -110,19 +117,21 @@ def test_more_ports_than_at_once_are_all_tried(tmp_path: Path) -> None:
 def test_the_first_shared_folder_is_checked_where_the_controller_itself_serves_it() -> None:
     """It is not a mount there, and another folder was read in its place."""
     served = Ask(("node0",), (), ("/other",), controller=True, shared="/srv/corral", keeper="kim")
-    (told,) = (str(one.shell) for one in questions(served) if one.name == "shared")
-    assert "held /srv/corral" in told
-    assert "id -u kim" in told
-    assert "/srv/corral/corral/envs" in told
-    assert "/other" not in told
+    (printed,) = (
+        str(question.shell) for question in questions(served) if question.name == "shared"
+    )
+    assert "held /srv/corral" in printed
+    assert "id -u kim" in printed
+    assert "/srv/corral/corral/envs" in printed
+    assert "/other" not in printed
 
 
 def test_questions_have_names_of_their_own_and_parsers_take_any_text() -> None:
     asked = questions(Ask(("node0",), ("slurmctld", "slurmd"), ("/shared",), controller=True,
                           mesh=True, shared="/shared", containers=True))  # fmt: skip
-    names = [one.name for one in asked]
+    names = [question.name for question in asked]
     assert len(set(names)) == len(names)
     assert names[0] == "clock"
-    for one in (*asked, slurm.CONFIG, ports([])):
+    for question in (*asked, slurm.CONFIG, ports([])):
         for text in ("", "\n \n", "a", "a b c\n= =", "\0\x85\u2028", "1.5"):
-            one.parse(text)
+            question.parse(text)

@@ -30,8 +30,8 @@ def test_every_entry_is_complete(failure: Failure) -> None:
 @pytest.mark.parametrize("failure", ENTRIES, ids=NAMES)
 def test_each_example_is_found_by_its_entry(failure: Failure) -> None:
     for example in failure.examples:
-        found = explain(example).findings if failure.stated else read(example)
-        assert failure.id in [one.failure.id for one in found], example
+        findings = explain(example).findings if failure.stated else read(example)
+        assert failure.id in [entry.failure.id for entry in findings], example
 
 
 def test_entries_that_are_found_by_messages_have_an_example() -> None:
@@ -43,7 +43,7 @@ def test_entries_that_are_found_by_messages_have_an_example() -> None:
 def test_names_are_unique_and_numbers_complete() -> None:
     names = [failure.name for failure in ENTRIES]
     assert len(set(names)) == len(names)
-    numbers = [int(one[1:]) for one in NAMES]
+    numbers = [int(entry[1:]) for entry in NAMES]
     # F56 and F57 are about renting (elastic), not about a machine that can be asked.
     # From 106 on several were given at once, and a number never moves: gaps are possible.
     assert sorted({*range(1, 106)} - set(numbers)) == [56, 57]
@@ -64,9 +64,9 @@ def test_no_finding_hides_all_others() -> None:
         seen: set[str] = set()
         todo = set(after[failure.id])
         while todo:
-            one = todo.pop()
-            seen.add(one)
-            todo |= after[one] - seen
+            entry = todo.pop()
+            seen.add(entry)
+            todo |= after[entry] - seen
         assert failure.id not in seen, (failure.id, sorted(seen))
 
 
@@ -89,7 +89,7 @@ def test_no_text_is_cut_off_by_a_comment() -> None:
     assert cut == []
 
 
-def test_what_the_guide_says_of_adding_an_entry_is_true() -> None:
+def test_the_guides_text_about_adding_an_entry_is_true() -> None:
     """One YAML entry: fields that are not in the model are refused, so is a wrong number."""
     good = next(iter(ENTRIES)).model_dump()
     assert re.fullmatch(r"F\d+", good["id"])

@@ -28,8 +28,8 @@ MOST_UNKNOWN = 0.1
 
 @cache
 def case(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = YAML(typ="safe").load(file.read_text())
-    return found
+    recorded: dict[str, Any] = YAML(typ="safe").load(file.read_text())
+    return recorded
 
 
 def named(report: Report) -> str:
@@ -42,26 +42,26 @@ def named(report: Report) -> str:
 
 @pytest.mark.parametrize("file", LOGS, ids=[file.stem for file in LOGS])
 def test_the_first_cause_of_a_public_log_is_named(file: Path) -> None:
-    one = case(file)
-    report = explain(one["log"])
-    if one["finding"] == "unknown":
-        assert not report.healthy, one["cause"]
+    judged = case(file)
+    report = explain(judged["log"])
+    if judged["finding"] == "unknown":
+        assert not report.healthy, judged["cause"]
         causes = [
-            one.failure.id
-            for one in report.findings
-            if one.severity is Severity.ERROR and not one.failure.stated
+            judged.failure.id
+            for judged in report.findings
+            if judged.severity is Severity.ERROR and not judged.failure.stated
         ]
-        assert causes == [], one["cause"]
+        assert causes == [], judged["cause"]
     else:
-        assert named(report) == one["finding"], one["cause"]
+        assert named(report) == judged["finding"], judged["cause"]
 
 
 @pytest.mark.parametrize("file", LOGS, ids=[file.stem for file in LOGS])
-def test_a_case_says_where_it_is_from_and_what_is_expected(file: Path) -> None:
-    one = case(file)
-    assert one["source"] or file.stem.startswith("r"), file
-    assert one["cause"]
-    assert one["finding"] in {*catalog(), "healthy", "unknown"}
+def test_a_case_names_its_source_and_what_is_expected(file: Path) -> None:
+    judged = case(file)
+    assert judged["source"] or file.stem.startswith("r"), file
+    assert judged["cause"]
+    assert judged["finding"] in {*catalog(), "healthy", "unknown"}
 
 
 def test_the_corpus_is_large_and_few_of_it_are_unknown() -> None:
@@ -73,8 +73,8 @@ def test_the_corpus_is_large_and_few_of_it_are_unknown() -> None:
 
 def test_an_unknown_log_ends_with_its_first_fatal_lines() -> None:
     for file in LOGS:
-        one = case(file)
-        report = explain(one["log"])
-        lines = re.sub(r"\x1b\[[\d;]*m", "", one["log"]).split("\n")
+        judged = case(file)
+        report = explain(judged["log"])
+        lines = re.sub(r"\x1b\[[\d;]*m", "", judged["log"]).split("\n")
         for fatal in report.unknown:
             assert fatal.text.strip()[:40] in lines[fatal.number - 1], (file.stem, fatal)

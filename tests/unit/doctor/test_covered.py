@@ -24,7 +24,7 @@ def listed() -> set[str]:
 def not_here() -> dict[str, str]:
     """What is not injected, with what tests it."""
     rows = re.findall(r"^\| (F\d+(?:, F\d+)*) \| [^|]+ \| ([^|]+) \|$", GUIDE, re.MULTILINE)
-    return {one: tested for ids, tested in rows for one in ids.split(", ")}
+    return {number: tested for ids, tested in rows for number in ids.split(", ")}
 
 
 def later() -> set[str]:
@@ -33,7 +33,7 @@ def later() -> set[str]:
     return {f.id for f in catalog().values() if int(f.id[1:]) >= first and (f.examples or f.needs)}
 
 
-def test_each_failure_is_injected_or_said_why_not() -> None:
+def test_each_failure_is_injected_or_has_a_reason_why_not() -> None:
     assert listed() | set(not_here()) | later() == set(catalog())
     assert not listed() & set(not_here())
 
@@ -44,7 +44,7 @@ def test_what_the_guide_calls_injected_is() -> None:
     assert listed() - {"F52"} == (made | failed | OWN) - {"F52"}
 
 
-def test_each_case_of_a_job_stands_in_the_guide() -> None:
+def test_each_case_of_a_job_is_in_the_guide() -> None:
     for name, case in {**CASES, **PROGRAMS}.items():
         assert f"| [{case.id}](../reference/failures.md) | {name}" in GUIDE
 

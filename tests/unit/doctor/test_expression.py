@@ -25,8 +25,8 @@ def patterns() -> Iterator[Pattern]:
     for failure in catalog().values():
         yield from failure.every_pattern
     yield from fatal_table().fatal
-    for one in fatal_table().harmless:
-        yield from one.patterns
+    for expression in fatal_table().harmless:
+        yield from expression.patterns
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_repetitions_apart_are_not(text: str) -> None:
 
 
 def test_parts_are_found_in_order_only() -> None:
-    one = Expression(r"first \d+.*second")
-    assert one.search("x first 12 and then second y")
-    assert not one.search("x second and then first 12")
+    expression = Expression(r"first \d+.*second")
+    assert expression.search("x first 12 and then second y")
+    assert not expression.search("x second and then first 12")
 
 
 def test_looking_for_needles_first_loses_no_finding() -> None:
@@ -138,9 +138,9 @@ def test_no_expression_is_slow_on_a_hostile_line(size: int) -> None:
 )
 def test_a_log_of_one_long_line_is_read_at_once(filling: str, size: int) -> None:
     line = (filling * (size // len(filling)))[:size]
-    begun = time.perf_counter()
+    begun = time.process_time()
     explain(line)
-    assert time.perf_counter() - begun < size / 50_000
+    assert time.process_time() - begun < size / 50_000
 
 
 def test_the_start_of_a_message_is_found_in_linear_time() -> None:

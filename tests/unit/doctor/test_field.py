@@ -106,15 +106,15 @@ FIELD: tuple[tuple[str, Source, str, str], ...] = (
     ),
     ("F33", ANY, "UDP connections are not supported", "RunPod's documentation"),
     ("F86", Source.SLURMD, "error: Unable to register: Zero Bytes were transmitted or received",
-     "Slurm 22.05; its cause stands in another log"),
+     "Slurm 22.05; its cause is in another log"),
     ("F87", Source.REASON, "NHC: check_fs_free:  /var has only 1% free", "LBNL NHC 1.4.3"),
     ("F87", Source.REASON, "health.gpus: 1 of 2 GPUs", "Corral's own check"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("one", FIELD, ids=lambda one: f"{one[0]}: {one[3]}")
-def test_it_is_named_and_nothing_else(one: tuple[str, Source, str, str]) -> None:
-    failure, source, text, _ = one
+@pytest.mark.parametrize("seen", FIELD, ids=lambda seen: f"{seen[0]}: {seen[3]}")
+def test_it_is_named_and_nothing_else(seen: tuple[str, Source, str, str]) -> None:
+    failure, source, text, _ = seen
     for where in (source, ANY):
         assert [d.failure.id for d in report(read(text, where)).findings] == [failure]
 

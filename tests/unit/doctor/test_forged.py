@@ -90,7 +90,7 @@ def ids(changes: dict[str, dict[str, str]]) -> list[str]:
 
 def logs(unit: str, templates: tuple[str, ...], texts: Sequence[str]) -> dict[str, str]:
     """A daemon's journal and file, full of what a user wrote."""
-    lines = "\n".join(STAMP + forged(one, text) for text in texts for one in templates)
+    lines = "\n".join(STAMP + forged(part, text) for text in texts for part in templates)
     return {f"log{unit}": lines, f"file{unit}": lines}
 
 
@@ -119,7 +119,7 @@ def test_no_text_of_a_user_in_a_line_is_a_daemons_message(batches: list[Sequence
     plain = [STAMP + template.format(user="x") for template in (*CTLD, *SLURMD)]
     for texts in batches:
         flats = [text.replace("\n", " ") for text in texts]
-        lines = [STAMP + one.format(user=flat) for flat in flats for one in (*CTLD, *SLURMD)]
+        lines = [STAMP + part.format(user=flat) for flat in flats for part in (*CTLD, *SLURMD)]
         for source in LIVE:
             assert set(found(lines, source)) <= set(found(plain, source)), (source, texts)
 
@@ -168,7 +168,7 @@ def shortest(parsed: Iterable[tuple[object, Any]], repeat: int = 0) -> str:
             case "LITERAL":
                 made += chr(value)
             case "IN":
-                made += next(iter(shortest([one]) for one in value if str(one[0]) != "NEGATE"))
+                made += next(iter(shortest([part]) for part in value if str(part[0]) != "NEGATE"))
             case "RANGE":
                 made += chr(value[0])
             case "CATEGORY":
@@ -189,7 +189,7 @@ def shortest(parsed: Iterable[tuple[object, Any]], repeat: int = 0) -> str:
 @pytest.mark.parametrize("repeat", [0, 1])
 def test_no_process_can_have_the_name_of_a_kernels_message(repeat: int) -> None:
     """F77 was shown by a process called "gpu is lost" that crashed, F197 by "I/O error, dev "."""
-    kinds = [shortest(parse(one.expression.parts[0].pattern), repeat) for _, one in KERNELS]
+    kinds = [shortest(parse(part.expression.parts[0].pattern), repeat) for _, part in KERNELS]
     names = {kind[at : at + NAME] for kind in kinds for at in (0, kind.find(": ") + 2)}
     lines = [line.format(name=name) for line in (*KERNEL[2:], *NAMED) for name in sorted(names)]
     lines = [line.replace("{user}", "x") for line in lines]
@@ -197,7 +197,9 @@ def test_no_process_can_have_the_name_of_a_kernels_message(repeat: int) -> None:
     assert found(lines, Source.KERNEL) == []
 
 
-@pytest.mark.parametrize(("failure", "pattern"), KERNELS, ids=lambda one: getattr(one, "text", one))
+@pytest.mark.parametrize(
+    ("failure", "pattern"), KERNELS, ids=lambda part: getattr(part, "text", part)
+)
 def test_each_message_of_the_kernel_is_longer_than_a_name(failure: str, pattern: Pattern) -> None:
     """Otherwise it is never found on a cluster; then it is ``live: false``."""
     longest = parse(pattern.expression.parts[0].pattern).getwidth()[1]
@@ -205,14 +207,14 @@ def test_each_message_of_the_kernel_is_longer_than_a_name(failure: str, pattern:
 
 
 def found(lines: list[str], source: Source) -> list[str]:
-    return [one.failure.id for one in read("\n".join(lines), source, "node1")]
+    return [part.failure.id for part in read("\n".join(lines), source, "node1")]
 
 
 def test_a_user_who_asks_slurmctld_to_stop_makes_no_identity_fault() -> None:
     """`scontrol shutdown` of a user, as slurmctld 24.11.5 logs it, then slurmctld dies."""
     line = "error: Security violation, SHUTDOWN RPC from uid=2000"
-    said = {"logslurmctld": line, "fileslurmctld": STAMP + line, "trustedslurmctld": line}
-    dead = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": "", **said}
+    sections = {"logslurmctld": line, "fileslurmctld": STAMP + line, "trustedslurmctld": line}
+    dead = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": "", **sections}
     assert ids({"node0": dead}) == ["F73"]
     assert [f.failure.id for f in read(line)] == ["F1021"], "a log that somebody gives shows it"
 

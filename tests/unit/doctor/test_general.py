@@ -52,7 +52,7 @@ def test_there_are_general_messages() -> None:
 @pytest.mark.parametrize(("failure", "text"), ALONE)
 def test_alone_it_is_shown_with_the_fatal_lines_and_is_no_cause(failure: str, text: str) -> None:
     report = explain(f"{text}\nmyprog: fatal: the frobnicator is not aligned")
-    assert [one.failure.id for one in report.findings] == [failure]
+    assert [diagnosis.failure.id for diagnosis in report.findings] == [failure]
     assert report.findings[0].general
     assert report.findings[0].severity is Severity.SYMPTOM
     assert report.findings[0].as_dict()["severity"] == "symptom"
@@ -61,16 +61,16 @@ def test_alone_it_is_shown_with_the_fatal_lines_and_is_no_cause(failure: str, te
 
 @pytest.mark.parametrize(("cause", "text"), CAUSES)
 def test_next_to_a_specific_message_it_is_hidden(cause: str, text: str) -> None:
-    assert [one.failure.id for one in explain(text).findings] == [cause]
+    assert [diagnosis.failure.id for diagnosis in explain(text).findings] == [cause]
     backwards = "\n".join(reversed(text.split("\n")))
-    assert [one.failure.id for one in explain(backwards).findings] == [cause]
+    assert [diagnosis.failure.id for diagnosis in explain(backwards).findings] == [cause]
 
 
 def test_a_general_finding_hides_no_cause() -> None:
     """F76 hides F106 where it is sure; found by a general message it does not."""
     assert "F106" in catalog()["F76"].hides
     text = "No devices were found\nomegaconf.errors.ConfigKeyError: no such key"
-    assert [one.failure.id for one in explain(text).findings] == ["F106"]
+    assert [diagnosis.failure.id for diagnosis in explain(text).findings] == ["F106"]
 
 
 # Words that show that something failed, and not why.
@@ -102,7 +102,7 @@ SURE = [
 ]
 
 
-def says_only_that_it_failed(text: str) -> bool:
+def names_only_the_failure(text: str) -> bool:
     """True for ``X.*(?:fail|error)``: no word after the gap gives a reason."""
     head, gap, tail = text.rpartition(".*")
     words = re.findall(r"[a-z]{2,}", re.sub(r"\\[swdb]|\[[^\]]*\]", " ", tail.lower()))
@@ -113,5 +113,5 @@ def says_only_that_it_failed(text: str) -> bool:
 def test_a_message_that_gives_no_reason_is_general(title: str, pattern: Pattern) -> None:
     """Such a pattern may be the only one for a title that claims no more than it does."""
     assert pattern.text.strip("^ ") not in ERRNO
-    if says_only_that_it_failed(pattern.text):
+    if names_only_the_failure(pattern.text):
         assert CLAIMS_NO_MORE.search(title), title

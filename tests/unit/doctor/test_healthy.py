@@ -19,11 +19,11 @@ LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
 
 def recorded(name: str) -> Scene:
     data = json.loads((RECORDED / name).read_text())
-    told = {n: MachineAnswers(n, sections) for n, sections in data["told"].items()}
+    machine = {n: MachineAnswers(n, sections) for n, sections in data["told"].items()}
     return Scene(
         data["controller"],
         tuple(data["compute"]),
-        told,
+        machine,
         data["addresses"],
         data["gpus"],
         data["fabric"],
@@ -39,12 +39,12 @@ def test_a_healthy_cluster_has_no_finding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.glob("healthy-*.json")))
-def test_its_whole_logs_hold_nothing(name: str) -> None:
+def test_its_complete_logs_hold_nothing(name: str) -> None:
     """Pasted as they are, starts of daemons and all."""
-    for told in recorded(name).machines.values():
+    for machine in recorded(name).machines.values():
         for unit in LOGS:
-            text = told.text(f"log{unit}") + told.text(f"file{unit}")
-            assert [d.failure.id for d in read(text)] == [], (told.node, unit)
+            text = machine.text(f"log{unit}") + machine.text(f"file{unit}")
+            assert [d.failure.id for d in read(text)] == [], (machine.node, unit)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_the_same_recording_broken_is_found(
 ) -> None:
     """The recording is one that can fail: otherwise its silence would mean nothing."""
     scene = recorded("healthy-auth-slurm-24.11.json")
-    told = scene.machines[node]
-    text = told.text(section).replace(before, after)
-    assert text != told.text(section)
-    broken = replace(told, sections={**told.sections, section: text})
-    found = [
+    machine = scene.machines[node]
+    text = machine.text(section).replace(before, after)
+    assert text != machine.text(section)
+    broken = replace(machine, sections={**machine.sections, section: text})
+    findings = [
         f.failure.id
         for f in examine(replace(scene, machines={**scene.machines, node: broken})).findings
     ]
-    assert found[:1] == [id_]
+    assert findings[:1] == [id_]

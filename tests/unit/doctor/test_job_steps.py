@@ -8,7 +8,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.inspect.slurm import LAST
-from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_told
+from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_answers
 
 CTL, N1, N2 = "node0", "node1", "node2"
 CONTAIN = f"{SLURM_CONF}\nPrologFlags=X11,Contain\n"
@@ -56,8 +56,8 @@ def test_a_job_without_a_process_on_one_of_its_nodes() -> None:
 
 
 def test_a_process_without_a_job() -> None:
-    found = looked(OLD, f"{STEP}\n  500 slurmstepd: [6.0]")
-    assert found == [("F201", (N1,), "job 6")]
+    findings = looked(OLD, f"{STEP}\n  500 slurmstepd: [6.0]")
+    assert findings == [("F201", (N1,), "job 6")]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_was_not_read_is_unknown() -> None:
     assert looked("7|RUNNING", STEP) == []
     base = scene({CTL: {"slurmconf": CONTAIN, "jobs": f"{OLD}\n{LAST}"}})
     assert [
-        f.failure.id for f in examine(with_told(base, MachineAnswers(N1, error=SILENT))).findings
+        f.failure.id for f in examine(with_answers(base, MachineAnswers(N1, error=SILENT))).findings
     ] == ["F69"]
 
 
@@ -97,9 +97,9 @@ def test_without_an_extern_step_a_node_may_be_idle() -> None:
 
 
 def test_a_second_look_is_taken_only_where_they_disagree() -> None:
-    told = {"slurmconf": CONTAIN, "jobs": f"{OLD}\n{LAST}", "steps": LAST}
+    answers = {"slurmconf": CONTAIN, "jobs": f"{OLD}\n{LAST}", "steps": LAST}
     agree = {N1: {"steps": f"{STEP}\n{LAST}"}, N2: {"steps": f"{STEP}\n{LAST}"}}
-    assert doubtful(scene({CTL: told, **agree})) == ()
-    assert doubtful(scene({CTL: told, **agree, N1: {"steps": LAST}})) == (CTL, N1)
-    one = scene({CTL: told, **agree, N1: {"steps": LAST}})
-    assert "F200" not in [f.failure.id for f in examine(one).findings]
+    assert doubtful(scene({CTL: answers, **agree})) == ()
+    assert doubtful(scene({CTL: answers, **agree, N1: {"steps": LAST}})) == (CTL, N1)
+    broken = scene({CTL: answers, **agree, N1: {"steps": LAST}})
+    assert "F200" not in [f.failure.id for f in examine(broken).findings]

@@ -18,7 +18,7 @@ LEARNED = [file for file in LOGS if "learned" in case(file)]
 def test_the_record_is_complete() -> None:
     """The verdicts were given once and do not change; what was learned from them is not a score."""
     rounds = {n: [case(f) for f in LOGS if case(f).get("round", 1) == n] for n in range(1, 7)}
-    assert {n: Counter(one["judged"] for one in cases) for n, cases in rounds.items()} == {
+    assert {n: Counter(entry["judged"] for entry in cases) for n, cases in rounds.items()} == {
         1: {"right": 75, "half": 21, "unknown": 14, "wrong": 20},
         2: {"right": 72, "half": 11, "unknown": 11, "wrong": 15},
         3: {"right": 50, "half": 18, "unknown": 23, "wrong": 31},
@@ -36,11 +36,11 @@ def test_the_record_is_complete() -> None:
 @pytest.mark.parametrize("file", RIGHT, ids=[file.stem for file in RIGHT])
 def test_what_was_judged_right_is_still_named(file: Path) -> None:
     """By the same entry, or (``now``) by a narrower one that was made later."""
-    one = case(file)
-    assert named(explain(one["log"])) == one.get("now", one["finding"]), one["cause"]
+    entry = case(file)
+    assert named(explain(entry["log"])) == entry.get("now", entry["finding"]), entry["cause"]
 
 
 @pytest.mark.parametrize("file", LEARNED, ids=[file.stem for file in LEARNED])
 def test_what_was_not_judged_right_is_named_now(file: Path) -> None:
-    one = case(file)
-    assert named(explain(one["log"])) == one["learned"], one["cause"]
+    entry = case(file)
+    assert named(explain(entry["log"])) == entry["learned"], entry["cause"]

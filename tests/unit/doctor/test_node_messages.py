@@ -136,7 +136,7 @@ def test_the_line_of_the_node_is_the_cause(cause: str, text: str) -> None:
 def test_a_warning_accounts_for_its_own_line() -> None:
     """Before, the same line was named a second time, first, by the kind of its words."""
     text = "slurmctld: error: AuthInfo=cred_expire=1 invalid"
-    (found,) = explain(text).findings
-    assert (found.failure.id, found.severity) == ("F1288", Severity.WARNING)
+    (diagnosis,) = explain(text).findings
+    assert (diagnosis.failure.id, diagnosis.severity) == ("F1288", Severity.WARNING)
     report = explain(f"{text}\nfrob: error: plan not found")
-    assert [one.failure.id for one in report.findings] == ["F926", "F1288"]
+    assert [diagnosis.failure.id for diagnosis in report.findings] == ["F926", "F1288"]

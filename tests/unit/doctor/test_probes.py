@@ -23,7 +23,7 @@ from tests.unit.doctor.scenes import (
     node_line,
     scene,
     sections,
-    with_told,
+    with_answers,
 )
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
@@ -31,8 +31,8 @@ N1, CTL = "node1", "node0"
 FEWER = "gres/gpu count reported lower than configured"
 
 
-def ids(found: Report) -> list[str]:
-    return [f.failure.id for f in found.findings]
+def ids(report: Report) -> list[str]:
+    return [f.failure.id for f in report.findings]
 
 
 def test_a_healthy_cluster_has_nothing() -> None:
@@ -103,6 +103,14 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F31", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("ClusterName", "#")}}, "ClusterName"),
     ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("GresTypes", "#")}}, "GresTypes"),
     ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("Gres=", "Feature=")}}, "Gres=gpu"),
+    # A comment sets nothing; a later line counts.
+    (
+        "F11",
+        CTL,
+        {CTL: {"slurmconf": SLURM_CONF.replace("Gres=", "Feature=") + "# Gres=gpu:2\n"}},
+        "Gres=gpu",
+    ),
+    ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF + "TaskPlugin=affinity\n"}}, "TaskPlugin"),
     ("F16", CTL, {CTL: {"cgroupconf": "ConstrainDevices=no"}}, "ConstrainDevices=no"),
     ("F16", CTL, {CTL: {"cgroupconf": ""}}, "no ConstrainDevices"),
     ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF.replace(",task/cgroup", "")}}, "TaskPlugin"),
@@ -197,16 +205,16 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("id_", "node", "changes", "says"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+    ("id_", "node", "changes", "expected"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
 )
 def test_what_is_broken_is_the_only_finding(
-    id_: str, node: str, changes: Mapping[str, Mapping[str, str]], says: str
+    id_: str, node: str, changes: Mapping[str, Mapping[str, str]], expected: str
 ) -> None:
-    found = examine(scene(changes))
-    assert ids(found) == [id_]
-    first = found.findings[0]
+    report = examine(scene(changes))
+    assert ids(report) == [id_]
+    first = report.findings[0]
     assert node in first.nodes
-    assert any(says in line for line in first.evidence), first.evidence
+    assert any(expected in line for line in first.evidence), first.evidence
 
 
 def test_every_rule_has_a_case() -> None:
@@ -226,7 +234,7 @@ def test_every_rule_has_a_case() -> None:
     assert tried >= RULED
 
 
-def test_each_rule_says_which_failures_it_finds() -> None:
+def test_each_rule_names_the_failures_it_finds() -> None:
     for probe in PROBES:
         head = (probe.__doc__ or "").partition(":")[0]
         assert head
@@ -236,11 +244,11 @@ def test_each_rule_says_which_failures_it_finds() -> None:
 
 
 def test_a_silent_machine_is_named_and_the_others_are_still_looked_at() -> None:
-    base = with_told(scene({"node2": {"devices": ""}}), MachineAnswers(N1, error=SILENT))
-    found = examine(base)
-    assert ids(found) == ["F69", "F13"]
-    assert found.findings[0].nodes == (N1,)
-    assert found.findings[1].nodes == ("node2",)
+    base = with_answers(scene({"node2": {"devices": ""}}), MachineAnswers(N1, error=SILENT))
+    report = examine(base)
+    assert ids(report) == ["F69", "F13"]
+    assert report.findings[0].nodes == (N1,)
+    assert report.findings[1].nodes == ("node2",)
 
 
 def clocked(node: str, skew: float) -> MachineAnswers:
@@ -249,14 +257,14 @@ def clocked(node: str, skew: float) -> MachineAnswers:
 
 @pytest.mark.parametrize(("skew", "word"), [(600.0, "ahead"), (-600.0, "behind")])
 def test_a_clock_that_is_off_is_named(skew: float, word: str) -> None:
-    found = examine(with_told(scene(), clocked(N1, skew)))
-    assert ids(found) == ["F02"]
-    assert word in found.findings[0].evidence[0]
+    report = examine(with_answers(scene(), clocked(N1, skew)))
+    assert ids(report) == ["F02"]
+    assert word in report.findings[0].evidence[0]
 
 
 def test_our_own_clock_may_be_off() -> None:
-    told = {n: clocked(n, 400.0) for n in NAMES}
-    assert examine(replace(scene(), machines=told)).healthy
+    machines = {n: clocked(n, 400.0) for n in NAMES}
+    assert examine(replace(scene(), machines=machines)).healthy
 
 
 def test_locked_memory_counts_where_a_fabric_needs_it() -> None:
@@ -289,7 +297,7 @@ def test_a_closed_port_of_a_daemon_that_is_down_is_the_daemon() -> None:
     assert ids(examine(scene(changes))) == ["F73"]
 
 
-def test_what_follows_is_not_named_beside_its_cause() -> None:
+def test_what_follows_is_not_named_next_to_its_cause() -> None:
     changes = {
         CTL: {
             "units": "slurmd active\nslurmctld failed\nmariadb active\nslurmdbd active",
@@ -390,9 +398,9 @@ def test_no_user_makes_a_failed_reconfiguration_look_over() -> None:
 
 
 def test_what_a_person_drained_is_no_finding() -> None:
-    said = "slurmctld: update_node: node node1 reason set to: Node unexpectedly rebooted"
+    message = "slurmctld: update_node: node node1 reason set to: Node unexpectedly rebooted"
     nodes = "\n".join([node_line(CTL), node_line(N1, "IDLE+DRAIN", "mine"), node_line("node2")])
-    changes = {CTL: {"nodes": nodes, "logslurmctld": said}, N1: {"logslurmd": MUNGE}}
+    changes = {CTL: {"nodes": nodes, "logslurmctld": message}, N1: {"logslurmd": MUNGE}}
     assert examine(scene(changes)).healthy
 
 
@@ -413,9 +421,9 @@ def test_what_is_asked_is_asked_of_all() -> None:
 def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
     """Answers of real machines, kept as they came."""
     data = json.loads(file.read_text())
-    told = {n: MachineAnswers(n, s) for n, s in data.pop("told").items()}
-    found = examine(Scene(machines=told, **{**data, "compute": tuple(data["compute"])}))
-    assert ids(found) == [], [f.as_dict() for f in found.findings]
+    machines = {n: MachineAnswers(n, s) for n, s in data.pop("told").items()}
+    report = examine(Scene(machines=machines, **{**data, "compute": tuple(data["compute"])}))
+    assert ids(report) == [], [f.as_dict() for f in report.findings]
 
 
 def test_there_are_recorded_clusters() -> None:
@@ -430,9 +438,9 @@ def test_a_controller_that_is_down_is_the_cause_when_slurmd_cannot_resolve_its_s
     """Seen on machines that booted while slurmctld was killed: the names themselves resolve."""
     ill = {"units": "slurmd failed", "trustedslurmd": NO_SRV}
     down = {"units": "slurmctld failed\nslurmd active", "nodes": ""}
-    found = examine(scene({N1: ill, CTL: down | {"ping": "Slurmctld(primary) at node0 is DOWN"}}))
-    assert ids(found)[0] == "F73"
-    assert "F05" not in ids(found)
+    report = examine(scene({N1: ill, CTL: down | {"ping": "Slurmctld(primary) at node0 is DOWN"}}))
+    assert ids(report)[0] == "F73"
+    assert "F05" not in ids(report)
     broken = {**ill, "names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}
     assert "F05" in ids(examine(scene({N1: broken})))
 
@@ -445,7 +453,7 @@ def test_a_daemon_that_is_starting_has_no_closed_port() -> None:
 LOST = "slurmd: error: Error sending prolog completion: Unable to contact slurm controller"
 
 
-def test_a_slurmd_that_was_killed_is_named_before_what_it_said_of_a_controller_long_back() -> None:
+def test_a_slurmd_that_was_killed_is_named_before_its_old_message_about_a_controller() -> None:
     """Seen on machines: slurmctld was down in the job before, and answers by now."""
     ill = {"units": "slurmd failed", "trustedslurmd": LOST, "ports": "10.9.0.10:6817 open"}
     assert ids(examine(scene({N1: ill})))[0] == "F73"

@@ -298,10 +298,10 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     ("first", "source", "text"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
 )
 def test_the_first_cause_is_named(first: str, source: Source, text: str) -> None:
-    found = report(read(text, source, "node1")).findings
-    assert [d.failure.id for d in found][:1] == [first]
-    assert found[0].evidence
-    assert found[0].nodes == ("node1",)
+    findings = report(read(text, source, "node1")).findings
+    assert [d.failure.id for d in findings][:1] == [first]
+    assert findings[0].evidence
+    assert findings[0].nodes == ("node1",)
 
 
 @pytest.mark.parametrize(
@@ -314,10 +314,10 @@ def test_nothing_else_is_claimed(first: str, source: Source, text: str) -> None:
 @pytest.mark.parametrize(
     ("first", "source", "text"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
 )
-def test_a_pasted_log_names_it_as_well(first: str, source: Source, text: str) -> None:
+def test_a_pasted_log_names_it_too(first: str, source: Source, text: str) -> None:
     noise = "[2026-11-21T10:00:00.123] slurmctld version 24.11.5 started on cluster lab\n"
-    found = report(read(noise + text + "\nsome other line\n")).findings
-    assert first in [d.failure.id for d in found]
+    findings = report(read(noise + text + "\nsome other line\n")).findings
+    assert first in [d.failure.id for d in findings]
 
 
 def test_unpacking_that_was_cancelled_ran_out_of_nothing() -> None:
@@ -327,10 +327,12 @@ def test_unpacking_that_was_cancelled_ran_out_of_nothing() -> None:
 
 def test_what_does_not_help_torchrun_is_not_advised() -> None:
     """USE_LIBUV=0 is for ranks alone: torchrun's agents do not look at it (seen with 2.6)."""
-    (found,) = report(read("use_libuv was requested but PyTorch was build without libuv")).findings
-    assert "--launcher torchrun" in found.failure.fix
-    assert re.search(r"ranks by srun with USE_LIBUV=0", found.failure.fix)
-    assert "whatever USE_LIBUV is" in found.failure.cause
+    (findings,) = report(
+        read("use_libuv was requested but PyTorch was build without libuv")
+    ).findings
+    assert "--launcher torchrun" in findings.failure.fix
+    assert re.search(r"ranks by srun with USE_LIBUV=0", findings.failure.fix)
+    assert "whatever USE_LIBUV is" in findings.failure.cause
 
 
 HEALTHY = """\
@@ -371,15 +373,15 @@ def test_the_deeper_layer_comes_first() -> None:
     layers = [Layer.JOB, Layer.MACHINE, Layer.CONFIG]
     errors = [f for f in catalog().values() if f.severity is Severity.ERROR]
     some = [next(f for f in errors if f.layer is layer) for layer in layers]
-    found = report([Diagnosis(f, ("n",), ("x",)) for f in some]).findings
-    assert [d.failure.layer for d in found] == sorted(layers)
+    findings = report([Diagnosis(f, ("n",), ("x",)) for f in some]).findings
+    assert [d.failure.layer for d in findings] == sorted(layers)
 
 
 def test_same_failure_on_several_nodes_is_one_finding() -> None:
     text = "Munge decode failed: Invalid credential"
-    found = [*read(text, SLURMD, "a"), *read(text, SLURMD, "b")]
-    (one,) = report(found).findings
-    assert one.nodes == ("a", "b")
+    findings = [*read(text, SLURMD, "a"), *read(text, SLURMD, "b")]
+    (finding,) = report(findings).findings
+    assert finding.nodes == ("a", "b")
 
 
 LOGS = sorted((Path(__file__).parents[2] / "recorded" / "doctor" / "jobs").glob("F*.log"))
@@ -388,5 +390,5 @@ LOGS = sorted((Path(__file__).parents[2] / "recorded" / "doctor" / "jobs").glob(
 @pytest.mark.parametrize("file", LOGS, ids=lambda f: f.stem)
 def test_a_real_jobs_log_names_its_failure_and_nothing_else(file: Path) -> None:
     """Printed by real jobs on an embedded cluster: Slurm 24.11.5, PyTorch 2.6 of Debian."""
-    found = report(read(file.read_text())).findings
-    assert [d.failure.id for d in found] == [file.stem.partition("-")[0]]
+    findings = report(read(file.read_text())).findings
+    assert [d.failure.id for d in findings] == [file.stem.partition("-")[0]]

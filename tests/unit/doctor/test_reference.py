@@ -16,6 +16,6 @@ def test_the_page_is_written_from_the_catalogue() -> None:
     )
 
 
-def test_every_failure_stands_on_it_once() -> None:
+def test_every_failure_is_on_it_once() -> None:
     for failure in catalog().values():
         assert page().count(f"### {failure.id} {failure.name}\n") == 1

@@ -31,14 +31,16 @@ KINDS = (
 @pytest.mark.parametrize(("kind", "text"), KINDS)
 def test_an_unseen_program_is_named_by_its_own_words(kind: str, text: str) -> None:
     report = explain(f"start\n{text}\nsrun: error: n1: task 0: Exited with exit code 1")
-    assert [one.failure.id for one in report.findings] == [kind]
+    assert [diagnosis.failure.id for diagnosis in report.findings] == [kind]
     assert text.rsplit("\n", maxsplit=1)[-1].split(": ", 1)[-1] in report.findings[0].evidence[0]
 
 
 @pytest.mark.parametrize(("kind", "text"), KINDS)
 def test_a_warning_with_the_same_words_is_no_cause(kind: str, text: str) -> None:
     last = text.rsplit("\n", maxsplit=1)[-1]
-    assert kind not in [one.failure.id for one in explain(f"WARNING: {last}\nok\n").findings]
+    assert kind not in [
+        diagnosis.failure.id for diagnosis in explain(f"WARNING: {last}\nok\n").findings
+    ]
     assert explain(f"2026-01-01 00:00:00 WARNING {last}\nok\n").findings == ()
 
 
@@ -54,8 +56,8 @@ def test_what_only_ended_because_of_it_comes_later() -> None:
         "frobctl: error: key alignment must be an integer\n"
         "frobctl: error: plan not found\n"
     )
-    (found,) = explain(text).findings
-    assert (found.failure.id, found.line) == ("F925", 4)
+    (diagnosis,) = explain(text).findings
+    assert (diagnosis.failure.id, diagnosis.line) == ("F925", 4)
 
 
 def test_the_last_part_of_a_message_is_its_reason() -> None:
@@ -73,13 +75,13 @@ def test_an_exception_that_was_handled_is_not_the_first_cause() -> None:
         '  File "/x/a.py", line 9, in main\n'
         "lib.AlignError: the plan server has an unsupported version\n"
     )
-    (found,) = explain(text).findings
-    assert (found.failure.id, found.line) == ("F920", 9)
+    (diagnosis,) = explain(text).findings
+    assert (diagnosis.failure.id, diagnosis.line) == ("F920", 9)
 
 
-def test_a_known_failure_stands_alone() -> None:
+def test_a_known_failure_is_the_only_one() -> None:
     text = "frob: error: plan not found\nslurmd: error: Node n1 has low real_memory size (1 < 2)"
-    assert [one.failure.id for one in explain(text).findings] == ["F07"]
+    assert [diagnosis.failure.id for diagnosis in explain(text).findings] == ["F07"]
 
 
 def test_a_line_after_a_consequence_follows_from_it_too() -> None:
@@ -87,20 +89,20 @@ def test_a_line_after_a_consequence_follows_from_it_too() -> None:
         "[rank1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n"
         "frob.FrobError: peer not found\n"
     )
-    assert "F926" not in [one.failure.id for one in explain(text).findings]
+    assert "F926" not in [diagnosis.failure.id for diagnosis in explain(text).findings]
 
 
 def test_a_consequence_that_gives_its_reason_is_read() -> None:
     text = "FATAL:   container creation failed: open /etc/resolv.conf: no such file or directory"
-    assert [one.failure.id for one in explain(text).findings] == ["F926", "F140"]
+    assert [diagnosis.failure.id for diagnosis in explain(text).findings] == ["F926", "F140"]
 
 
 def test_a_line_that_an_entry_calls_a_warning_is_not_read_by_kind() -> None:
     """slurmctld prints values that it ignores as errors; what follows them is still read."""
     ignored = "slurmctld: error: Ignoring invalid Allow/DenyQOS value: long"
-    assert [one.failure.id for one in explain(ignored).findings] == ["F1027"]
+    assert [diagnosis.failure.id for diagnosis in explain(ignored).findings] == ["F1027"]
     text = f"{ignored}\nfrob: fatal: unknown parameter 'Alignmnt' in frob.ini line 3"
-    assert [(one.failure.id, one.line) for one in explain(text).findings] == [
+    assert [(diagnosis.failure.id, diagnosis.line) for diagnosis in explain(text).findings] == [
         ("F925", 2),
         ("F1027", 1),
     ]
@@ -112,7 +114,7 @@ def test_on_a_cluster_nothing_is_read_by_kind() -> None:
     assert len(kinds) == 10
     text = "\n".join(text for _, text in KINDS)
     for source in LIVE:
-        assert not kinds & {one.failure.id for one in read(text, source)}
+        assert not kinds & {diagnosis.failure.id for diagnosis in read(text, source)}
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ def scene(peer: dict[str, Any] | None = None, **own: Any) -> Scene:
         "Peer": {"k": PEER | (peer or {})},
     }
     mine = {"BackendState": own.pop("state", "Running"), "Self": {"Online": True} | own}
-    told = {
+    machines = {
         node: MachineAnswers(node, {"clock": "1795320000.5 \n", "tailnet": json.dumps(text)})
         for node, text in (("node0", status), ("node1", mine))
     }
-    return Scene("node0", ("node0", "node1"), told, ADDRESSES)
+    return Scene("node0", ("node0", "node1"), machines, ADDRESSES)
 
 
 def ids(of: Scene) -> list[tuple[str, tuple[str, ...]]]:
@@ -59,5 +59,5 @@ def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])
 def test_an_answer_that_makes_no_sense_is_a_client_that_does_not_run(text: str) -> None:
-    told = {"node0": MachineAnswers("node0", {"tailnet": text})}
-    assert ids(Scene("node0", ("node0",), told, ADDRESSES)) == [("F100", ("node0",))]
+    machines = {"node0": MachineAnswers("node0", {"tailnet": text})}
+    assert ids(Scene("node0", ("node0",), machines, ADDRESSES)) == [("F100", ("node0",))]

@@ -42,15 +42,18 @@ srun: error: n1: task 1: Exited with exit code 1
 def test_a_log_with_an_error_that_nobody_knows_is_not_healthy(line: str) -> None:
     report = explain(f"step 1 ok\nstep 2 ok\n{line}\ndone\n")
     assert not report.healthy
-    assert [one.failure.id for one in report.findings if not one.failure.stated] == []
-    assert 3 in {*(one.line for one in report.findings), *(one.number for one in report.unknown)}
+    assert [entry.failure.id for entry in report.findings if not entry.failure.stated] == []
+    assert 3 in {
+        *(entry.line for entry in report.findings),
+        *(entry.number for entry in report.unknown),
+    }
 
 
 def test_a_programs_own_error_is_named_as_such_with_its_place() -> None:
-    (found,) = explain(TRACE).findings
-    assert found.failure.name == "program-error"
-    assert found.detail == "KeyError: 'labels' at /work/train.py line 40"
-    assert found.line == 9
+    (diagnosis,) = explain(TRACE).findings
+    assert diagnosis.failure.name == "program-error"
+    assert diagnosis.detail == "KeyError: 'labels' at /work/train.py line 40"
+    assert diagnosis.line == 9
 
 
 @pytest.mark.parametrize(
@@ -111,9 +114,9 @@ def test_harmless_lines_make_no_log_ill(line: str) -> None:
 
 
 def test_each_kind_of_harmless_line_has_its_reason() -> None:
-    for one in fatal_table().harmless:
-        assert one.patterns
-        assert len(one.why) > 6
+    for entry in fatal_table().harmless:
+        assert entry.patterns
+        assert len(entry.why) > 6
     assert not harmless("error: frobnicator 7 has no alignment")
 
 

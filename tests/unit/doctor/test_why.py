@@ -65,13 +65,13 @@ def test_a_reason_in_words(info: Node, means: str, does: str) -> None:
     assert why.words
 
 
-def test_who_and_when_are_said() -> None:
+def test_who_and_when_are_reported() -> None:
     why = why_drained(node("IDLE+DRAIN", "new memory", "ann"), Report())
     assert (why.reason, why.by, why.at) == ("new memory", "ann", "2026-11-21T07:00:00")
     assert "takes no new jobs" in why.words
 
 
-def test_a_node_that_takes_jobs_is_said_to() -> None:
+def test_a_node_that_takes_jobs_is_reported_so() -> None:
     why = why_drained(node(), Report())
     assert why.usable
     assert why.meaning == "nothing keeps it from taking jobs"
@@ -79,17 +79,17 @@ def test_a_node_that_takes_jobs_is_said_to() -> None:
 
 
 def test_own_findings_come_along_and_others_do_not() -> None:
-    found = Report(
+    known = Report(
         (
             Diagnosis(catalog()["F67"], ("node1",), ("x",)),
             Diagnosis(catalog()["F67"], ("node2",), ("y",)),
             Diagnosis(catalog()["F38"], (), ("z",)),
         )
     )
-    why = why_drained(node(), found)
+    why = why_drained(node(), known)
     assert [f.failure.id for f in why.findings] == ["F67", "F38"]
     assert not why.usable
-    assert of_nodes(found, {"node2"}).findings == found.findings[1:]
+    assert of_nodes(known, {"node2"}).findings == known.findings[1:]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_reason_alone_is_no_cause() -> None:
     assert resumable(seen.known["node1"], causes(seen))
 
 
-def test_what_the_plan_mends() -> None:
+def test_what_the_plan_fixes() -> None:
     assert fixed_by_plan(Report((Diagnosis(catalog()["F73"]),)))
     assert not fixed_by_plan(Report((Diagnosis(catalog()["F39"]), Diagnosis(catalog()["F67"]))))
 
@@ -152,19 +152,19 @@ def job(reason: str = "Resources", nodes: int = 1, **more: object) -> Job:
 
 def cluster(**lines: str) -> dict[str, Node]:
     """Three nodes; ``node1="AllocTRES=..."`` changes one."""
-    found: dict[str, Node] = {}
+    known: dict[str, Node] = {}
     for name in NAMES:
         line = node_line(name)
         if name in lines:
             line = line.replace("AllocTRES= ", f"AllocTRES={lines[name]} ")
-        found[name] = parse_nodes(line)[0]
-    return found
+        known[name] = parse_nodes(line)[0]
+    return known
 
 
 ASKED = "cpu=1,mem=100M,node=1,billing=1,gres/gpu=2"
 
 
-def test_gpus_in_use_are_said() -> None:
+def test_gpus_in_use_are_reported() -> None:
     busy = cluster(**dict.fromkeys(NAMES, "cpu=1,gres/gpu=1"))
     why = why_pending(job(), ASKED, PARTITION, busy)
     assert why.words.startswith("it is next")
@@ -178,7 +178,7 @@ def test_what_is_free_is_not_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "nodes", "says"),
+    ("asked", "nodes", "expected"),
     [
         ("cpu=1,node=1,gres/gpu=3", 1, "3 GPUs on a node; 0 have that many at all"),
         ("cpu=1,mem=8G,node=1", 1, "8192 MiB memory"),
@@ -186,9 +186,9 @@ def test_what_is_free_is_not_missing() -> None:
         ("cpu=4,node=4", 4, "it asks for 4 nodes; its partition has 3, of which 3 take jobs"),
     ],
 )
-def test_what_no_node_has_is_stuck(asked: str, nodes: int, says: str) -> None:
+def test_what_no_node_has_is_stuck(asked: str, nodes: int, expected: str) -> None:
     why = why_pending(job("Resources", nodes), asked, PARTITION, cluster())
-    assert any(says in line for line in why.missing), why.missing
+    assert any(expected in line for line in why.missing), why.missing
     assert why.stuck
     assert "corral cancel 7" in why.advice
 
@@ -215,19 +215,19 @@ def test_a_node_that_is_out_is_not_why_a_job_waits_for_something_else(reason: st
 
 @pytest.mark.parametrize("between", [" ", "_"])
 def test_slurms_sentence_is_one_reason(between: str) -> None:
-    said = (
+    text = (
         "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
         "partitions"
     )
     nodes = {**cluster(), "node1": node("IDLE+DRAIN", "new memory", "ann")}
-    why = why_pending(job(said.replace(" ", between), 3), "cpu=3,node=3", PARTITION, nodes)
+    why = why_pending(job(text.replace(" ", between), 3), "cpu=3,node=3", PARTITION, nodes)
     assert (
         why.words == "nodes it needs are down, drained, or kept for partitions of higher priority"
     )
     assert why.advice == "corral doctor --why-drained node1"
 
 
-def test_limits_of_the_partition_are_said() -> None:
+def test_limits_of_the_partition_are_reported() -> None:
     short = {**PARTITION, "MaxTime": "00:30:00", "MaxNodes": "1", "State": "DOWN"}
     why = why_pending(job("PartitionTimeLimit", 2), "cpu=2,node=2", short, cluster())
     assert why.stuck

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.inspect import gpu, system
+from corral.inspect import gpu, machine, network, system
 from corral.inspect.facts import Facts
 from corral.inspect.question import inquiry
 from tests.unit.roles.test_cluster import FACTS
@@ -75,3 +75,31 @@ def test_facts_recorded_before_are_read_with_defaults() -> None:
     for name in ("nvidia_pci", "secure_boot", "firewall", "cloud_init"):
         del fields[name]
     assert Facts.from_dict(fields) == FACTS
+
+
+def test_os_release_is_quoted_as_in_a_shell() -> None:
+    fields = system.release_fields("ID=ubuntu\nVERSION_ID=\"24.04\"\nNAME='U V'\n# x=1\n\n")
+    assert fields == {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "U V"}
+
+
+def test_the_kernels_routes() -> None:
+    table = (
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+        "br\t0000A00A\t00000000\t0001\t0\t0\t0\t0000E0FF\t0\t0\t0\n"
+    )
+    routes = [(r.device, str(r.network), r.gateway) for r in network.kernel_routes(table)]
+    assert routes == [
+        ("eth0", "0.0.0.0/0", True),
+        ("eth0", "192.0.2.0/24", False),
+        ("br", "10.160.0.0/11", False),
+    ]
+
+
+def test_sockets_that_listen() -> None:
+    text = (
+        "   0: 0100007F:1AA4 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0\n"
+        "   1: 0100007F:1AA5 0100007F:1AA4 01 00000000:00000000 00:00000000 00000000 0\n"
+    )
+    assert machine.listening(text) == (("0100007F", 6820),)

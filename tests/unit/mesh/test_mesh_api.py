@@ -13,7 +13,7 @@ import pytest
 from corral.api.mesh.access import merged, needed
 from corral.errors import Code, CorralError
 from corral.mesh import control
-from corral.mesh.control import Device, Policy, has_key, tailnet
+from corral.mesh.control import Device, Policy, tailnet
 from corral.mesh.control_http import Answer, Http, secret
 
 TAG = "tag:corral-lab"
@@ -154,7 +154,6 @@ def test_a_missing_key_names_where_it_is_looked_for() -> None:
             tailnet(url, {})
         assert missing.value.code is Code.NOT_FOUND
         assert f"{name}_FILE" in missing.value.hint
-        assert not has_key(url, {})
     with pytest.raises(CorralError, match="its secret is not"):
         tailnet(TAILSCALE, {"TAILSCALE_OAUTH_CLIENT_ID": "c"})
 

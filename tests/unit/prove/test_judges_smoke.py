@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
+from corral.inspect.machine import listening
 from corral.inspect.question import MachineState
 from corral.prove import probe, ranks, rest, slots, smoke
 from corral.prove.model import Verdict
@@ -76,7 +77,7 @@ def test_parsers_take_any_text(text: str) -> None:
     ranks.parse_ranks(text)
     ranks.parse_calls(text)
     rest.parse_answers(text)
-    rest.parse_listening(text)
+    listening(text)
 
 
 # --- smoke

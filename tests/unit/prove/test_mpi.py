@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from corral.prove import mpi
+from corral.agents import program
 from corral.prove.launch import WAIT
 from corral.prove.mpi import judge, kinds_of, parse, plan
 
@@ -59,6 +59,6 @@ def test_an_srun_that_fails_is_no_pass() -> None:
 
 def test_ranks_that_never_meet_give_up_before_srun_is_ended() -> None:
     """Two nodes that do not reach each other took the check all of srun's 60 s."""
-    seconds = re.search(r"^alarm (\d+);", mpi._PMI2.lstrip())
+    seconds = re.search(r"^alarm (\d+);", program("proof-pmi2.pl"), re.MULTILINE)
     assert seconds
     assert 5 <= int(seconds[1]) <= WAIT + 10

@@ -139,17 +139,11 @@ def test_proxies() -> None:
     assert archive.parse_proxies("") == {}
 
 
-def test_os_release() -> None:
-    fields = archive.parse_os_release("ID=ubuntu\nVERSION_ID=\"24.04\"\nNAME='U'\n# x\n")
-    assert fields == {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "U"}
-
-
 @given(st.text(max_size=300))
 def test_parsers_take_any_text(text: str) -> None:
     for source in (*archive.parse_one_line(text), *archive.parse_deb822(text)):
         assert source.uri
         assert not source.suite.endswith("/")
-    archive.parse_os_release(text)
     archive.parse_proxies(text)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
+from corral.inspect import cpu, system
 from corral.providers.containers import machine, namespaces, reboot
 from corral.providers.containers.reboot import Places
 
@@ -36,15 +37,9 @@ def test_inotify_is_raised_for_many_nodes_and_never_lowered(limit: Path) -> None
     assert limit.read_text() == "1536"
 
 
-@pytest.mark.parametrize(
-    ("mounts", "mode"), [(V1, "v1"), (V1 + V2, "hybrid"), (V2, "v2"), ("proc /proc proc\n", "v2")]
-)
-def test_cgroups(mounts: str, mode: str) -> None:
-    assert machine.cgroup_mode(mounts) == mode
-
-
 def test_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.runtime_options("v2") == ()
+    assert machine.runtime_options("none") == ()
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     assert machine.runtime_options("hybrid") == ("--runtime", "runc")
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -77,38 +72,24 @@ def test_shares_leave_the_host_a_quarter(total: int, nodes: int) -> None:
     assert share == machine.LEAST_MIB or share * nodes <= total * machine.SHARED_PART
 
 
-def processor(socket: int, core: int) -> str:
-    return f"processor\t: 0\nphysical id\t: {socket}\ncore id\t\t: {core}\n\n"
-
-
-@pytest.mark.parametrize(
-    ("info", "count", "want"),
-    [
-        ("", 4, (4, 1, 4, 1)),
-        (processor(0, 0) + processor(0, 1), 2, (2, 1, 2, 1)),
-        ((processor(0, 0) + processor(0, 1)) * 2, 4, (4, 1, 2, 2)),
-        (processor(0, 0) + processor(1, 0), 2, (2, 2, 1, 1)),
-        (processor(0, 0) + processor(1, 0) + processor(1, 1), 3, (3, 1, 3, 1)),
-    ],
-)
-def test_cpus(info: str, count: int, want: tuple[int, ...]) -> None:
-    topology = machine.cpus(info, count)
-    assert want == (
-        topology.cpus,
-        topology.sockets,
-        topology.cores_per_socket,
-        topology.threads_per_core,
-    )
-
-
-def test_routes() -> None:
-    text = (
-        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
-        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
-        "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-        "br\t0000A00A\t00000000\t0001\t0\t0\t0\t0000E0FF\t0\t0\t0\n"
-    )
-    assert [str(n) for n in machine.routes(text)] == ["192.0.2.0/24", "10.160.0.0/11"]
+def test_the_host_is_read_as_its_nodes_are(tmp_path: Path) -> None:
+    """An ARM machine: /proc/cpuinfo names no sockets, and a user's mount looks like a cgroup."""
+    files = {
+        "proc/meminfo": "MemTotal:        8388608 kB\nMemAvailable:    2097152 kB\n",
+        "proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nx /srv/m cgroup rw 0 0\n",
+        **{
+            f"sys/devices/system/cpu/cpu{n}/topology/{name}": f"{value}\n"
+            for n in range(4)
+            for name, value in (("physical_package_id", n // 2), ("core_id", n))
+        },
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    answers = machine.host_answers(tmp_path)
+    assert cpu.layout(answers) == cpu.Layout(4, 2, 2, 1, 8192)
+    assert system.cgroup(answers) == "v2"
+    assert cpu.memory_mib(answers["memory"], "MemAvailable") == 2048
 
 
 def places(folder: Path) -> Places:

@@ -138,7 +138,7 @@ def test_without_debian_it_is_the_hosts_own(
     reasons = "trixie is not signed"
     if bridge == "nobody":
         reasons += f"; nor the keys of {supply.BRIDGE}: {supply.BRIDGE} is not signed"
-    assert notes[-2] == f"debian trixie cannot be had here: {reasons}"
+    assert notes[-2] == f"debian trixie is not available here: {reasons}"
     assert "without PyTorch" in notes[-1]
 
 

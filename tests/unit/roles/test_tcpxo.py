@@ -105,9 +105,3 @@ def test_each_mistake_is_named(name: str, value: str, message: str) -> None:
     messages = tcpxo.mistakes({**GOOD, name: value})
     assert len(messages) == 1
     assert message in messages[0]
-
-
-def test_containers_get_the_mounts_and_the_names() -> None:
-    mounts, names = tcpxo.container_options()
-    assert f"{tcpxo.FOLDER}:{tcpxo.FOLDER}" in mounts
-    assert "NCCL_FASTRAK_IFNAME" in names

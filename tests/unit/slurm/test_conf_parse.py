@@ -92,8 +92,7 @@ def test_as_slurm_reads_it() -> None:
         [("A", "9")],
     ]
     assert document.get("a") == "9"
-    assert document.get_all("A") == ("1", "9")
-    assert document.includes() == ("/etc/slurm/nodes.conf",)
+    assert document.values("a") == ("1", "9")
     assert [line.rest for line in document.lines() if line.rest] == [
         "include indented is not a directive", "broken"
     ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from corral.slurm.gpus import Gpus, Request, listed, of_type, requested
+from corral.slurm.gpus import Gpus, Request, asked, listed, of_type, requested
 from corral.slurm.records import Job, Node, gpus_settled
 from corral.slurm.rest import commands, past, read
 from corral.slurm.rest.read import past_job
@@ -261,3 +261,21 @@ def test_accounting_that_counts_gpus_reports_none() -> None:
 def job_of_accounting(tres: list[dict[str, Any]], number: int = 1) -> Job:
     record = {"job_id": number, "state": {"current": ["COMPLETED"]}, "tres": {"allocated": tres}}
     return past_job(record, 42)
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "gpus"),
+    [
+        ("gpu", True, (1, "")),
+        ("gpu:2", True, (2, "")),
+        ("gres/gpu:h200=4", True, (4, "h200")),
+        ("gpu:h200", True, (1, "h200")),
+        ("shard:2", True, None),
+        ("gpu:1,gpu:2", True, None),
+        ("h200:2", False, (2, "h200")),
+        ("2", False, (2, "")),
+        ("h200", False, None),
+    ],
+)
+def test_what_an_option_asks_for(text: str, named: bool, gpus: tuple[int, str] | None) -> None:
+    assert asked(text, named=named) == gpus

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.slurm.version import (
     FEATURES,
-    RELEASES,
-    REST_PARSERS,
     Feature,
     SlurmVersion,
     has,
     matches,
-    rest_parser,
     supported,
     talks_to,
 )
@@ -115,15 +112,6 @@ def test_compatibility(newer: str, older: str, talks: bool) -> None:
     a, b = SlurmVersion.parse(newer), SlurmVersion.parse(older)
     assert talks_to(a, b) is talks
     assert talks_to(b, a) is talks
-
-
-def test_rest_parsers() -> None:
-    assert set(REST_PARSERS) == set(RELEASES)
-    assert rest_parser(SlurmVersion(24, 11, 5)) == "v0.0.42"
-    assert rest_parser(SlurmVersion(26, 5)) == "v0.0.43"
-    assert rest_parser(SlurmVersion(26, 5), newest="v0.0.45") == "v0.0.45"
-    assert rest_parser(SlurmVersion(22, 5)) == ""
-    assert rest_parser(SlurmVersion(31, 5)) == ""
 
 
 def test_supported() -> None:

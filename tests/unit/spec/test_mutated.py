@@ -153,7 +153,7 @@ def check(data: Any) -> None:
 
 
 def planned(spec: ClusterSpec) -> None:
-    """The pure part of a plan; what cannot be had is a CorralError."""
+    """The pure part of a plan; what is impossible is a CorralError."""
     names = [node.name for node in nodes_of(spec)][:200]
     if len(names) < len(nodes_of(spec)):
         return

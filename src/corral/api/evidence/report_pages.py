@@ -54,11 +54,6 @@ def _before_note(before: Sequence[Section]) -> Note:
     return Note("Last measured", text, ("what", "verdict", "when, and what was seen"), rows)
 
 
-def comparison_page(proof: Proof, changes: Comparison) -> str:
-    """The newer of two proofs with what changed, as one HTML page."""
-    return proof_page(proof, changes)
-
-
 def changes_note(changes: Comparison) -> Note:
     """A comparison as a table."""
     rows = tuple(

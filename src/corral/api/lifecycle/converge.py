@@ -38,7 +38,7 @@ async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
 
     Raises:
         CorralError: a machine or the provider could not be read; what is to be rented
-            cannot be had.
+            is not available.
     """
     await _on_call(spec, emit)
     async with await Session.open(spec) as session:

@@ -21,7 +21,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.machine import ports
 from corral.inspect.question import Question
-from corral.inspect.slurm import JOBS, STEPS
+from corral.inspect.slurm import JOBS, SLURM_CONF, STEPS
 from corral.roles.mesh import addresses as mesh_addresses
 from corral.roles.mesh import mesh_of
 from corral.spec.models import ClusterSpec
@@ -181,7 +181,8 @@ def _scene(
 ) -> Scene:
     data = spec.network.data
     lead = answers.get(session.controller)
-    config = lead.text("slurmconf") if lead else ""
+    conf = lead.get(SLURM_CONF) if lead else None
+    kind = ((conf.get("AuthType") if conf else None) or "").removeprefix("auth/")
     return Scene(
         controller=session.controller,
         compute=_compute(spec),
@@ -189,5 +190,5 @@ def _scene(
         addresses=addresses,
         gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
         fabric=data.fabric if data else "",
-        auth="munge" if "auth/munge" in config else "slurm" if "auth/slurm" in config else "",
+        auth=kind if kind in ("munge", "slurm") else "",
     )

@@ -73,7 +73,7 @@ async def offers(
     Args:
         providers: which clouds; none: all of which there is a key.
         gpu: only GPUs whose name (or type) holds this word, whatever its case.
-        everything: also what cannot be had now.
+        everything: also what is not available now.
         cluster: ask the simulated clouds of this rehearsed cluster.
         together: machines that come as one of the cloud's own clusters (``cloud.cluster``), where
             there are such; the price is that of one machine.

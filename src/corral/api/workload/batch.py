@@ -256,7 +256,7 @@ async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
         fields: of ``JobSpec``; the script is left out.
 
     Raises:
-        CorralError: USAGE, it cannot be had; NOT_FOUND, the cluster is not up.
+        CorralError: USAGE, it cannot be run; NOT_FOUND, the cluster is not up.
     """
     job = parse_job({**fields, "script": "shell"})
     async with await Session.open(spec) as session:

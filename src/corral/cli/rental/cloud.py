@@ -19,7 +19,6 @@ from corral.spec.providers import CLOUDS, clouds_with, either, in_words
 _MAKERS = either(clouds_with("volumes"))
 _FIREWALLED = either(clouds_with("firewall"))
 _KEYED = either(clouds_with("account_keys"))
-_SIZED = ", ".join(clouds_with("sized"))
 _VOLUME = f"corral cloud volume data -p {clouds_with('volumes')[0]} -r us-west-1"
 app = verb_app()
 SIMULATED = Annotated[

@@ -22,10 +22,10 @@ def elastic(
 ) -> int:
     """Rent nodes for pending jobs, end them when idle.
 
-    Slurm marks nodes that a pending job needs; this rents them at the first offer that can be had,
-    checks them, sets them up, and ends those that Slurm powers down. It keeps nothing: ended and
-    started again, here or elsewhere with the same keys, it goes on. Nothing comes while it does not
-    run, and idle nodes go on to cost money: run it as a service (see the guide, Elastic).
+    Slurm marks nodes that a pending job needs; this rents them at the first available offer, checks
+    them, sets them up, and ends those that Slurm powers down. It has no state: restarted, here or
+    elsewhere with the same keys, it continues. While it does not run, no node comes, and idle nodes
+    still cost money: run it as a service (see the guide, Elastic).
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, target, named)

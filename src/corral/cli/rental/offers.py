@@ -25,7 +25,7 @@ PROVIDER = Annotated[
     list[str] | None,
     typer.Option("--provider", "-p", metavar="NAME", help=_ONE_OF),
 ]
-ALL = Annotated[bool, typer.Option("--all", "-a", help="Also what cannot be had now.")]
+ALL = Annotated[bool, typer.Option("--all", "-a", help="Also what is not available now.")]
 TOGETHER = Annotated[
     bool,
     typer.Option(
@@ -96,7 +96,7 @@ def offers(
     if rows:
         ui.show(table(HEAD, rows))
     else:
-        ui.show("nothing fits; --all also shows what cannot be had now")
+        ui.show("nothing fits; --all also shows what is not available now")
     for volume in sale.volumes:
         ui.show(Text(f"file system at {volume.provider}: {clean(volume.name)} in {volume.region}"))
     for name, cloud in sale.traits.items():

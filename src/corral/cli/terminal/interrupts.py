@@ -38,7 +38,7 @@ def ran(work: Coroutine[Any, Any, T]) -> T:
             finally:
                 loop.remove_reader(woken)
 
-    # asyncio, too, hears of Ctrl-C in the main thread alone.
+    # asyncio, too, receives Ctrl-C in the main thread alone.
     main = threading.current_thread() is threading.main_thread()
     return asyncio.run(heard() if main else work)
 

@@ -62,7 +62,7 @@ class Launcher:
     nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(3))
 
     async def launch(self, node: str, offers: Sequence[Offer]) -> str:
-        """Rent a machine for a node at the first offer that can be had.
+        """Rent a machine for a node at the first offer that is available.
 
         Returns:
             the instance's id.

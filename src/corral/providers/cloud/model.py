@@ -104,7 +104,7 @@ class Offer:
         vcpus: logical CPUs, 0 when the cloud does not report it.
         memory_mib: memory, 0 when the cloud does not report it.
         price: dollars an hour of one instance, None when the cloud reports none before launch.
-        capacity: whether it can be had now, as far as the cloud reports.
+        capacity: whether it is available now, as far as the cloud reports.
     """
 
     provider: str
@@ -243,7 +243,7 @@ class CloudApi(Protocol):
         ...
 
     async def offers(self) -> tuple[Offer, ...]:
-        """All that is on sale, with what cannot be had now."""
+        """All that is on sale, with what is not available now."""
         ...
 
     async def instances(self) -> tuple[Instance, ...]:

@@ -101,7 +101,7 @@ class CloudProvider:
     async def observe(self) -> Observed:
         """Find the cluster's instances, and offers for nodes that have none.
 
-        What is missing and cannot be had (a type or region that is not on sale, the budget) is the
+        What is missing and not available (a type or region that is not on sale, the budget) is the
         observation's ``refusal``: what runs can be used, and ended, all the same (decision 0040).
 
         Raises:

@@ -14,6 +14,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.inspect.system import release_fields
 from corral.state.deb822 import stanzas
 
 APT: Final = Path("/etc/apt")
@@ -92,10 +93,9 @@ def parse_deb822(text: str) -> tuple[Source, ...]:
     return tuple(sources)
 
 
-def parse_os_release(text: str) -> dict[str, str]:
-    """Keys and values of an os-release file."""
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+def host_release() -> dict[str, str]:
+    """Keys and values of this machine's os-release."""
+    return release_fields(OS_RELEASE.read_text())
 
 
 def host_sources(apt: Path = APT) -> tuple[Source, ...]:

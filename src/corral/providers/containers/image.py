@@ -172,7 +172,7 @@ class Images:
                 "building the node image needs root",
                 hint="run Corral as root or by sudo",
             )
-        system = _os_release()
+        system = archive.host_release()
         host = supply.Host(
             os_id=system.get("ID", ""),
             codename=system.get("VERSION_CODENAME", ""),
@@ -214,10 +214,6 @@ class Images:
         return System(os_id, version)
 
 
-def _os_release() -> dict[str, str]:
-    return archive.parse_os_release(archive.OS_RELEASE.read_text())
-
-
 def _tag(image_recipe: Recipe) -> str:
     return image_recipe.tag(platform.machine(), join([recipe.EARLY, recipe.late(image_recipe)]))
 
@@ -239,7 +235,7 @@ def _job(supplied: supply.Supply) -> image_build.Build:
 
 
 def _host_recipes() -> tuple[Recipe, ...]:
-    system = _os_release()
+    system = archive.host_release()
     return recipe.recipes_for(system.get("ID", ""), system.get("ID_LIKE", ""))
 
 

@@ -29,6 +29,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
+from corral.inspect.cpu import memory_mib
 from corral.providers.containers.archive import Source
 
 WORK_PREFIX: Final = "corral-build-"
@@ -188,8 +189,7 @@ def keyring(sources: Sequence[Source], work: Path) -> Path | None:
 
 
 def _available_mib() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next((int(v.split()[1]) // 1024 for v in lines if v.startswith("MemAvailable")), 0)
+    return memory_mib(Path("/proc/meminfo").read_text(), "MemAvailable")
 
 
 async def mmdebstrap(argv: Sequence[str], at: Bench, emit: Emit, limit: float = BUILD_S) -> None:

@@ -7,13 +7,12 @@ import os
 import platform
 import resource
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.inspect import cpu, network, system
 from corral.inspect.facts import Facts
-from corral.inspect.system import CgroupMode
 
 Network = ipaddress.IPv4Network
 
@@ -23,25 +22,6 @@ NOFILE_MAX: Final = 524288
 NPROC_MAX: Final = 32768
 SHARED_PART: Final = 0.75
 LEAST_MIB: Final = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Cpus:
-    """CPUs as Slurm counts them."""
-
-    cpus: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-
-
-def cgroup_mode(mounts: str) -> CgroupMode:
-    """Which cgroups the kernel has mounted: v1, hybrid or v2, from the text of /proc/mounts."""
-    kinds = [fields[2] for fields in map(str.split, mounts.splitlines()) if len(fields) > 2]  # noqa: PLR2004
-    has_v1, has_v2 = "cgroup" in kinds, "cgroup2" in kinds
-    if has_v1:
-        return "hybrid" if has_v2 else "v1"
-    return "v2"
 
 
 def runtime_options(mode: str) -> tuple[str, ...]:
@@ -54,7 +34,7 @@ def runtime_options(mode: str) -> tuple[str, ...]:
     Raises:
         CorralError: MISSING_TOOL, runc is needed and not installed.
     """
-    if mode == "v2":
+    if mode in ("v2", "none"):
         return ()
     if not (shutil.which("runc") or Path("/usr/sbin/runc").exists()):
         raise CorralError(
@@ -126,11 +106,6 @@ def host_limits() -> dict[str, int]:
     )
 
 
-def memory_mib(meminfo: str) -> int:
-    """MemTotal in MiB, from the text of /proc/meminfo."""
-    return next(int(v.split()[1]) // 1024 for v in meminfo.splitlines() if v.startswith("MemTotal"))
-
-
 def memory_share(total_mib: int, nodes: int) -> int:
     """An equal share of the host's memory for one of ``nodes``; a quarter stays the host's."""
     return max(LEAST_MIB, int(total_mib * SHARED_PART) // max(nodes, 1))
@@ -138,62 +113,53 @@ def memory_share(total_mib: int, nodes: int) -> int:
 
 def host_memory_mib() -> int:
     """Memory of this machine in MiB."""
-    return memory_mib(Path("/proc/meminfo").read_text())
+    return cpu.memory_mib(Path("/proc/meminfo").read_text())
 
 
-def cpus(cpuinfo: str, count: int) -> Cpus:
-    """Sockets, cores and threads from the text of /proc/cpuinfo; flat where it does not state."""
-    places: set[tuple[str, str]] = set()
-    for block in cpuinfo.split("\n\n"):
-        pairs = (line.partition(":") for line in block.splitlines())
-        info = {key.strip(): value.strip() for key, _, value in pairs}
-        if "physical id" in info and "core id" in info:
-            places.add((info["physical id"], info["core id"]))
-    sockets = len({socket for socket, _ in places})
-    if not places or len(places) % sockets or count % len(places):
-        return Cpus(count, 1, count, 1)
-    return Cpus(count, sockets, len(places) // sockets, count // len(places))
+def host_answers(root: Path = Path("/")) -> dict[str, str]:
+    """What this machine answers to the questions of ``inspect`` that its nodes share with it."""
+    places: list[str] = []
+    for folder in sorted(root.glob("sys/devices/system/cpu/cpu[0-9]*/topology")):
+        socket, core = folder / "physical_package_id", folder / "core_id"
+        if socket.exists() and core.exists():
+            places.append(f"{socket.read_text().strip()} {core.read_text().strip()}")
+    return {
+        "memory": (root / "proc/meminfo").read_text(),
+        "mounts": (root / "proc/mounts").read_text(),
+        "topology": "\n".join(places),
+        "processors": str(os.cpu_count() or 1),
+    }
 
 
 def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: str) -> Facts:
     """What an embedded node on this machine will be."""
-    topology = cpus(Path("/proc/cpuinfo").read_text(), os.cpu_count() or 1)
+    answers = host_answers()
+    layout = cpu.layout(answers)
     return Facts(
         node=node,
         os_id=os_id,
         os_version=os_version,
         kernel=platform.release(),
-        cpus=topology.cpus,
-        sockets=topology.sockets,
-        cores_per_socket=topology.cores_per_socket,
-        threads_per_core=topology.threads_per_core,
+        cpus=layout.cpus,
+        sockets=layout.sockets,
+        cores_per_socket=layout.cores,
+        threads_per_core=layout.threads,
         memory_mib=memory,
-        cgroup=cgroup_mode(Path("/proc/mounts").read_text()),
+        cgroup=system.cgroup(answers),
         systemd=True,
         address=address,
     )
 
 
-def routes(text: str) -> tuple[Network, ...]:
-    """Networks this machine has routes to, from the text of /proc/net/route (not the default)."""
-    networks: list[Network] = []
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        mask = int.from_bytes(bytes.fromhex(fields[7]), "little")
-        if mask:
-            base = int.from_bytes(bytes.fromhex(fields[1]), "little")
-            networks.append(Network((base & mask, mask.bit_count())))
-    return tuple(networks)
-
-
 def host_routes() -> tuple[Network, ...]:
-    """``routes`` of this machine."""
-    return routes(Path("/proc/net/route").read_text())
+    """Networks this machine has routes to, but for the default."""
+    every = network.kernel_routes(Path("/proc/net/route").read_text())
+    return tuple(route.network for route in every if route.network.prefixlen)
 
 
 def host_runtime() -> tuple[str, ...]:
     """``runtime_options`` of this machine."""
-    return runtime_options(cgroup_mode(Path("/proc/mounts").read_text()))
+    return runtime_options(system.cgroup(host_answers()))
 
 
 def carries(pid: int, container_id: str) -> bool:

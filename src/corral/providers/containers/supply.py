@@ -1,7 +1,7 @@
 """Which recipe this host builds, from which archive, and whose keys vouch for it.
 
-A Debian host builds Debian from its own archive. So does an Ubuntu host where Debian's archive can
-be had and verified, else it builds Ubuntu from its own. Seen in November 2026: Ubuntu 24.04's
+A Debian host builds Debian from its own archive. So does an Ubuntu host where Debian's archive is
+available and verified, else it builds Ubuntu from its own. Seen in November 2026: Ubuntu 24.04's
 debian-archive-keyring verifies Debian 13 (by Debian 12's keys, which sign it still), that of Ubuntu
 22.04 does not. A newer Ubuntu's does, and that package comes from the host's own archive, verified
 by the host's own keys. Nothing here is ever taken unverified.
@@ -64,7 +64,7 @@ class Supply:
 
 
 async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> Supply:
-    """The first of the recipes whose archive can be had here.
+    """The first of the recipes whose archive is available here.
 
     Args:
         recipes: the best first; the last is the host's own (``recipe.recipes_for``).
@@ -83,7 +83,7 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
         except CorralError as error:
             if error.code not in (Code.IMAGE_FAILED, Code.TIMED_OUT):
                 raise
-            text = f"{recipe.os_id} {recipe.suite} cannot be had here: {_reason(error)}"
+            text = f"{recipe.os_id} {recipe.suite} is not available here: {_reason(error)}"
             emit(Event(Kind.NOTE, "image", message=text))
             text = f"building from this machine's own {host.os_id} archive instead, without PyTorch"
             emit(Event(Kind.NOTE, "image", message=text))

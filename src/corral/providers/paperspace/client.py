@@ -223,7 +223,7 @@ class Paperspace:
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """An image: its names, and which types it can have, with those that can be had now."""
+    """An image: its names, and which types it can have, with those that are available now."""
 
     id: str
     names: frozenset[str]

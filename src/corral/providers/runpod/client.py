@@ -34,7 +34,6 @@ from corral.providers.runpod.errors import ROWS, words_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
-MEBI_OF_GIB: Final = 1024
 
 LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(
     {
@@ -131,7 +130,7 @@ class RunPod:
         await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
-        """Stop a pod: its GPU is released, and perhaps never to be had again."""
+        """Stop a pod: its GPU is released, and perhaps never available again."""
         path = f"/v2/pods/{instance.id}/action"
         await self.caller.call("POST", path, nothing, body={"action": "stop"}, again=True)
 

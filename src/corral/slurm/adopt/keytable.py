@@ -38,12 +38,18 @@ class Known:
 
 def _tables() -> Mapping[tuple[str, str], Mapping[str, Known]]:
     tables: dict[tuple[str, str], dict[str, Known]] = {}
-    for file, line, since, until, dead, names in KNOWN:
-        table = tables.setdefault((file, line.lower()), {})
-        for word in names.split():
+    for group in KNOWN.groups:
+        table = tables.setdefault((group.file, group.line.lower()), {})
+        for word in group.keys.split():
             name = word.rstrip("*?#")
             table[name.lower()] = Known(
-                name, since, until, dead, word.endswith("*"), word.endswith("?"), word.endswith("#")
+                name,
+                group.since,
+                group.until,
+                group.dead,
+                repeats=word.endswith("*"),
+                flag=word.endswith("?"),
+                number=word.endswith("#"),
             )
     # The tree plugin's own table of lines has moved through many files; the word never changed.
     switch = Known("SwitchName", "", "", "", repeats=True, flag=False, number=False)

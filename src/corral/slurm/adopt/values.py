@@ -1,223 +1,33 @@
-"""The words that keys of slurm.conf take: which release knows which. Data.
-
-Generated: ``.ci/slurm_values.py GIT_DIR`` reads the folders of plugins and the parsers of flags of
-Slurm's own source at the last tag of each release, 14.03 to 26.05.
-"""
+"""The words that keys of slurm.conf take: which release knows which (``values.yaml``)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-PLUGINS: Final = (
-    "AccountingStorageType AcctGatherEnergyType AcctGatherFilesystemType "
-    "AcctGatherInterconnectType AcctGatherProfileType AuthAltTypes AuthType "
-    "BurstBufferType CliFilterPlugins CredType JobAcctGatherType JobCompType "
-    "JobContainerType JobSubmitPlugins MCSPlugin MpiDefault NodeFeaturesPlugins "
-    "PrEpPlugins PreemptType PriorityType ProctrackType SchedulerType SelectType "
-    "SwitchType TaskPlugin TopologyPlugin "
-)
-"""Keys whose words are plugins, such as select/cons_tres; the others take flags."""
+from corral.tables import Row, read_table
 
-# key, first release with it ("": all that were read), first release without it ("": none), words
-VALUES: Final = (
-    (
-        "AccountingStorageEnforce",
-        "",
-        "",
-        ("1 2 all associations limits nojobs nosteps qos safe wckeys "),
-    ),
-    ("AccountingStorageType", "24.05", "", ("ctld_relay ")),
-    ("AccountingStorageType", "", "20.11", ("filetxt ")),
-    ("AccountingStorageType", "", "", ("mysql slurmdbd ")),
-    ("AccountingStorageType", "", "23.11", ("none ")),
-    ("AcctGatherEnergyType", "15.08", "19.05", ("cray ")),
-    ("AcctGatherEnergyType", "19.05", "20.11", ("cray_aries ")),
-    ("AcctGatherEnergyType", "22.05", "", ("gpu ")),
-    ("AcctGatherEnergyType", "15.08", "", ("ibmaem ")),
-    ("AcctGatherEnergyType", "", "", ("ipmi rapl ")),
-    ("AcctGatherEnergyType", "", "23.11", ("none ")),
-    ("AcctGatherEnergyType", "20.11", "", ("pm_counters ")),
-    ("AcctGatherEnergyType", "20.02", "22.05", ("rsmi ")),
-    ("AcctGatherEnergyType", "18.08", "", ("xcc ")),
-    ("AcctGatherFilesystemType", "", "", ("lustre ")),
-    ("AcctGatherFilesystemType", "", "23.11", ("none ")),
-    ("AcctGatherInterconnectType", "", "23.11", ("none ")),
-    ("AcctGatherInterconnectType", "", "", ("ofed ")),
-    ("AcctGatherInterconnectType", "22.05", "", ("sysfs ")),
-    ("AcctGatherProfileType", "", "", ("hdf5 ")),
-    ("AcctGatherProfileType", "18.08", "", ("influxdb ")),
-    ("AcctGatherProfileType", "", "23.11", ("none ")),
-    ("AuthAltTypes", "", "16.05", ("authd ")),
-    ("AuthAltTypes", "20.02", "", ("jwt ")),
-    ("AuthAltTypes", "", "", ("munge none ")),
-    ("AuthAltTypes", "23.11", "", ("slurm ")),
-    ("AuthType", "", "16.05", ("authd ")),
-    ("AuthType", "20.02", "", ("jwt ")),
-    ("AuthType", "", "", ("munge none ")),
-    ("AuthType", "23.11", "", ("slurm ")),
-    ("BurstBufferType", "", "19.05", ("cray ")),
-    ("BurstBufferType", "19.05", "", ("datawarp ")),
-    ("BurstBufferType", "", "21.08", ("generic ")),
-    ("BurstBufferType", "21.08", "", ("lua ")),
-    ("CliFilterPlugins", "20.02", "", ("lua syslog user_defaults ")),
-    ("CliFilterPlugins", "", "23.11", ("none ")),
-    ("CredType", "", "", ("munge none ")),
-    ("DebugFlags", "19.05", "", ("Accrue Agent PowerSave ")),
-    ("DebugFlags", "24.05", "", ("AuditRPCs DBD_Agent TLS ")),
-    ("DebugFlags", "25.05", "", ("AuditTLS ")),
-    ("DebugFlags", "", "19.05", ("BGBlockAlgo BGBlockAlgoDeep BGBlockPick BGBlockWires ")),
-    (
-        "DebugFlags",
-        "",
-        "",
-        (
-            "Backfill BackfillMap CPU_Bind Energy Gang Gres JobContainer License NO_CONF_HASH "
-            "Priority Profile Protocol Reservation SelectType Steps Switch Task Trigger "
-            "Triggers "
-        ),
-    ),
-    (
-        "DebugFlags",
-        "15.08",
-        "",
-        ("BurstBuffer CpuFrequency DB_Archive DB_TRES Elasticsearch Power "),
-    ),
-    ("DebugFlags", "24.11", "", ("ConMgr ")),
-    (
-        "DebugFlags",
-        "14.11",
-        "",
-        (
-            "DB_Assoc DB_Event DB_Job DB_QOS DB_Query DB_Reservation DB_Resource DB_Step "
-            "DB_Usage DB_WCKey Route TraceJobs "
-        ),
-    ),
-    ("DebugFlags", "20.02", "", ("Data Dependency Hetjob Net Network WorkQ WorkQueue ")),
-    ("DebugFlags", "", "24.05", ("ExtSensors ")),
-    ("DebugFlags", "17.02", "", ("Federation ")),
-    ("DebugFlags", "", "21.08", ("Filesystem NoRealTime ")),
-    ("DebugFlags", "", "25.05", ("FrontEnd ")),
-    ("DebugFlags", "23.11", "", ("GLOB_SILENCE Sack ")),
-    ("DebugFlags", "17.11", "20.02", ("HeteroJobs ")),
-    ("DebugFlags", "", "17.11", ("Infiniband ")),
-    ("DebugFlags", "17.11", "", ("Interconnect ")),
-    ("DebugFlags", "21.08", "", ("JAG JobAccountGather Script cgroup ")),
-    ("DebugFlags", "23.02", "", ("JobComp ")),
-    ("DebugFlags", "22.05", "", ("MPI ")),
-    ("DebugFlags", "25.11", "", ("Metrics Namespace ")),
-    ("DebugFlags", "20.11", "", ("NetRaw NetworkRaw ")),
-    ("DebugFlags", "16.05", "", ("NodeFeatures ")),
-    ("DebugFlags", "15.08", "16.05", ("SICP ")),
-    ("DebugFlags", "19.05", "21.08", ("TRESNode ")),
-    ("DebugFlags", "16.05", "24.05", ("TimeCray ")),
-    ("DebugFlags", "", "17.02", ("Wiki ")),
-    ("DebugFlags", "26.05", "", ("thread threads ")),
-    ("JobAcctGatherType", "", "17.02", ("aix ")),
-    ("JobAcctGatherType", "", "", ("cgroup linux ")),
-    ("JobAcctGatherType", "", "23.11", ("none ")),
-    ("JobCompType", "15.08", "", ("elasticsearch ")),
-    ("JobCompType", "", "", ("filetxt mysql script ")),
-    ("JobCompType", "23.02", "", ("kafka ")),
-    ("JobCompType", "20.02", "", ("lua ")),
-    ("JobCompType", "", "23.11", ("none ")),
-    ("JobContainerType", "", "24.05", ("cncu ")),
-    ("JobContainerType", "", "23.11", ("none ")),
-    ("JobContainerType", "20.11", "", ("tmpfs ")),
-    (
-        "JobSubmitPlugins",
-        "",
-        "",
-        ("all_partitions defaults logging lua partition pbs require_timelimit throttle "),
-    ),
-    ("JobSubmitPlugins", "", "16.05", ("cnode ")),
-    ("JobSubmitPlugins", "", "19.05", ("cray ")),
-    ("JobSubmitPlugins", "19.05", "24.05", ("cray_aries ")),
-    ("MCSPlugin", "17.02", "", ("account ")),
-    ("MCSPlugin", "", "", ("group user ")),
-    ("MCSPlugin", "24.11", "", ("label ")),
-    ("MCSPlugin", "", "23.11", ("none ")),
-    ("MpiDefault", "20.02", "", ("cray_shasta ")),
-    ("MpiDefault", "", "17.11", ("lam mpich1_p4 mpich1_shmem mpichgm mpichmx mvapich ")),
-    ("MpiDefault", "", "23.11", ("none ")),
-    ("MpiDefault", "", "20.02", ("openmpi ")),
-    ("MpiDefault", "", "", ("pmi2 ")),
-    ("MpiDefault", "16.05", "", ("pmix ")),
-    ("NodeFeaturesPlugins", "21.08", "", ("helpers ")),
-    ("NodeFeaturesPlugins", "", "24.05", ("knl_cray ")),
-    ("NodeFeaturesPlugins", "", "25.11", ("knl_generic ")),
-    ("PrEpPlugins", "", "", ("script ")),
-    ("PreemptMode", "", "", ("cancel cluster gang off on requeue suspend ")),
-    ("PreemptMode", "", "20.02", ("checkpoint ")),
-    ("PreemptMode", "25.05", "", ("priority ")),
-    ("PreemptMode", "22.05", "", ("within ")),
-    ("PreemptType", "14.11", "18.08", ("job_prio ")),
-    ("PreemptType", "", "23.11", ("none ")),
-    ("PreemptType", "", "", ("partition_prio qos ")),
-    ("PriorityType", "", "", ("basic multifactor ")),
-    ("ProctrackType", "", "17.02", ("aix ")),
-    ("ProctrackType", "", "", ("cgroup linuxproc pgid ")),
-    ("ProctrackType", "", "19.05", ("cray lua sgi_job ")),
-    ("ProctrackType", "19.05", "24.05", ("cray_aries ")),
-    ("PrologFlags", "", "", ("Alloc NoHold ")),
-    ("PrologFlags", "15.08", "", ("Contain ")),
-    ("PrologFlags", "22.05", "", ("DeferBatch ")),
-    ("PrologFlags", "23.02", "", ("ForceRequeueOnFail ")),
-    ("PrologFlags", "24.05", "", ("RunInJob ")),
-    ("PrologFlags", "17.02", "", ("Serial ")),
-    ("PrologFlags", "17.11", "", ("X11 ")),
-    ("ReconfigFlags", "24.11", "25.05", ("KeepNodeStateFuture ")),
-    ("ReconfigFlags", "", "", ("KeepPartInfo KeepPartState ")),
-    ("ReconfigFlags", "23.02", "", ("KeepPowerSaveSettings ")),
-    ("SchedulerType", "", "", ("backfill builtin ")),
-    ("SchedulerType", "", "21.08", ("hold ")),
-    ("SchedulerType", "", "17.02", ("wiki wiki2 ")),
-    ("SelectType", "", "19.05", ("alps cray serial ")),
-    ("SelectType", "", "18.08", ("bluegene ")),
-    ("SelectType", "", "23.11", ("cons_res ")),
-    ("SelectType", "19.05", "", ("cons_tres ")),
-    ("SelectType", "19.05", "24.05", ("cray_aries ")),
-    ("SelectType", "", "", ("linear ")),
-    (
-        "SelectTypeParameters",
-        "",
-        "",
-        (
-            "CR_CORE_DEFAULT_DIST_BLOCK CR_CPU CR_CPU_Memory CR_Core CR_Core_Memory CR_LLN "
-            "CR_Memory CR_ONE_TASK_PER_CORE CR_PACK_NODES CR_Socket CR_Socket_Memory "
-        ),
-    ),
-    ("SelectTypeParameters", "26.05", "", ("CR_NO_DIST_TOPO_BLOCK ")),
-    (
-        "SelectTypeParameters",
-        "23.11",
-        "",
-        ("ENFORCE_BINDING_GRES LL_SHARED_GRES MULTIPLE_SHARING_GRES_PJ ONE_TASK_PER_SHARING_GRES "),
-    ),
-    ("SelectTypeParameters", "", "24.05", ("other_cons_res other_cons_tres ")),
-    ("SwitchType", "", "19.05", ("cray nrt ")),
-    ("SwitchType", "19.05", "24.05", ("cray_aries ")),
-    ("SwitchType", "", "20.11", ("generic ")),
-    ("SwitchType", "22.05", "", ("hpe_slingshot ")),
-    ("SwitchType", "", "23.11", ("none ")),
-    ("SwitchType", "24.05", "", ("nvidia_imex ")),
-    ("TaskPlugin", "", "", ("affinity cgroup ")),
-    ("TaskPlugin", "", "19.05", ("cray ")),
-    ("TaskPlugin", "19.05", "24.05", ("cray_aries ")),
-    ("TaskPlugin", "", "23.11", ("none ")),
-    ("TaskPluginParam", "24.11", "", ("OOMKillStep ")),
-    ("TaskPluginParam", "17.11", "", ("SlurmdOffSpec ")),
-    ("TaskPluginParam", "25.05", "", ("SlurmdSpecOverride ")),
-    ("TaskPluginParam", "", "22.05", ("boards ")),
-    ("TaskPluginParam", "", "", ("cores none sockets threads verbose ")),
-    ("TaskPluginParam", "", "20.11", ("cpusets ")),
-    ("TaskPluginParam", "", "21.08", ("sched ")),
-    ("TopologyPlugin", "", "25.05", ("3d_torus ")),
-    ("TopologyPlugin", "23.11", "", ("block ")),
-    ("TopologyPlugin", "23.11", "25.05", ("default ")),
-    ("TopologyPlugin", "25.05", "", ("flat ")),
-    ("TopologyPlugin", "15.08", "23.11", ("hypercube ")),
-    ("TopologyPlugin", "", "20.11", ("node_rank ")),
-    ("TopologyPlugin", "", "23.11", ("none ")),
-    ("TopologyPlugin", "26.05", "", ("ring torus3d ")),
-    ("TopologyPlugin", "", "", ("tree ")),
-)
+
+class WordGroup(Row):
+    """Words of a key that the same releases know.
+
+    Attributes:
+        key: the key.
+        since: first release with them; "" for all that were read.
+        until: first release without them; "" for none.
+        words: plugins or flags.
+    """
+
+    key: str
+    since: str = ""
+    until: str = ""
+    words: str
+
+
+class WordTable(Row):
+    """All groups, and the keys whose words are plugins, such as select/cons_tres."""
+
+    plugins: str
+    groups: tuple[WordGroup, ...]
+
+
+VALUES: Final = read_table("corral.slurm.adopt", "values.yaml", WordTable)

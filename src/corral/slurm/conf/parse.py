@@ -106,13 +106,9 @@ class Document:
         lines = self.lines(key)
         return lines[-1].pairs[0].value if lines else None
 
-    def get_all(self, key: str) -> tuple[str, ...]:
-        """Every value of a key that may be set more than once, such as SlurmctldHost."""
-        return tuple(line.pairs[0].value for line in self.lines(key))
-
-    def includes(self) -> tuple[str, ...]:
-        """Paths of the Include directives, in order."""
-        return tuple(line.include for line in self._lines if line.include)
+    def values(self, key: str) -> tuple[str, ...]:
+        """Every value of a key, wherever in a line it is."""
+        return tuple(value for line in self._lines if (value := line.get(key)) is not None)
 
     def set(self, key: str, value: str) -> None:
         """Give a key that begins a line another value, or add it at the end.

@@ -6,10 +6,8 @@ Times are unix seconds, memory is MiB, limits are seconds; None is "not known" o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 USER, OPERATOR, ADMINISTRATOR = "user", "operator", "administrator"
-ROLES: Final = (USER, OPERATOR, ADMINISTRATOR)
 """Slurm's admin levels (sacctmgr(1), AdminLevel: None, Operator, Administrator), weakest first."""
 
 

@@ -13,15 +13,13 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm import duration
-from corral.slurm.directives import Directive, directives
+from corral.slurm.directives import Directive, directives, kib
 
 _STRUCTS: Final = 39
 """From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
 _BINDS: Final = 40
 """Before Slurm 23.11, whose first version this is, srun binds tasks to GPUs within the job."""
 _RANGE: Final = re.compile(r"([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
-_SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
-_MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20}
 _TRES: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
 _TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
 """What sbatch itself does, on a terminal: nothing of the job."""
@@ -106,10 +104,10 @@ def _nodes(value: str, _: Number) -> dict[str, Any]:
 
 def _memory(field: str) -> Field:
     def read(value: str, number: Number) -> dict[str, Any]:
-        match = _SIZE.fullmatch(value)
-        if not match or not int(match[1]):
+        size = kib(value)
+        if not size:
             raise ValueError(f"{value[:60]!r}: a size such as 16G")
-        return {field: number(-int(-int(match[1]) * _MIB[match[2].upper() or "M"] // 1))}
+        return {field: number(-(-size // 1024))}
 
     return read
 

@@ -20,7 +20,6 @@ RESERVED_NODES: Final = frozenset(("localhost", "default", "all", "localdomain",
 EMBEDDED_AT_MOST: Final = 64
 SMALL_MIB: Final = 1024
 SMALL_CONTROLLER_MIB: Final = 1536
-MEBI_OF_GB: Final = 2048
 _NO_BRACKETS: Final = re.compile(r"([A-Za-z_.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
 # What clouds and tailnets take as the name of a machine.
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

@@ -194,7 +194,6 @@ def _version(view: View) -> tuple[str, str]:
     return (match[1] or "==", match[2]) if match else (">=", OLDEST)
 
 
-_PARTITIONS: Final = ("partitions",)
 _VERSIONS: Final = ("slurm.version",)
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 RULES: Final = (

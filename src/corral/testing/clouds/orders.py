@@ -35,8 +35,8 @@ def carry_out(sims: Mapping[str, Sim], folder: Path) -> bool:
 def _one(sim: Sim, order: Mapping[str, Any]) -> None:
     """Change one cloud.
 
-    capacity: machines that can still be had by type and region. lame: how many next machines of a
-    type come without their GPUs. breaking: types that never become usable. vanish: nodes whose
+    capacity: machines that are still available by type and region. lame: how many next machines of
+    a type come without their GPUs. breaking: types that never become usable. vanish: nodes whose
     machines the cloud takes back, as it does with preempted ones.
     """
     sim.capacity.update({(k, r): int(n) for k, r, n in order.get("capacity", ())})

@@ -113,7 +113,7 @@ class Sim:
     Args:
         key: the API key it takes.
         now: its clock.
-        capacity: machines that can still be had by (type, region); left out: as many as wanted.
+        capacity: machines that are still available by (type, region); left out: as many as wanted.
         boot_s: seconds until a machine runs.
         end_s: seconds until a terminated machine is gone from lists.
         limits: seconds between calls, by limit name; left out: the provider's own.
@@ -258,7 +258,7 @@ class Sim:
         return machine
 
     def has_capacity(self, kind: str, region: str) -> bool:
-        """True while one more can be had."""
+        """True while one more is available."""
         return self.capacity.get((kind, region), 1) > 0
 
     def over_quota(self) -> bool:

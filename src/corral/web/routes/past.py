@@ -63,5 +63,5 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
 
 
 def _ended(job: Job, since: float) -> bool:
-    """Slurmctld knows more of a job than accounting, and hears of its end a moment before."""
+    """Slurmctld knows more of a job than accounting, and knows of its end a moment before."""
     return job.ended and (job.end_at or time.time()) >= since

@@ -68,11 +68,6 @@ class Poller:
         self.took = 0.0
 
     @property
-    def viewers(self) -> int:
-        """How many viewers there are."""
-        return len(self._viewers)
-
-    @property
     def pause(self) -> float:
         """Seconds until the next poll."""
         slow = SLOWEST_S if self.now.trouble else 0.0

@@ -279,7 +279,7 @@ def hidden_faults(existing: Existing) -> Iterator[Problem]:
     for key, word, why in (
         ("SlurmdParameters", "config_overrides", "a node with less memory, fewer CPUs or GPUs than "
          "this file declares is used as if it had them"),
-        ("DebugFlags", "NO_CONF_HASH", "nobody hears of nodes that have another slurm.conf"),
+        ("DebugFlags", "NO_CONF_HASH", "nodes that have another slurm.conf are not reported"),
     ):  # fmt: skip
         setting = existing.slurm.get(key)
         if setting and word.lower() in setting.value.lower():

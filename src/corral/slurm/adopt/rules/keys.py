@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
@@ -13,31 +12,19 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
 from corral.spec.findings import Level, shown
+from corral.tables import Row, read_table
 
 _NUMBER: Final = re.compile(r"([0-9]+|0[xX][0-9a-fA-F]+)[kKmMgGtT]?|UNLIMITED|INFINITE", re.I)
 _FLAG: Final = frozenset({"yes", "no", "up", "down", "true", "false", "1", "0"})
 _SOURCE: Final = "Slurm's parse_config.c"
 
 
-@dataclass(frozen=True, slots=True)
-class Obsolete:
-    """A key that is still read, and what became of it.
-
-    Attributes:
-        key: the key, in lower case.
-        since: the first release that minds.
-        fatal: that release's daemons refuse to start with it.
-        why: what it does.
-        hint: what to write instead.
-        new: the key that took its place with the same value, "" for none.
-        file: the file it belongs in.
-        harmless: values that stop no daemon.
-        leaves: a correction takes it out; no where a value may need a person.
-    """
+class Obsolete(Row):
+    """A key that is still read, and what became of it; ``obsolete.yaml`` has the meanings."""
 
     key: str
     since: str
-    fatal: bool
+    fatal: bool = True
     why: str
     hint: str
     new: str = ""
@@ -46,109 +33,7 @@ class Obsolete:
     leaves: bool = True
 
 
-# read_config.c and cgroup.c of the tags slurm-19-05-8-1 to slurm-26-05-3-1
-OBSOLETE: Final = (
-    Obsolete(
-        "fastschedule",
-        "20.02",
-        True,
-        "values other than 1 stop slurmctld, and 1 is ignored with an error",
-        "leave it out; FastSchedule=2 is SlurmdParameters=config_overrides now. With 0 the CPUs "
-        "and memory that each slurmd reported counted: write them as slurmd -C prints them",
-        harmless=("1",),
-    ),
-    Obsolete(
-        "accountingstorageloc",
-        "20.11",
-        True,
-        "slurmctld refuses to start with it",
-        "leave it out; the database's name is StorageLoc in slurmdbd.conf",
-    ),
-    Obsolete(
-        "memlimitenforce",
-        "20.02",
-        True,
-        "slurmctld refuses to start with it",
-        "leave it out; MemLimitEnforce=yes is JobAcctGatherParams=OverMemoryKill now",
-    ),
-    Obsolete(
-        "frontendname",
-        "14.03",
-        True,
-        "slurmctld refuses to start unless it was built with --enable-front-end, as no package is",
-        "leave it out, and declare the machines as nodes",
-        leaves=False,
-    ),
-    Obsolete(
-        "jobcontainertype",
-        "25.11",
-        False,
-        "it is an old name of NamespaceType, and goes in a later release",
-        "write NamespaceType=namespace/tmpfs for job_container/tmpfs",
-        leaves=False,
-    ),
-    Obsolete(
-        "cgroupreleaseagentdir",
-        "22.05",
-        True,
-        "daemons refuse to start with it",
-        "leave it out: no release agent is used any more",
-        file=Kind.CGROUP,
-    ),
-    Obsolete(
-        "taskaffinity",
-        "21.08",
-        True,
-        "slurmd refuses to start with TaskAffinity=yes",
-        "leave it out; task/affinity in TaskPlugin binds tasks to CPUs",
-        file=Kind.CGROUP,
-        harmless=("no", "false", "0", "down"),
-    ),
-    Obsolete(
-        "alloweddevicesfile",
-        "23.02",
-        False,
-        "it is not read any more",
-        "leave it out",
-        file=Kind.CGROUP,
-    ),
-    Obsolete(
-        "sallocdefaultcommand",
-        "20.11",
-        True,
-        "slurmctld refuses to start with it",
-        "leave it out, and write LaunchParameters=use_interactive_step",
-    ),
-    Obsolete(
-        "accountingstorejobcomment",
-        "21.08",
-        True,
-        "slurmctld refuses to start with it",
-        "leave it out, and write AccountingStoreFlags=job_comment",
-    ),
-    Obsolete(
-        "sbcastparameters",
-        "21.08",
-        False,
-        "it was renamed",
-        "write BcastParameters",
-        "BcastParameters",
-    ),
-    Obsolete(
-        "keepalivetime",
-        "22.05",
-        False,
-        "it moved",
-        "write CommunicationParameters=keepalivetime=N",
-    ),
-    Obsolete(
-        "cryptotype",
-        "19.05",
-        False,
-        "it is an old name of CredType",
-        "write CredType=cred/munge, or leave it out",
-    ),
-)
+OBSOLETE: Final = read_table("corral.slurm.adopt", "obsolete.yaml", tuple[Obsolete, ...])
 
 
 def _pairs(existing: Existing) -> Iterator[tuple[Kind, str, Setting]]:

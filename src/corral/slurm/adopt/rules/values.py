@@ -13,7 +13,7 @@ from corral.slurm.adopt.known import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule
 from corral.slurm.adopt.rules.keys import drops
 from corral.slurm.adopt.source import Edit, Kind
-from corral.slurm.adopt.values import PLUGINS, VALUES
+from corral.slurm.adopt.values import VALUES
 from corral.slurm.adopt.view import Existing, Setting
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
@@ -36,14 +36,15 @@ class Value:
 
 def _table() -> Mapping[str, Mapping[str, Value]]:
     table: dict[str, dict[str, Value]] = {}
-    for key, since, until, words in VALUES:
-        for word in words.split():
-            table.setdefault(key.lower(), {})[word.lower()] = Value(word, since, until)
+    for group in VALUES.groups:
+        for word in group.words.split():
+            value = Value(word, group.since, group.until)
+            table.setdefault(group.key.lower(), {})[word.lower()] = value
     return MappingProxyType(table)
 
 
 _VALUES: Final = _table()
-_PLUGINS: Final = frozenset(PLUGINS.lower().split())
+_PLUGINS: Final = frozenset(VALUES.plugins.lower().split())
 # read_config.c, mpi.c: Slurm itself reads these as something else. "none" is not a plugin since
 # 23.11. cred/slurm is in auth/slurm's library.
 _TRANSLATED: Final = frozenset(
