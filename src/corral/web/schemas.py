@@ -104,12 +104,13 @@ class JobRow(TypedDict):
 
 
 class JobRights(TypedDict):
-    """What the viewer of a job may do to it."""
+    """What the viewer of a job may do to it; known_at: when it was seen, 0 for now."""
 
     ended: bool
     mine: bool
     may: bool
     forgotten: bool
+    known_at: float
 
 
 def _detail() -> dict[str, Any]:
@@ -376,12 +377,29 @@ class Diagnosis(TypedDict):
     fix_by: str
 
 
+class OutOfService(TypedDict):
+    """A node that takes no jobs, and of which no finding states why."""
+
+    node: str
+    state: str
+    reason: str
+    by: str
+
+
+class Logins(TypedDict):
+    """How one logs in: codes, whether a terminal shows them."""
+
+    codes: bool
+
+
 class Doctor(TypedDict):
-    """What the doctor reports."""
+    """What the doctor reports; failed_checks: of the last proof."""
 
     healthy: bool
     fixable: bool
     findings: list[Diagnosis]
+    out_of_service: list[OutOfService]
+    failed_checks: list[str]
 
 
 class ProofEvidence(TypedDict):
@@ -497,8 +515,8 @@ class Work(TypedDict):
 
 
 SHAPES: Final = (
-    Failure, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves, Places,
-    Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
-    Journal, Cost, WorkEvent, Work,
+    Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
+    Places, Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof,
+    Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

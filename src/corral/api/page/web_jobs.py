@@ -21,15 +21,18 @@ _MOST: Final = 256
 """Logs of ranks that are followed at once."""
 _START: Final = 200_000  # bytes of a log's end that are shown at once
 # Next to batch.log are the ranks' logs of a job that Corral submitted; job.json states how many
-# there will be. tail -F waits for those that are not there yet, and follows what a requeue writes
-# again.
+# there will be: in the same folder, for a task of an array in the one above. tail -F waits for
+# those that are not there yet, and follows what a requeue writes again.
 _FOLLOW: Final = """\
 f={path} n=0 i=0
 set -- "$f"
-case $f in */batch.log)
-  n=$(sed -n 's/.*"logs": *\\([0-9][0-9]*\\).*/\\1/p' "${{f%/*}}/job.json" 2>/dev/null |
-    head -n 1) ;;
+case $f in
+*/task-*/batch.log) about=${{f%/*/*}}/job.json ;;
+*/batch.log) about=${{f%/*}}/job.json ;;
+*) about= ;;
 esac
+[ -z "$about" ] ||
+  n=$(sed -n 's/.*"logs": *\\([0-9][0-9]*\\).*/\\1/p' "$about" 2>/dev/null | head -n 1)
 while [ "$i" -lt "${{n:-0}}" ] && [ "$i" -lt {most} ]; do
   rank=${{f%/*}}/rank-$i.log i=$((i + 1))
   if [ -n {follow} ] || [ -r "$rank" ]; then set -- "$@" "$rank"; fi

@@ -8,11 +8,9 @@ somebody else's job, so that what Slurm would refuse is refused here already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
@@ -20,10 +18,8 @@ from corral.errors import Code, CorralError
 from corral.slurm.directives import directives
 from corral.slurm.records import Job
 from corral.slurm.rest import write
-from corral.web.routes.streams import LiveView
 from corral.web.routes.view import packed_of
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
-from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import job_fields, job_kind, job_rows
 from corral.web.state import (
     Changer,
@@ -33,15 +29,18 @@ from corral.web.state import (
     here_of,
     poller_of,
     state_of,
-    still_in,
 )
 from corral.web.users.own import Own
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
-LINES_AT_ONCE: Final = 500
-QUIET_S: Final = 15.0
+LAST_KNOWN_S: Final = 3.0
+"""How long slurmctld is waited for where the last known state of a job is there."""
+SILENT_S: Final = 0.5
+"""The same while slurmctld is known not to answer."""
+_DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
+"""Slurm has answered: the viewer may not see it."""
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -123,8 +122,11 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
 
 @router.get("/{job_id}")
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting."""
-    record = await state.rest.job(session.login, job_id)
+    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting.
+
+    While Slurm does not answer it is what was seen last, as in the list of jobs.
+    """
+    record, known_at = await _seen(state, session, job_id)
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
@@ -135,6 +137,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,
+        "known_at": known_at,
     }
 
 
@@ -154,7 +157,7 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/extras")
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     fields = (await own_commands(state).extras(session.login, record)).as_dict()
     if fields["run"] and state.tracking is not None:
         fields["tracking"] = await state.tracking.address() or fields["tracking"]
@@ -184,7 +187,7 @@ async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
 
 
 async def _recorded(state: State, session: Session, job_id: int) -> api.Recordings:
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     spec = here_of(state)
     if spec is None:
         raise elsewhere()
@@ -194,70 +197,8 @@ async def _recorded(state: State, session: Session, job_id: int) -> api.Recordin
 @router.get("/{job_id}/script")
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     return {"script": await own_commands(state).script(session.login, record.id)}
-
-
-@router.get(
-    "/{job_id}/log",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}},
-)
-async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
-    """What one's own job prints, as it prints it (server-sent events)."""
-    record = await _own(state, session, job_id)
-    if not record.stdout:
-        raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    own = own_commands(state)
-
-    async def stream() -> AsyncGenerator[bytes]:
-        queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
-        trouble: list[CorralError] = []
-
-        def on_line(line: str) -> None:
-            if not queue.full():
-                queue.put_nowait(line)
-
-        async def read() -> None:
-            try:
-                await own.log(session.login, record, on_line)
-            except CorralError as error:
-                trouble.append(error)
-            await queue.put(None)
-
-        reading = asyncio.create_task(read())
-        try:
-            async for lines in _batches(queue):
-                if not still_in(request):
-                    break
-                yield b"data: " + dumps({"lines": lines}) + b"\n\n"
-            end = {"error": trouble[0].as_dict()} if trouble else {}
-            yield b"event: end\ndata: " + dumps(end) + b"\n\n"
-        finally:
-            reading.cancel()
-
-    return LiveView(state.streams, session.user, stream())
-
-
-async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:
-    """Lines as they come, many at once where they come fast; empty lists keep a quiet one alive."""
-    while True:
-        lines: list[str] = []
-        try:
-            async with asyncio.timeout(QUIET_S):
-                line = await queue.get()
-        except TimeoutError:
-            yield lines
-            continue
-        while line is not None:
-            lines.append(line)
-            if queue.empty() or len(lines) >= LINES_AT_ONCE:
-                break
-            line = queue.get_nowait()
-        if lines:
-            yield lines
-        if line is None:
-            return
 
 
 @router.post("/{job_id}")
@@ -329,12 +270,38 @@ async def _past(state: State, session: Session, job_id: int) -> Job:
 
 
 async def _known(state: State, session: Session, job_id: int) -> Job:
-    """The job as slurmctld reports it, or accounting."""
-    record = await state.rest.job(session.login, job_id)
+    """The job as slurmctld reports it, or reported it last, or accounting."""
+    record, _ = await _seen(state, session, job_id)
     return record or await _past(state, session, job_id)
 
 
-async def _own(state: State, session: Session, job_id: int) -> Job:
+async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None, float]:
+    """The job as slurmctld reports it, and 0; where it does not answer the last known, and when.
+
+    None: slurmctld does not know it.
+
+    Raises:
+        CorralError: UNREACHABLE or TIMED_OUT, and the job was never seen.
+    """
+    now = state.pollers.of(session.user).now
+    last = now.jobs.get(job_id)
+    if last is None:
+        return await state.rest.job(session.login, job_id), 0.0
+    try:
+        async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):
+            return await state.rest.job(session.login, job_id), 0.0
+    except (TimeoutError, CorralError) as error:
+        if isinstance(error, CorralError) and error.code in _DECIDED:
+            raise
+        return last, now.seen_at
+
+
+async def own_job(state: State, session: Session, job_id: int) -> Job:
+    """A job of the viewer's own.
+
+    Raises:
+        CorralError: FORBIDDEN, it is somebody else's; NOT_FOUND.
+    """
     record = await _known(state, session, job_id)
     if record.user != session.user:
         raise CorralError(

@@ -71,11 +71,13 @@ export interface Diagnosis {
   fix_by: string;
 }
 
-/** What the doctor reports. */
+/** What the doctor reports; failed_checks: of the last proof. */
 export interface Doctor {
   healthy: boolean;
   fixable: boolean;
   findings: Diagnosis[];
+  out_of_service: OutOfService[];
+  failed_checks: string[];
 }
 
 /** Environment, tracked run and recordings of a job. */
@@ -148,6 +150,7 @@ export interface JobDetail {
   mine: boolean;
   may: boolean;
   forgotten: boolean;
+  known_at: number;
 }
 
 /** What the form of a job is made from. */
@@ -232,6 +235,11 @@ export interface LintFinding {
   where: string;
 }
 
+/** How one logs in: codes, whether a terminal shows them. */
+export interface Logins {
+  codes: boolean;
+}
+
 /** The session, and what this server can do. */
 export interface Me {
   user: string;
@@ -285,6 +293,14 @@ export interface Nodes {
   columns: string[];
   rows: unknown[][];
   nodes_rev: number;
+}
+
+/** A node that takes no jobs, and of which no finding states why. */
+export interface OutOfService {
+  node: string;
+  state: string;
+  reason: string;
+  by: string;
 }
 
 /** A partition. */

@@ -37,9 +37,11 @@ export class Log extends Component {
     this.source?.close();
   }
 
-  // The page draws a running job every few seconds: a broken connection is tried again then.
-  componentWillReceiveProps() {
-    if (this.lost) this.follow();
+  // The page draws a running job every few seconds: a broken connection is tried again then. A job
+  // that ended and was put back into the queue writes again.
+  /** @param {LogProps} next */
+  componentWillReceiveProps(next) {
+    if (this.lost || (this.props.ended && !next.ended)) this.follow(next);
   }
 
   // Its text is not Preact's: only the word next to the heading is.
@@ -61,17 +63,18 @@ export class Log extends Component {
     this.over(how);
   }
 
-  async follow() {
+  async follow({ job, ended } = this.props) {
     this.lost = false;
     let address;
     try {
-      address = await ticketed(`jobs/${this.props.job}/log`);
+      address = await ticketed(`jobs/${job}/log`);
     } catch (error) {
       this.broke(refused(error).message);
       return;
     }
     if (this.ended) return;
     this.clear(); // the server sends it from its beginning
+    this.setState({ how: ended ? "" : "live" });
     this.source = new EventSource(address);
     this.source.onmessage = (event) => this.append(JSON.parse(event.data).lines);
     this.source.addEventListener("end", (event) => {
@@ -86,7 +89,6 @@ export class Log extends Component {
     this.box.current?.replaceChildren();
     this.batches = [];
     this.lines = 0;
-    this.setState({ how: this.props.ended ? "" : "live" });
   }
 
   /** @param {string[]} lines */
