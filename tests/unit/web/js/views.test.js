@@ -6,12 +6,14 @@ import {
   ProofLine,
   Tiles,
   groupWords,
+  noted,
 } from "../../../../src/corral/web/static/js/cluster.js";
-import { aligned } from "../../../../src/corral/web/static/js/curves.js";
+import { aligned, shortest } from "../../../../src/corral/web/static/js/curves.js";
 import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
 import { gpus, timeOf, whereOf } from "../../../../src/corral/web/static/js/jobs.js";
 import * as plan from "../../../../src/corral/web/static/js/plan.js";
+import { Result } from "../../../../src/corral/web/static/js/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
 import { fieldsOf, scriptBody, valueOf } from "../../../../src/corral/web/static/js/submit.js";
 import * as view from "../../../../src/corral/web/static/js/view.js";
@@ -218,14 +220,58 @@ test("the doctor's findings, and healthy only without any", () => {
     texts(FindingView({ finding })),
     "slurmd is down node1 d Cause: c Fix: f Evidence e1 e2",
   );
-  const report = { healthy: false, fixable: true, findings: [finding] };
+  const none = { out_of_service: [], failed_checks: [] };
+  const report = { healthy: false, fixable: true, findings: [finding], ...none };
   const words = texts(ReportView({ report, fix: () => {} }));
   assert.match(words, /^Show the plan that fixes this/);
   assert.doesNotMatch(words, /healthy/);
   assert.match(
-    texts(ReportView({ report: { healthy: true, fixable: false, findings: [] }, fix: () => {} })),
+    texts(
+      ReportView({
+        report: { healthy: true, fixable: false, findings: [], ...none },
+        fix: () => {},
+      }),
+    ),
     /^healthy/,
   );
+});
+
+test("no cluster is healthy next to a drained node or a failed proof", () => {
+  const drained = { node: "node2", state: "IDLE+DRAIN", reason: "fan", by: "ada" };
+  const quiet = { healthy: true, fixable: false, findings: [] };
+  const words = (more) =>
+    texts(
+      ReportView({
+        report: { ...quiet, out_of_service: [], failed_checks: [], ...more },
+        fix: () => {},
+      }),
+    );
+  assert.doesNotMatch(words({ out_of_service: [drained] }), /healthy/);
+  assert.match(words({ out_of_service: [drained] }), /idle drain node2 fan set by ada/);
+  assert.doesNotMatch(words({ failed_checks: ["GPUs"] }), /healthy/);
+  assert.match(words({ failed_checks: ["GPUs"] }), /The last proof failed in 1 check: GPUs\./);
+});
+
+test("a check that did not pass has its hint, with its commands as such", () => {
+  const result = { check: "c", title: "Limits", verdict: "fail", summary: "2 wait", evidence: [] };
+  const made = Result({ result: { ...result, hint: "see `sacctmgr show assoc` first" } });
+  assert.match(texts(made), /Limits: 2 wait Hint: see sacctmgr show assoc first/);
+  assert.ok(shown(made).includes("<code>sacctmgr show assoc</code>"));
+  assert.doesNotMatch(texts(Result({ result: { ...result, hint: "" } })), /Hint/);
+});
+
+test("what is in use stays so until it changes, and a quiet day is two points", () => {
+  const past = { at: [], used: [], running: [] };
+  for (const [at, used] of [[1, 0], [16, 0], [31, 0], [46, 4], [46, 5], [61, 5]]) noted(past, at, used, 1); // prettier-ignore
+  assert.deepEqual(past.at, [1, 31, 46, 61]);
+  assert.deepEqual(past.used, [0, 0, 5, 5]);
+  noted(past, 70, null, null);
+  assert.equal(past.used.at(-1), null);
+});
+
+test("an axis of times has at least a minute, also for one sample", () => {
+  assert.deepEqual(shortest(null, 1000, 1000), [940, 1000]);
+  assert.deepEqual(shortest(null, 1000, 2000), [1000, 2000]);
 });
 
 test("curves share their times; where one has no value there is a gap", () => {

@@ -5,7 +5,7 @@ import { forget, live, loadNodes, now, start } from "./live.js";
 import { attend, call, refused, setSecret } from "./server.js";
 import { complain, el, FailureCard, place, span } from "./view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
-/** @import { Head, Me } from "./api.js" */
+/** @import { Head, Logins, Me } from "./api.js" */
 
 /** @typedef {ComponentType<{ me: Me, args: string[] }>} PageView */
 /**
@@ -175,14 +175,33 @@ function LoginForm({ words, about, button, main = false, busy, password = false,
   );
 }
 
-/** @extends {Component<{ why: string }, { trouble: string, busy: boolean }>} */
+/** @typedef {{ trouble: string, busy: boolean, codes: boolean, shown: string }} LoginState */
+
+/** @extends {Component<{ why: string }, LoginState>} */
 class Login extends Component {
-  state = { trouble: this.props.why, busy: false };
+  state = { trouble: this.props.why, busy: false, codes: false, shown: "" };
   box = createRef();
 
   componentDidMount() {
     this.box.current.querySelector("input").focus();
+    /** @type {Promise<Logins>} */
+    const logins = call("login");
+    logins.then(
+      ({ codes }) => this.setState({ codes }),
+      () => {},
+    );
   }
+
+  renew = async () => {
+    this.setState({ trouble: "", shown: "" });
+    try {
+      await call("login/code/new", {});
+      this.setState({ shown: "The terminal in which corral ui runs shows a new code." });
+    } catch (error) {
+      const { message, hint } = refused(error);
+      this.setState({ trouble: hint ? `${message}. ${hint}` : message });
+    }
+  };
 
   /**
    * @param {string} path
@@ -199,7 +218,12 @@ class Login extends Component {
   }
 
   render() {
-    const { trouble, busy } = this.state;
+    const { trouble, busy, codes, shown } = this.state;
+    const another = el(
+      "button",
+      { class: "quiet", type: "button", onClick: this.renew },
+      "Show a new code in the terminal",
+    );
     return el(
       "div",
       { class: "login card", ref: this.box },
@@ -210,6 +234,8 @@ class Login extends Component {
         about: "the one that corral ui shows; it works once",
         send: (code) => this.send("login/code", { code }),
       }),
+      codes ? el("p", null, another) : null,
+      el("p", { class: "dim", role: "status" }, shown),
       el("hr"),
       h(LoginForm, {
         ...{ name: "token", words: "Slurm token", button: "Log in with the token", busy },

@@ -56,6 +56,13 @@ export const el = /** @type {any} */ (h);
  */
 export const pre = (text) => el("pre", { tabIndex: 0 }, text);
 
+/**
+ * A sentence of Corral's with its `commands` in the type of commands.
+ * @param {string} text
+ */
+export const coded = (text) =>
+  text.split("`").map((part, i) => (i % 2 ? el("code", { key: i }, part) : part));
+
 /** @param {number | null | undefined} seconds */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "-";
