@@ -273,6 +273,28 @@ class BatchScript(TypedDict):
     script: str
 
 
+class FormValue(TypedDict):
+    """What a line of a script asks for, as a field of the form has it."""
+
+    line: int
+    value: str
+
+
+class ScriptLine(TypedDict):
+    """A line of a script, and what is to be stated about it."""
+
+    line: int
+    text: str
+
+
+class Directives(TypedDict):
+    """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over."""
+
+    fields: dict[str, FormValue]
+    others: list[ScriptLine]
+    faults: list[ScriptLine]
+
+
 class JobForm(TypedDict):
     """What the form of a job is made from."""
 
@@ -516,7 +538,7 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
-    Places, Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof,
-    Reports, Journal, Cost, WorkEvent, Work,
+    Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
+    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

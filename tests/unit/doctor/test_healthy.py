@@ -82,8 +82,8 @@ def test_a_node_that_somebody_drained_is_out_of_service() -> None:
     (line,) = [text for text in nodes.splitlines() if text.startswith(f"NodeName={name} ")]
     drained = re.sub(r" State=(\S+)", r" State=\1+DRAIN", line) + " Reason=fan [ada@2026-11-25]"
     sections = {**lead.sections, "nodes": nodes.replace(line, drained)}
-    told = {**scene.machines, scene.controller: replace(lead, sections=sections)}
-    report = examine(replace(scene, machines=told))
+    machines = {**scene.machines, scene.controller: replace(lead, sections=sections)}
+    report = examine(replace(scene, machines=machines))
     assert report.healthy
     (out,) = report.out_of_service
     assert out.node == name

@@ -282,6 +282,30 @@ def test_what_submit_sends_to_slurm() -> None:
     run(work())
 
 
+def test_a_scripts_lines_are_read_for_the_form() -> None:
+    """An array with GPUs ran as one job without: what no field has is listed, or refused."""
+    script = (
+        "#!/bin/bash\n#SBATCH -J train -N 2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\n"
+        "#SBATCH --time=90\n#SBATCH --no-such\n#SBATCH --nodes=2-4\nsrun x\n#SBATCH --hold\n"
+    )
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            read = (await page.post("jobs/directives", {"script": script})).json()
+            assert {name: (f["line"], f["value"]) for name, f in read["fields"].items()} == {
+                "name": (2, "train"), "gpus": (4, "2"), "minutes": (5, "90"),
+            }  # fmt: skip
+            assert [line["text"] for line in read["others"]] == ["--nodes=2-4", "--array=1-3"]
+            assert [line["line"] for line in read["faults"]] == [6]
+            both = "#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH --gpus-per-node=1\n"
+            read = (await page.post("jobs/directives", {"script": both})).json()
+            assert not read["fields"]
+            assert len(read["others"]) == 2
+
+    run(work())
+
+
 def test_dead_controller_shows_the_last_known_state() -> None:
     async def work() -> None:
         async with Page(FakeRest(), poll_s=0.01) as page:

@@ -58,6 +58,17 @@ def _error(error: Record) -> str:
     return ": ".join(known) or f"error {integer(error.get('error_number', error.get('errno')))}"
 
 
+def down(body: object) -> tuple[str, ...]:
+    """The controllers, where ping reports that none of them answers; else none."""
+    pings = records(record(body).get("pings"))
+    # v0.0.38: ping, to v0.0.44: pinged, later responding alone.
+    up = [
+        "UP" in (text(ping.get("pinged")), text(ping.get("ping"))) or ping.get("responding") is True
+        for ping in pings
+    ]
+    return () if any(up) else tuple(text(ping.get("hostname")) or "?" for ping in pings)
+
+
 def node(raw: Record, version: int) -> Node:
     """One node of any version.
 

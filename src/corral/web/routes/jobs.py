@@ -8,6 +8,7 @@ somebody else's job, so that what Slurm would refuse is refused here already.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -15,10 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.directives import directives
+from corral.slurm import duration
+from corral.slurm.directives import Directive, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import write
+from corral.slurm.rest.script import faults_of
 from corral.web.routes.view import packed_of
+from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
 from corral.web.slurm.snapshot import job_fields, job_kind, job_rows
 from corral.web.state import (
@@ -35,6 +39,7 @@ from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
+_SAME: Final = {"job-name": "name", "chdir": "workdir", "partition": "partition"}
 LAST_KNOWN_S: Final = 3.0
 """How long slurmctld is waited for where the last known state of a job is there."""
 SILENT_S: Final = 0.5
@@ -118,6 +123,54 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
     number = await audited(state, session, "submit", batch.name or "job", sent)
     poller_of(request, session).nudge()
     return {"id": number}
+
+
+class Draft(BaseModel):
+    """A batch script as it is typed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    script: str = Field(max_length=1 << 20)
+
+
+@router.post("/directives")
+async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
+    """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults."""
+    if isinstance(state.rest, ByCommands):  # sbatch reads them itself
+        faults = [(d.line, f"{d.value}: {d.fault}") for d in directives(draft.script) if d.fault]
+    else:
+        faults = faults_of(draft.script, await state.rest.version(session.login))
+    wrong = {line for line, _ in faults}
+    last = {d.name: d for d in directives(draft.script) if d.line not in wrong}
+    known = [(directive, *_form_field(directive)) for directive in last.values()]
+    taken = Counter(field for _, field, _ in known)  # --gres and --gpus-per-node add up
+    shown = {field: (d.line, value) for d, field, value in known if field and taken[field] == 1}
+    others = [d for d, field, _ in known if field not in shown]
+    return {
+        "fields": {field: {"line": line, "value": v} for field, (line, v) in shown.items()},
+        "others": [
+            {"line": d.line, "text": f"--{d.name}" + (f"={d.value}" if d.value else "")}
+            for d in others
+        ],
+        "faults": [{"line": line, "text": text} for line, text in faults],
+    }
+
+
+def _form_field(directive: Directive) -> tuple[str, str]:
+    """The field of the form that is the same as an option, and its value there; "": none is.
+
+    A field that is filled in overrides the line, so that it must hold all of it: not the type of a
+    GPU, nor the least and most of nodes.
+    """
+    name, value = directive.name, directive.value
+    if name in _SAME:
+        return _SAME[name], value
+    count = value.removeprefix("gpu:") if name == "gres" else value
+    if name in {"nodes", "gpus-per-node", "gres"} and count.isdecimal():
+        return "nodes" if name == "nodes" else "gpus", count
+    if name == "time" and (seconds := duration.seconds(value)):
+        return "minutes", str(-(-seconds // 60))
+    return "", ""
 
 
 @router.get("/{job_id}")

@@ -15,7 +15,7 @@ import { gpus, timeOf, whereOf } from "../../../../src/corral/web/static/js/jobs
 import * as plan from "../../../../src/corral/web/static/js/plan.js";
 import { Result } from "../../../../src/corral/web/static/js/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
-import { fieldsOf, scriptBody, valueOf } from "../../../../src/corral/web/static/js/submit.js";
+import * as submit from "../../../../src/corral/web/static/js/submit.js";
 import * as view from "../../../../src/corral/web/static/js/view.js";
 import { job, node, shown, texts } from "./records.js";
 
@@ -282,16 +282,16 @@ test("curves share their times; where one has no value there is a gap", () => {
 
 test("what a form's fields stand for", () => {
   const field = (value, checked = false) => ({ value, checked });
-  assert.equal(valueOf(field(" "), { type: "string" }), undefined);
-  assert.equal(valueOf(field("4"), { type: "integer" }), 4);
-  assert.equal(valueOf(field("1"), { type: "integer", default: 1 }), undefined);
-  assert.deepEqual(valueOf(field("a  b"), { type: "array" }), ["a", "b"]);
-  assert.equal(valueOf(field("on", true), { type: "boolean", default: false }), true);
-  assert.equal(valueOf(field("on", false), { type: "boolean", default: false }), undefined);
+  assert.equal(submit.valueOf(field(" "), { type: "string" }), undefined);
+  assert.equal(submit.valueOf(field("4"), { type: "integer" }), 4);
+  assert.equal(submit.valueOf(field("1"), { type: "integer", default: 1 }), undefined);
+  assert.deepEqual(submit.valueOf(field("a  b"), { type: "array" }), ["a", "b"]);
+  assert.equal(submit.valueOf(field("on", true), { type: "boolean", default: false }), true);
+  assert.equal(submit.valueOf(field("on", false), { type: "boolean", default: false }), undefined);
   const env = { type: "object", additionalProperties: { type: "string" } };
-  assert.deepEqual(valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
+  assert.deepEqual(submit.valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
   const sweep = { type: "object", patternProperties: { x: { type: "array" } } };
-  assert.deepEqual(valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
+  assert.deepEqual(submit.valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
 });
 
 test("a schema's references and optional fields are followed", () => {
@@ -299,29 +299,40 @@ test("a schema's references and optional fields are followed", () => {
     properties: { profile: { anyOf: [{ $ref: "#/$defs/Tool" }, { type: "null" }], title: "T" } },
     $defs: { Tool: { type: "string", enum: ["torch", "nsys"] } },
   };
-  const [[name, schema]] = fieldsOf(root);
+  const [[name, schema]] = submit.fieldsOf(root);
   assert.equal(name, "profile");
   assert.deepEqual(schema.enum, ["torch", "nsys"]);
   assert.equal(schema.title, "T");
 });
 
-test("a script goes with the fields that were filled in", () => {
-  const values = {
-    script: "#!/bin/sh\r\nls\r\n",
-    name: "",
-    workdir: "/w",
-    partition: "",
-    nodes: "2",
-    gpus: "",
-    minutes: "",
+test("the fields next to a script hold what its lines ask for, and send what was changed", () => {
+  const given = {
+    name: { line: 2, value: "train" },
+    nodes: { line: 3, value: "2" },
+    workdir: { line: 4, value: "/shared/run" },
   };
-  assert.deepEqual(scriptBody(values), {
-    script: "#!/bin/sh\nls\n",
-    name: "",
-    workdir: "/w",
-    partition: "",
-    nodes: 2,
+  const script = "#!/bin/sh\r\nls\r\n";
+  const values = submit.scriptValues({}, given, "/shared");
+  assert.deepEqual(values, {
+    ...{ name: "train", workdir: "/shared/run", partition: "", nodes: "2", gpus: "", minutes: "" },
   });
+  const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", partition: "" };
+  assert.deepEqual(submit.scriptBody(script, values, given), plain);
+  const typed = submit.scriptValues({ nodes: "3", gpus: "1", name: "" }, given, "/shared");
+  assert.equal(typed.name, ""); // emptied: the line counts
+  assert.deepEqual(submit.scriptBody(script, typed, given), {
+    ...{ ...plain, nodes: 3, gpus_per_node: 1 },
+  });
+  assert.equal(submit.scriptValues({}, {}, "/shared").workdir, "/shared");
+});
+
+test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
+  const others = [{ line: 2, text: "--array=1-3" }];
+  const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
+  const lines = (read) => texts(submit.DirectiveLines({ read: { fields: {}, ...read } }));
+  assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
+  assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
+  assert.equal(lines({ others: [], faults: [] }), "");
 });
 
 test("of two answers the later question's is shown, whichever comes first", async () => {

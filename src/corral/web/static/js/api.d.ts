@@ -71,6 +71,13 @@ export interface Diagnosis {
   fix_by: string;
 }
 
+/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over. */
+export interface Directives {
+  fields: Record<string, FormValue>;
+  others: ScriptLine[];
+  faults: ScriptLine[];
+}
+
 /** What the doctor reports; failed_checks: of the last proof. */
 export interface Doctor {
   healthy: boolean;
@@ -97,6 +104,12 @@ export interface Failure {
   tail?: string;
   command?: string;
   status?: number | null;
+}
+
+/** What a line of a script asks for, as a field of the form has it. */
+export interface FormValue {
+  line: number;
+  value: string;
 }
 
 /** How Slurm stands. */
@@ -395,6 +408,12 @@ export interface ReportRow {
 /** All reports, newest first. */
 export interface Reports {
   reports: ReportRow[];
+}
+
+/** A line of a script, and what is to be stated about it. */
+export interface ScriptLine {
+  line: number;
+  text: string;
 }
 
 /** How many jobs each tab of the queue has. */

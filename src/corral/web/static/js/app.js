@@ -129,7 +129,7 @@ function showLive() {
   banner.hidden = !head?.trouble;
   if (!head?.trouble) return;
   const old = head.seen_at ? `, ${span(age)} old` : "";
-  banner.textContent = `Slurm does not answer: ${head.trouble}. This is the last known state${old}.`;
+  banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
 }
 
 /** @param {Me} session */
