@@ -73,7 +73,7 @@ def test_the_same_recording_broken_is_found(
 
 
 def test_a_node_that_somebody_drained_is_out_of_service() -> None:
-    """No known failure, and not healthy either: 'healthy' stood next to such a node."""
+    """No known failure is not healthy: the page called a cluster with such a node so."""
     scene = recorded(min(path.name for path in RECORDED.glob("healthy-*.json")))
     assert examine(scene).out_of_service == ()
     lead = scene.machines[scene.controller]
