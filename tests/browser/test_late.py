@@ -278,7 +278,7 @@ def test_a_scripts_lines_fill_the_form_in(light: Light) -> None:
         "#!/bin/sh\n#SBATCH -J train --nodes=2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\nls\n"
     )
     page.fill("textarea[name=script]", script)
-    page.wait_for_function("document.querySelector('input[name=name]').value === 'train'")
+    page.wait_for_function("() => document.querySelector('input[name=name]').value === 'train'")
     assert page.input_value("input[name=nodes]") == "2"
     assert page.input_value("input[name=gpus]") == "2"
     page.wait_for_selector("text=from line 4 of the script")
