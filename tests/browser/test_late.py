@@ -317,3 +317,23 @@ def test_what_is_in_use_is_drawn_as_steps(light: Light) -> None:
     first, second = page.evaluate(drawn)
     assert first
     assert first == second
+
+
+def test_back_restores_the_list_as_it_was_chosen(light: Light) -> None:
+    page = light.page
+    page.goto(f"{light.url}#jobs")
+    page.wait_for_selector("tr[data-job]")
+    page.fill("input[type=search]", "partition=main")
+    page.click("button[data-key='running']")
+    page.click("th button >> text=name")
+    page.wait_for_url("**/#jobs/running?q=partition%3Dmain&by=name")
+    page.click("tr[data-job='1'] a")
+    page.wait_for_selector("h1:has(.state)")
+    page.go_back()
+    page.wait_for_selector("th[aria-sort] >> text=name")
+    assert page.input_value("input[type=search]") == "partition=main"
+    assert page.locator("button[data-key='running'][aria-pressed=true]").count() == 1
+    page.goto(f"{light.url}#cluster?filter=node1&by=state")
+    page.wait_for_selector(".node[data-key='node1']")
+    assert page.locator(".node").count() == 1
+    assert page.input_value("[aria-label='Group nodes by']") == "state"

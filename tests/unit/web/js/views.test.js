@@ -12,7 +12,13 @@ import { aligned, shortest } from "../../../../src/corral/web/static/js/curves.j
 import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
 import { pieces, settled } from "../../../../src/corral/web/static/js/log.js";
-import { gpus, timeOf, whereOf } from "../../../../src/corral/web/static/js/jobs.js";
+import {
+  gpus,
+  listAddress,
+  listChoice,
+  timeOf,
+  whereOf,
+} from "../../../../src/corral/web/static/js/jobs.js";
 import * as plan from "../../../../src/corral/web/static/js/plan.js";
 import { Result } from "../../../../src/corral/web/static/js/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
@@ -419,4 +425,17 @@ test("colours of a terminal are kept, what moves its cursor is not shown", () =>
     { text: "too", look: "ink-red" },
   ]);
   assert.deepEqual(pieces(`${esc}[0m`), [{ text: "", look: "" }]);
+});
+
+test("the list of jobs is in its address, and an address of anybody's chooses it", () => {
+  const usual = listChoice([], new URLSearchParams());
+  assert.equal(listAddress(usual), "#jobs/all");
+  const chosen = { show: "ended", q: "user=kim a/b&c", by: "end_at", down: false, offset: 200 };
+  const address = listAddress({ ...chosen, days: "30" });
+  const [path, query] = address.split("?");
+  assert.equal(path, "#jobs/ended");
+  assert.deepEqual(listChoice(["ended"], new URLSearchParams(query)), { ...chosen, days: "30" });
+  const wrong = new URLSearchParams("by=password&page=-3&days=400&order=x");
+  assert.deepEqual(listChoice(["none"], wrong), usual);
+  assert.equal(listChoice(["all", "partition=main"], new URLSearchParams()).q, "partition=main");
 });

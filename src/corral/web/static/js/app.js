@@ -7,7 +7,7 @@ import { complain, el, FailureCard, place, span } from "./view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 
-/** @typedef {ComponentType<{ me: Me, args: string[] }>} PageView */
+/** @typedef {ComponentType<{ me: Me, args: string[], query: URLSearchParams }>} PageView */
 /**
  * @typedef {object} Page
  * @property {string} name
@@ -76,18 +76,21 @@ const Tabs = ({ viewer, chosen }) =>
     ),
   );
 
-/** What the address names behind #. */
-const addressed = () => decodeURIComponent(location.hash.slice(1) || "cluster");
+/** What the address names behind #: a page, what it is of, and what is chosen there. */
+function addressed() {
+  const [path, query] = (location.hash.slice(1) || "cluster").split("?", 2);
+  const [name, ...args] = path.split("/").map(decodeURIComponent);
+  return { name, args, query: new URLSearchParams(query) };
+}
 
 /** Shows what the address names; a page whose sources come late, after somebody went on, is not shown. */
 async function route() {
   if (!me) return;
   turn += 1;
   const [mine, viewer] = [turn, me];
-  const address = addressed();
-  const [name, ...args] = address.split("/");
+  const { name, args, query } = addressed();
   const page = PAGES.find((entry) => entry.name === name) ?? PAGES[0];
-  const key = `${mine} ${address}`;
+  const key = `${mine} ${name}`;
   const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
   /** @param {ComponentChildren} content */
   const show = (content) =>
@@ -97,7 +100,7 @@ async function route() {
   show(null); // the page before ends here, however late this one's sources come
   try {
     const view = await page.view();
-    if (mine === turn) show(h(view, { me: viewer, args }));
+    if (mine === turn) show(h(view, { me: viewer, args, query }));
   } catch (error) {
     if (mine === turn) show(h(FailureCard, { failure: refused(error) }));
   }
@@ -298,7 +301,7 @@ async function begin() {
     return;
   }
   // The nodes are most of what the first page needs: they come while the session is looked up.
-  if (!location.hash || location.hash === "#cluster") loadNodes().catch(() => {});
+  if (/^(#cluster(\?|$)|$)/.test(location.hash)) loadNodes().catch(() => {});
   try {
     enter(await call("me"));
   } catch {

@@ -30,7 +30,8 @@ const KINDS = [
   ["off", "other"],
 ];
 // What was chosen stays while other pages are shown.
-const chosen = { filter: "", grouping: "partition", colouring: "state" };
+const USUAL = { filter: "", grouping: "partition", colouring: "state" };
+const chosen = { ...USUAL };
 /** @type {Record<string, string> | null} */
 let racks = null;
 
@@ -349,6 +350,7 @@ class NodesCard extends Component {
   componentDidMount() {
     this.stops = [listen("nodes", this.later), watchFigures(this.props.me, this.later)];
     if (!now.loaded) loadNodes().then(() => this.forceUpdate(), view.complain);
+    if (chosen.grouping === "rack" && !racks) this.place().then(this.later);
   }
 
   componentWillUnmount() {
@@ -359,17 +361,23 @@ class NodesCard extends Component {
   /** @param {string} grouping */
   group = async (grouping) => {
     chosen.grouping = grouping;
-    if (grouping === "rack" && !racks) {
-      /** @type {Places} */
-      const places = await call("places").catch(() => ({ racks: {} }));
-      racks = places.racks;
-    }
+    keepChoice();
+    await this.place();
     this.forceUpdate();
   };
+
+  /** Asks for the racks once they are needed. */
+  async place() {
+    if (chosen.grouping !== "rack" || racks) return;
+    /** @type {Places} */
+    const places = await call("places").catch(() => ({ racks: {} }));
+    racks = places.racks;
+  }
 
   /** @param {"filter" | "colouring"} what */
   choose = (what) => (/** @type {string} */ value) => {
     chosen[what] = value;
+    keepChoice();
     this.forceUpdate();
   };
 
@@ -472,11 +480,32 @@ class Timeline extends Component {
 
 /** @typedef {{ cost: Cost | null, proof: Proof | null | undefined }} ClusterState */
 
-/** @extends {Component<{ me: Me, args: string[] }, ClusterState>} */
+/**
+ * Chooses what an address names; what it does not name is as it was.
+ * @param {URLSearchParams} query
+ */
+function takeChoice(query) {
+  const { filter, by, show } = Object.fromEntries(query);
+  if (filter !== undefined) chosen.filter = filter;
+  if (GROUPS.includes(by)) chosen.grouping = by;
+  if (show === "state" || Object.hasOwn(SHARES, show ?? "")) chosen.colouring = show;
+}
+
+function keepChoice() {
+  const { filter, grouping: by, colouring: show } = chosen;
+  const usual = { filter: USUAL.filter, by: USUAL.grouping, show: USUAL.colouring };
+  view.keepAddress(view.addressOf("cluster", { filter, by, show }, usual));
+}
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, ClusterState>} */
 export class ClusterPage extends Component {
   /** @type {ClusterState} */
   state = { cost: null, proof: undefined };
   stop = () => {};
+
+  componentWillMount() {
+    takeChoice(this.props.query);
+  }
 
   componentDidMount() {
     this.stop = listen("head", () => this.forceUpdate());

@@ -80,7 +80,7 @@ export function ReportView({ report, fix }) {
  * @property {Refused | null} failure
  */
 
-/** @extends {Component<{ me: Me, args: string[] }, DoctorState>} */
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, DoctorState>} */
 export class DoctorPage extends Component {
   /** @type {DoctorState} */
   state = { busy: false, report: null, plan: null, progress: null, failure: null };

@@ -200,7 +200,7 @@ function Usage({ use, wrong }) {
  * @property {boolean} following
  */
 
-/** @extends {Component<{ me: api.Me, args: string[] }, JobState>} */
+/** @extends {Component<{ me: api.Me, args: string[], query: URLSearchParams }, JobState>} */
 export class JobPage extends Component {
   /** @type {JobState} */
   state = { ranks: [], use: null, wrong: "", following: false };
