@@ -162,9 +162,11 @@ class Poller:
                 if gone and not self._gone:
                     return
 
-    async def _ping(self, login: Login) -> None:
-        """Set the trouble where a daemon does not answer."""
+    async def _ping(self, login: Login, asked: asyncio.Task[None] | None = None) -> None:
+        """Set the trouble where a daemon does not answer, nor has answered meanwhile."""
         trouble = await self._rest.silent(login)
+        if asked is not None and asked.done():
+            return
         self._gone = bool(trouble)
         if trouble:
             self._is(replace(self.now, trouble=trouble))
@@ -203,11 +205,12 @@ class Poller:
         patience = ANSWER_S
         try:
             while not (await asyncio.wait({asked}, timeout=patience))[0]:
-                await self._ping(login)
+                await self._ping(login, asked)
                 patience = TROUBLE_S if self.now.trouble else ANSWER_S
         finally:
             asked.cancel()
         await asked
+        self._gone = False
 
     async def _asked(self, login: Login) -> None:
         clock = time.monotonic()

@@ -289,6 +289,27 @@ def test_the_daemon_that_does_not_answer_is_named_soon(
     run(work())
 
 
+def test_an_answer_that_comes_during_the_question_counts(monkeypatch: Any) -> None:
+    monkeypatch.setattr(poller_module, "ANSWER_S", 0.01)
+
+    async def work() -> None:
+        rest = FakeRest()
+        slow = Slow(rest, "nodes")
+        poller = polled(rest, slow)
+
+        async def silent(login: object) -> str:
+            slow.go.set()
+            await asyncio.sleep(0.2)
+            return "slurmctld does not answer"
+
+        monkeypatch.setattr(poller._rest, "silent", silent)
+        await poller.look()
+        assert poller.now.complete
+        assert not poller.now.trouble
+
+    run(work())
+
+
 def test_what_is_gone_is_noticed_while_the_poller_rests(monkeypatch: Any) -> None:
     """In a big cluster it rests for up to half a minute between two polls."""
     monkeypatch.setattr(poller_module, "ANSWER_S", 0.05)

@@ -222,6 +222,7 @@ export class JobPage extends Component {
       if (!jobs || jobs.some(({ id }) => id === job.id)) this.load();
     });
     const tick = setInterval(() => {
+      this.answered();
       if (!this.state.job || this.state.job.ended) return;
       this.forceUpdate();
       if (Date.now() - this.measured > MEASURE_MS) this.measure();
