@@ -45,7 +45,7 @@ def test_output_of_array_tasks(owner: Browser, served: Served, cluster: Live) ->
     page.wait_for_selector("dt:text-is('output') + dd")
     assert "4294967294" not in page.locator("main").inner_text()
     go(owner, served, "jobs")
-    row = page.locator("tr[data-job]", has=page.locator(f"td:text-is('{parent}_3')"))
+    row = page.locator("tr[data-job]", has=page.locator(f"a:text-is('{parent}_3')"))
     row.click()
     page.wait_for_selector(".log >> text=rank 0 of task 3")
     page.wait_for_selector("h1 >> text=completed")
