@@ -11,6 +11,7 @@ import pytest
 
 from corral import api
 from tests.embedded.test_page_limits import serving, slurmrestd
+from tests.unit.web.fake import FakeRest
 
 AGAIN = """async (name) => { const { live } = await import("/js/live.js");
   live.dispatchEvent(new CustomEvent(name, { detail: null })); }"""
@@ -22,6 +23,7 @@ class Light:
 
     page: Any
     url: str
+    rest: FakeRest
     held: list[Any] = field(default_factory=list)
     holding: list[Callable[[str], bool]] = field(default_factory=list)
 
@@ -43,7 +45,7 @@ def light(chromium: Any) -> Iterator[Light]:
         context = chromium.new_context(viewport={"width": 1280, "height": 800})
         page = context.new_page()
         page.set_default_timeout(30_000)
-        view = Light(page, f"{served.url}/")
+        view = Light(page, f"{served.url}/", fake)
 
         def handle(route: Any) -> None:
             if any(matches(route.request.url) for matches in view.holding):
@@ -252,3 +254,86 @@ def test_thousands_of_nodes_by_rack_are_squares(light: Light) -> None:
     page.select_option("[aria-label='Group nodes by']", "rack")
     page.wait_for_function("() => document.querySelectorAll('section').length === 125")
     assert page.evaluate("document.querySelectorAll('main *').length") < 2000
+
+
+def test_a_job_is_shown_while_slurm_is_gone_and_again_as_it_is_then(light: Light) -> None:
+    """Its page was blank, while the list had the job."""
+    page = light.page
+    page.goto(f"{light.url}#jobs")
+    page.wait_for_selector("tr[data-job='1']")
+    light.rest.down = True
+    page.wait_for_selector("#banner >> text=slurmrestd does not answer")
+    page.goto(f"{light.url}#job/1")
+    page.wait_for_selector("h1:has(.state) >> text=running")
+    page.wait_for_selector("text=this is what it reported at")
+    light.rest.down = False
+    page.locator("text=this is what it reported at").wait_for(state="detached")
+
+
+def test_a_scripts_lines_fill_the_form_in(light: Light) -> None:
+    """A script with an array and GPUs ran as one job without any."""
+    page = light.page
+    page.evaluate("location.hash = 'submit'")
+    script = (
+        "#!/bin/sh\n#SBATCH -J train --nodes=2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\nls\n"
+    )
+    page.fill("textarea[name=script]", script)
+    page.wait_for_function("() => document.querySelector('input[name=name]').value === 'train'")
+    assert page.input_value("input[name=nodes]") == "2"
+    assert page.input_value("input[name=gpus]") == "2"
+    page.wait_for_selector("text=from line 4 of the script")
+    page.wait_for_selector("li >> text=--array=1-3")
+    page.fill("input[name=nodes]", "3")
+    page.wait_for_selector("text=overrides line 2 of the script")
+    page.fill("textarea[name=script]", script.replace("--array", "--no-such"))
+    page.wait_for_selector("[role=alert] >> text=line 3")
+    assert page.locator("form button:text-is('Submit')").is_disabled()
+    assert page.input_value("input[name=nodes]") == "3"
+
+
+def test_what_is_in_use_is_drawn_as_steps(light: Light) -> None:
+    """A plot of slopes shows half a GPU in use for an hour."""
+    page = light.page
+    drawn = """async () => {
+      const { timeline } = await import("/js/curves.js");
+      const box = document.createElement("div");
+      document.body.append(box);
+      const past = { at: [1000, 2000, 3000], used: [1, 8, 8], running: [null, null, null] };
+      await timeline(box, past, true);
+      const canvas = box.querySelector("canvas");
+      const pen = canvas.getContext("2d");
+      const probe = document.createElement("canvas").getContext("2d");
+      probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+      probe.fillRect(0, 0, 1, 1);
+      const ink = [...probe.getImageData(0, 0, 1, 1).data].join();
+      const rows = (share) => {  // where the curve is in a column of pixels
+        const x = Math.round(canvas.width * share);
+        const column = pen.getImageData(x, 0, 1, canvas.height).data;
+        const found = [];
+        for (let y = 0; y < canvas.height; y += 1)
+          if ([...column.slice(4 * y, 4 * y + 4)].join() === ink) found.push(y);
+        return found; };
+      return [rows(0.3), rows(0.4)]; }"""
+    first, second = page.evaluate(drawn)
+    assert first
+    assert first == second
+
+
+def test_back_restores_the_list_as_it_was_chosen(light: Light) -> None:
+    page = light.page
+    page.goto(f"{light.url}#jobs")
+    page.wait_for_selector("tr[data-job]")
+    page.fill("input[type=search]", "partition=main")
+    page.click("button[data-key='running']")
+    page.click("th button >> text=name")
+    page.wait_for_url("**/#jobs/running?q=partition%3Dmain&by=name")
+    page.click("tr[data-job='1'] a")
+    page.wait_for_selector("h1:has(.state)")
+    page.go_back()
+    page.wait_for_selector("th[aria-sort] >> text=name")
+    assert page.input_value("input[type=search]") == "partition=main"
+    assert page.locator("button[data-key='running'][aria-pressed=true]").count() == 1
+    page.goto(f"{light.url}#cluster?filter=node1&by=state")
+    page.wait_for_selector(".node[data-key='node1']")
+    assert page.locator(".node").count() == 1
+    assert page.input_value("[aria-label='Group nodes by']") == "state"

@@ -97,7 +97,10 @@ def why_drained(info: Node, report: Report) -> WhyDrained:
 
 def of_nodes(report: Report, names: set[str]) -> Report:
     """What concerns these nodes: findings of theirs, and those of the entire cluster."""
-    return Report(tuple(f for f in report.findings if not f.nodes or names & set(f.nodes)))
+    return Report(
+        tuple(f for f in report.findings if not f.nodes or names & set(f.nodes)),
+        out_of_service=tuple(out for out in report.out_of_service if out.node in names),
+    )
 
 
 def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from corral.doctor.answers import MachineAnswers
@@ -10,7 +11,7 @@ from corral.doctor.diagnosis import read, report
 from corral.doctor.health import read_reason
 from corral.doctor.job_steps import job_steps
 from corral.doctor.launches import launches
-from corral.doctor.model import Diagnosis, Layer, Report, Source
+from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
 from corral.doctor.namespaces import alone, user_namespaces
 from corral.doctor.probes import PROBES, Scene, finding
 from corral.doctor.tailnet import tailnet
@@ -38,7 +39,8 @@ def examine(scene: Scene) -> Report:
     known = scene.known
     findings += _reasons(scene, known)
     findings += _logs(scene)
-    return report(findings)
+    made = report(findings)
+    return replace(made, out_of_service=tuple(_out_of_service(scene, made)))
 
 
 def causes(scene: Scene) -> list[Diagnosis]:
@@ -56,6 +58,16 @@ def _reasons(scene: Scene, known: Mapping[str, Node]) -> Iterator[Diagnosis]:
             yield from read_reason(info.reason, node)
         if "NOT_RESPONDING" in info.state.flags:
             yield finding("F83", node, f"Slurm reports {node} as {info.state}")
+
+
+def _out_of_service(scene: Scene, made: Report) -> Iterator[OutOfService]:
+    """Nodes that take no jobs, and of which no finding states why."""
+    explained = {node for cause in made.findings for node in cause.nodes}
+    for name in scene.compute:
+        info = scene.known.get(name)
+        if info is not None and not info.state.usable and name not in explained:
+            reason = "" if info.reason.lower() in _SILENT else info.reason
+            yield OutOfService(name, str(info.state), reason, info.reason_by)
 
 
 def _logs(scene: Scene) -> Iterator[Diagnosis]:

@@ -233,11 +233,39 @@ class FatalLine:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfService:
+    """A node that takes no jobs although nothing known is wrong with it: somebody drained it.
+
+    Attributes:
+        node: its name.
+        state: Slurm's.
+        reason: why, as it was given; "" for none.
+        by: who gave it, "" where unknown.
+    """
+
+    node: str
+    state: str
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        who = f" ({self.by})" if self.by else ""
+        return f"{self.node} is {self.state}: {self.reason or 'no reason given'}{who}"
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {"node": self.node, "state": self.state, "reason": self.reason, "by": self.by}
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the doctor found, first causes first.
 
     Attributes:
         findings: known failures.
+        out_of_service: nodes without a finding that take no jobs.
         unknown: the first fatal lines of a log, where no known failure accounts for them.
         notable: where neither is found: lines that may report trouble.
     """
@@ -245,10 +273,11 @@ class Report:
     findings: tuple[Diagnosis, ...] = field(default_factory=tuple)
     unknown: tuple[FatalLine, ...] = ()
     notable: tuple[FatalLine, ...] = ()
+    out_of_service: tuple[OutOfService, ...] = ()
 
     @property
     def healthy(self) -> bool:
-        """True when nothing is wrong."""
+        """True when nothing is known to be wrong; nodes may be out of service all the same."""
         return not self.findings and not self.unknown
 
     def as_dict(self) -> dict[str, object]:
@@ -258,4 +287,5 @@ class Report:
             "findings": [f.as_dict() for f in self.findings],
             "unknown": [line.as_dict() for line in self.unknown],
             "notable": [line.as_dict() for line in self.notable],
+            "out_of_service": [node.as_dict() for node in self.out_of_service],
         }

@@ -28,6 +28,7 @@ from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job, recor
 from corral.slurm.records import WAITING, Job, Node
 from corral.slurm.states.jobs import ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
+from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import counts
 
 SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
@@ -393,6 +394,8 @@ def _fields(
 
 def _queued(fields: dict[str, Any]) -> Job:
     """GPUs are not in squeue's columns: nobody asked."""
+    if fields.get("state") in WAITING and by_limit(fields.get("reason", "")):
+        fields["start_at"] = None
     return Job(**fields, gpus=None, gpus_exact=False)
 
 

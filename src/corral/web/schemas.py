@@ -104,12 +104,13 @@ class JobRow(TypedDict):
 
 
 class JobRights(TypedDict):
-    """What the viewer of a job may do to it."""
+    """What the viewer of a job may do to it; known_at: when it was seen, 0 for now."""
 
     ended: bool
     mine: bool
     may: bool
     forgotten: bool
+    known_at: float
 
 
 def _detail() -> dict[str, Any]:
@@ -272,6 +273,28 @@ class BatchScript(TypedDict):
     script: str
 
 
+class FormValue(TypedDict):
+    """What a line of a script asks for, as a field of the form has it."""
+
+    line: int
+    value: str
+
+
+class ScriptLine(TypedDict):
+    """A line of a script, and what is to be stated about it."""
+
+    line: int
+    text: str
+
+
+class Directives(TypedDict):
+    """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over."""
+
+    fields: dict[str, FormValue]
+    others: list[ScriptLine]
+    faults: list[ScriptLine]
+
+
 class JobForm(TypedDict):
     """What the form of a job is made from."""
 
@@ -376,12 +399,29 @@ class Diagnosis(TypedDict):
     fix_by: str
 
 
+class OutOfService(TypedDict):
+    """A node that takes no jobs, and of which no finding states why."""
+
+    node: str
+    state: str
+    reason: str
+    by: str
+
+
+class Logins(TypedDict):
+    """How one logs in: codes, whether a terminal shows them."""
+
+    codes: bool
+
+
 class Doctor(TypedDict):
-    """What the doctor reports."""
+    """What the doctor reports; failed_checks: of the last proof."""
 
     healthy: bool
     fixable: bool
     findings: list[Diagnosis]
+    out_of_service: list[OutOfService]
+    failed_checks: list[str]
 
 
 class ProofEvidence(TypedDict):
@@ -497,8 +537,8 @@ class Work(TypedDict):
 
 
 SHAPES: Final = (
-    Failure, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves, Places,
-    Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
-    Journal, Cost, WorkEvent, Work,
+    Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
+    Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
+    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read
+from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
 from corral.doctor.probes import Scene
 
@@ -68,3 +70,24 @@ def test_the_same_recording_broken_is_found(
         for f in examine(replace(scene, machines={**scene.machines, node: broken})).findings
     ]
     assert findings[:1] == [id_]
+
+
+def test_a_node_that_somebody_drained_is_out_of_service() -> None:
+    """No known failure is not healthy: the page called a cluster with such a node so."""
+    scene = recorded(min(path.name for path in RECORDED.glob("healthy-*.json")))
+    assert examine(scene).out_of_service == ()
+    lead = scene.machines[scene.controller]
+    name = scene.compute[-1]
+    nodes = lead.text("nodes")
+    (line,) = [text for text in nodes.splitlines() if text.startswith(f"NodeName={name} ")]
+    drained = re.sub(r" State=(\S+)", r" State=\1+DRAIN", line) + " Reason=fan [ada@2026-11-25]"
+    sections = {**lead.sections, "nodes": nodes.replace(line, drained)}
+    machines = {**scene.machines, scene.controller: replace(lead, sections=sections)}
+    report = examine(replace(scene, machines=machines))
+    assert report.healthy
+    (out,) = report.out_of_service
+    assert out.node == name
+    assert "DRAIN" in out.state
+    assert out.text == f"{name} is {out.state}: fan (ada)"
+    assert of_nodes(report, {scene.controller}).out_of_service == ()
+    assert of_nodes(report, {name}).out_of_service == (out,)

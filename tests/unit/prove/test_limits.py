@@ -39,7 +39,8 @@ def test_which_words_are_limits(text: str, word: str) -> None:
 def test_a_failure_by_a_limit_names_it() -> None:
     judged = by_limit(failed("node1 did not run its share"), "AssocGrpGRES", "alice")
     assert judged.summary == (
-        "a limit holds back the jobs of alice: its account's share is used up (AssocGrpGRES); "
+        "a limit holds back the jobs of alice: a limit on the running jobs of its user or account "
+        "together is reached (AssocGrpGRES); "
         "node1 did not run its share"
     )
     assert "sacctmgr show assoc where user=alice" in judged.hint

@@ -164,3 +164,10 @@ def test_gpus_in_use_are_unknown_where_no_field_has_them(
     assert ("corral_node_gpus_used" in text) == (used is not None)
     expected = None if used is None else node.gpus - used
     assert room(node).gpus_free == expected
+
+
+def test_squeues_start_of_a_job_that_a_limit_holds_back_is_none() -> None:
+    job = Job(7, "7", state="PENDING", reason="AssocGrpGRES", start_at=1_800_000_000)
+    (held,) = parse_queue(as_squeue(job))
+    (pending,) = parse_queue(as_squeue(replace(job, reason="Resources")))
+    assert (held.start_at, pending.start_at) == (None, 1_800_000_000)

@@ -412,7 +412,7 @@ def test_broken_exit_code() -> None:
         ("(Priority)", "higher priority"),
         ("None", ""),
         ("ReqNodeNotAvail, UnavailableNodes:node[0-2]", "UnavailableNodes:node[0-2]"),
-        ("AssocGrpGRES", "AssocGrpGRES"),
+        ("AssocGrpGRES", "limit on the running jobs of its user or account together"),
         ("QOSMaxCpuPerUserLimit", "limit of its QOS"),
         ("MaxGRESPerAccount", "limit for its user"),
         ("SomethingNew", "SomethingNew"),

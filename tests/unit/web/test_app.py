@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from corral.spec.load import load_or_raise
 from corral.web import app as app_module
 from corral.web.users.sessions import expiry, login_of
 from tests.unit.web.fake import FakeRest, Page, token
@@ -29,7 +30,7 @@ def paths_of(page: Page) -> list[tuple[str, str]]:
 def test_nothing_is_served_without_a_login() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
-            free = {"/api/login", "/api/login/code", "/api/login/handover"}
+            free = {f"/api/login{path}" for path in ("", "/code", "/code/new", "/handover")}
             tried = 0
             for method, path in paths_of(page):
                 if path in free:
@@ -96,6 +97,51 @@ def test_code_opens_once() -> None:
             assert not reply.json()["owner"]  # there is no cluster file here to own
             assert (await page.post("login/code", {"code": code})).status_code == 401
             assert (await page.post("login/code", {"code": "x"})).status_code == 401
+
+    run(work())
+
+
+def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
+    """A page could be opened once: after a logout it had to be started again."""
+
+    def codes() -> list[str]:
+        lines = capfd.readouterr().err.splitlines()
+        return [line.split()[6] for line in lines if line.startswith("a new code for the page: ")]
+
+    async def work() -> None:
+        rest = FakeRest()
+        login = rest.login("kim")
+        spec = load_or_raise(EXAMPLES / "laptop.yaml").model_dump(mode="json")
+        async with Page(rest, handover=("kim", login), spec=spec) as page:
+            assert (await page.http.get("/api/login")).json() == {"codes": True}
+            first = page.app.state.corral.sessions.code(login_of(login))
+            # Nobody takes an open code away from who is about to type it.
+            assert (await page.post("login/code/new", {})).status_code == 200
+            assert codes() == []
+            page.csrf = (await page.post("login/code", {"code": first})).json()["csrf"]
+            assert (await page.post("logout", {})).status_code == 200
+            (second,) = codes()
+            reply = await page.post("login/code", {"code": second})
+            assert reply.json()["owner"]
+            assert (await page.post("login/code/new", {})).status_code == 200
+            (third,) = codes()
+            assert (await page.post("login/code", {"code": third})).status_code == 200
+            statuses = [(await page.post("login/code/new", {})).status_code for _ in range(12)]
+            assert statuses[-1] == 429
+            assert len(codes()) == 1
+
+    run(work())
+
+
+def test_codes_are_shown_only_where_a_terminal_is() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            assert (await page.http.get("/api/login")).json() == {"codes": False}
+            assert (await page.post("login/code/new", {})).status_code == 404
+        async with Page(FakeRest(), handover=("kim", token("kim", lasts=-5))) as page:
+            reply = await page.post("login/code/new", {})
+            assert reply.status_code == 401
+            assert "corral ui again" in reply.text
 
     run(work())
 
@@ -232,6 +278,30 @@ def test_what_submit_sends_to_slurm() -> None:
                 assert (await page.post("jobs", {**body, **wrong})).status_code == 422
             spec = {"script": "/etc/shadow.py", "user": "root"}
             assert (await page.post("jobs/spec", spec)).status_code == 403
+
+    run(work())
+
+
+def test_a_scripts_lines_are_read_for_the_form() -> None:
+    """An array with GPUs ran as one job without: what no field has is listed, or refused."""
+    script = (
+        "#!/bin/bash\n#SBATCH -J train -N 2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\n"
+        "#SBATCH --time=90\n#SBATCH --no-such\n#SBATCH --nodes=2-4\nsrun x\n#SBATCH --hold\n"
+    )
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            read = (await page.post("jobs/directives", {"script": script})).json()
+            assert {name: (f["line"], f["value"]) for name, f in read["fields"].items()} == {
+                "name": (2, "train"), "gpus": (4, "2"), "minutes": (5, "90"),
+            }  # fmt: skip
+            assert [line["text"] for line in read["others"]] == ["--nodes=2-4", "--array=1-3"]
+            assert [line["line"] for line in read["faults"]] == [6]
+            both = "#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH --gpus-per-node=1\n"
+            read = (await page.post("jobs/directives", {"script": both})).json()
+            assert not read["fields"]
+            assert len(read["others"]) == 2
 
     run(work())
 

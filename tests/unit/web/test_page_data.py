@@ -15,7 +15,7 @@ from corral.api.page import web_past
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.budget import Spend
 from corral.web.figures import Prometheus
-from corral.web.routes import jobs, report
+from corral.web.routes import output, report
 from corral.web.tasks import background
 from corral.web.users.limited import answer
 from corral.web.users.own import BySsh
@@ -111,7 +111,7 @@ def test_progress_is_sent_by_stage_and_node_as_it_happens() -> None:
 
 def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who logs out, or whose session was stolen and ended, gets nothing more."""
-    monkeypatch.setattr(jobs, "QUIET_S", 0.01)
+    monkeypatch.setattr(output, "QUIET_S", 0.01)
     since = background.Background.since
     monkeypatch.setattr(background.Background, "since", lambda self, at: since(self, at, 0.01))
 

@@ -149,6 +149,8 @@ def _report(ui: Ui, report: Report, what: str) -> int:
         ui.show(Text("no known failure matched and no line reports an error; lines to read:"))
         ui.show(*_lines(report.notable))
         return Exit.GOOD
+    for out in report.out_of_service:
+        ui.show(Text(f"takes no jobs: {clean(out.text)}", "yellow"))
     ui.show(_summary(report, what=what or "cluster"))
     return Exit.GOOD if report.healthy else Exit.NOT_GOOD
 
@@ -249,6 +251,10 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
 def _summary(report: Report, what: str) -> Text:
     if report.healthy and what == "log":
         return Text("no known failure matched and no line reports an error")
+    if report.healthy and report.out_of_service:
+        out = report.out_of_service
+        first = f"corral doctor --why-drained {out[0].node}"
+        return Text(f"no known failure; {plural(len(out), 'node')} out of service: {first}")
     if report.healthy:
         return Text(f"nothing known is wrong with this {what}", "green")
     count = plural(len(report.findings), "finding")

@@ -27,10 +27,12 @@ from corral.slurm.rest.loose import (
 )
 from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Metadata
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.states.reasons import explain
+from corral.slurm.states.reasons import by_limit, explain
 from corral.slurm.tres import counts
 
 _PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
+_NO_TASK: Final = "4294967294"
+"""slurmrestd's word for the task of an array that has not been split yet (NO_VAL)."""
 _LOAD_UNIT: Final = 100
 """slurmd reports the load in hundredths."""
 _HELD: Final = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
@@ -54,6 +56,17 @@ def _error(error: Record) -> str:
     parts = (text(error.get("description")), text(error.get("error")))
     known = list(dict.fromkeys(part for part in parts if part))
     return ": ".join(known) or f"error {integer(error.get('error_number', error.get('errno')))}"
+
+
+def down(body: object) -> tuple[str, ...]:
+    """The controllers, where ping reports that none of them answers; else none."""
+    pings = records(record(body).get("pings"))
+    # v0.0.38: ping, to v0.0.44: pinged, later responding alone.
+    up = [
+        "UP" in (text(ping.get("pinged")), text(ping.get("ping"))) or ping.get("responding") is True
+        for ping in pings
+    ]
+    return () if any(up) else tuple(text(ping.get("hostname")) or "?" for ping in pings)
 
 
 def node(raw: Record, version: int) -> Node:
@@ -99,13 +112,16 @@ def job(raw: Record, version: int) -> Job:
     limit = number(it.get("time_limit"))
     held = integer(it.get("priority"), 1) == 0 or reason in _HELD
     gpus = _gpus(it, state)
+    fields = reported_fields(Job, it)
+    if state in WAITING and by_limit(reason):
+        fields["start_at"] = None
     return Job(
         id=job_id,
         label=_label(it, job_id),
         name=text(it.get("name")),
         user=text(it.get("user_name")) or str(integer(it.get("user_id"))),
         state=state,
-        **reported_fields(Job, it),
+        **fields,
         reason=reason,
         # A job that is held while it waits for something else keeps that reason for a while.
         why=explain("JobHeldUser" if held and reason not in _HELD else reason)
@@ -166,8 +182,8 @@ def past_job(raw: Record, _: int) -> Job:
         limit=None if limit is None else int(limit) * 60,
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
-        stdout=text(raw.get("stdout_expanded")),
-        stderr=text(raw.get("stderr_expanded")),
+        stdout=_past_path(raw, "stdout"),
+        stderr=_past_path(raw, "stderr"),
         workdir=text(raw.get("working_directory")),
         comment=text(record(raw.get("comment")).get("job")),
         restarts=integer(raw.get("restart_cnt")),
@@ -330,19 +346,35 @@ def _gpus(it: dict[str, Any], state: str) -> Gpus:
 def _path(it: dict[str, Any], which: str, job_id: int) -> str:
     """The file of an output stream, with sbatch's patterns filled in (sbatch(1), filename pattern).
 
-    Since 25.05 slurmrestd fills them in itself.
+    Since 25.05 slurmrestd fills them in itself, also for an array's tasks that have not started and
+    have no number: ``%a`` is 4294967294 there. Their path keeps ``%a``.
     """
+    task = number(it.get("array_task_id"))
+    of_no_task = bool(integer(it.get("array_job_id"))) and task is None
     ready = text(it.get(f"{which}_expanded"))
-    if ready:
+    name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
+    if ready and not (of_no_task and _NO_TASK in ready):
         return ready
     array = integer(it.get("array_job_id")) or job_id
     values = {
         "%": "%",
         "j": str(job_id),
         "A": str(array),
-        "a": str(integer(it.get("array_task_id"))),
         "x": text(it.get("name")),
         "u": text(it.get("user_name")),
     }
-    name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
-    return _PATTERN.sub(lambda m: values.get(m[2], m[0]).zfill(int(m[1] or 0)), text(it.get(name)))
+    if not of_no_task:
+        values["a"] = str(int(task or 0))
+    pattern = text(it.get(name))
+    return _PATTERN.sub(
+        lambda m: values[m[2]].zfill(int(m[1] or 0)) if m[2] in values else m[0], pattern
+    )
+
+
+def _past_path(raw: Record, which: str) -> str:
+    """The file of an output stream as accounting filled it in; its ``%a`` of no task stays."""
+    path = text(raw.get(f"{which}_expanded"))
+    array = record(raw.get("array"))
+    if integer(array.get("job_id")) and number(array.get("task_id")) is None:
+        return path.replace(_NO_TASK, "%a")
+    return path

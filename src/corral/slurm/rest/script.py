@@ -24,6 +24,7 @@ _TRES: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
 _TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
 """What sbatch itself does, on a terminal: nothing of the job."""
 
+_EACH: Final = "tres_per_node"
 Number = Callable[[int], Any]
 Field = Callable[[str, Number], dict[str, Any]]
 
@@ -38,28 +39,43 @@ def options_of(script: str, version: int) -> dict[str, Any]:
     Raises:
         CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
-    options: dict[str, Any] = {}
-    faults: list[str] = []
+    options, faults = _read(script, version)
+    if version < _BINDS:
+        options.pop("tres_bind", None)
+    if faults:
+        lines = [f"line {line}: {text}" for line, text in faults]
+        raise CorralError(
+            Code.SPEC_INVALID,
+            "#SBATCH lines cannot be carried over: " + "; ".join(lines)[:2000],
+            tail="\n".join(lines),
+            hint="change or remove them, or submit with sbatch on a login node",
+        )
+    return options
+
+
+def faults_of(script: str, version: int) -> list[tuple[int, str]]:
+    """Lines that cannot be carried over, each with its reason."""
+    return _read(script, version)[1]
+
+
+def _read(script: str, version: int) -> tuple[dict[str, Any], list[tuple[int, str]]]:
+    fields: dict[str, dict[str, Any]] = {}
+    faults: list[tuple[int, str]] = []
 
     def number(value: int) -> Any:
         return value if version < _STRUCTS else {"set": True, "infinite": False, "number": value}
 
     for directive in directives(script):
         try:
-            options |= _fields(directive, number)
+            fields[directive.name] = _fields(directive, number)
         except ValueError as error:
             name = f"--{directive.name}" if directive.name else ""
-            faults.append(f"line {directive.line}: {name or directive.value}: {error}")
-    if version < _BINDS:
-        options.pop("tres_bind", None)
-    if faults:
-        raise CorralError(
-            Code.SPEC_INVALID,
-            "#SBATCH lines cannot be carried over: " + "; ".join(faults)[:2000],
-            tail="\n".join(faults),
-            hint="change or remove them, or submit with sbatch on a login node",
-        )
-    return options
+            faults.append((directive.line, f"{name or directive.value}: {error}"))
+    options = {field: value for each in fields.values() for field, value in each.items()}
+    # --gres and --gpus-per-node add up (slurm_opt.c, xfmt_tres).
+    if each := [f[_EACH] for f in fields.values() if _EACH in f]:
+        options[_EACH] = ",".join(each)
+    return options, faults
 
 
 def _fields(directive: Directive, number: Number) -> dict[str, Any]:
@@ -144,6 +160,12 @@ def _time(value: str, number: Number) -> dict[str, Any]:
     return {"time_limit": number(-(-seconds // 60))}
 
 
+def _folder(value: str, _: Number) -> dict[str, Any]:
+    if not value.startswith("/"):
+        raise ValueError("a folder from / on: there is none that it could be relative to")
+    return {"current_working_directory": value}
+
+
 def _exclusive(value: str, _: Number) -> dict[str, Any]:
     if value:
         raise ValueError("only --exclusive without a value")
@@ -161,7 +183,7 @@ _FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         "job-name": _text("name"), "licenses": _text("licenses"), "partition": _text("partition"),
         "prefer": _text("prefer"), "qos": _text("qos"), "reservation": _text("reservation"),
         "wckey": _text("wckey"), "mail-user": _text("mail_user"),
-        "chdir": _text("current_working_directory"), "input": _text("standard_input"),
+        "chdir": _folder, "input": _text("standard_input"),
         "output": _text("standard_output"), "error": _text("standard_error"),
         "exclude": _list("excluded_nodes"), "nodelist": _list("required_nodes"),
         "mail-type": _list("mail_type"), "nodes": _nodes, "ntasks": _integer("tasks"),

@@ -60,10 +60,10 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
 """In words, by Slurm's word."""
 
 _FAMILIES: Final = (
-    ("AssocGrp", "its account's share is used up"),
+    ("AssocGrp", "a limit on the running jobs of its user or account together is reached"),
     ("AssocMax", "a limit for its user or account is reached"),
     ("Association", "a limit for its user or account is reached"),
-    ("QOSGrp", "its QOS's share is used up"),
+    ("QOSGrp", "a limit on the running jobs of its QOS together is reached"),
     ("QOSMax", "a limit of its QOS is reached"),
     ("QOSMin", "it asks for less than its QOS demands"),
     ("QOS", "a limit of its QOS is reached"),
@@ -79,6 +79,18 @@ _SENTENCES: Final = (
     ),
 )
 """Where Slurm prints a sentence (24.11, job_scheduler.c) and no word; it contains a comma."""
+
+
+_LIMITS: Final = ("Assoc", "QOSGrp", "QOSMax")
+
+
+def by_limit(reason: str) -> bool:
+    """Whether a limit of accounting holds the job back.
+
+    The scheduler plans no such job, so that a start time next to this reason is an estimate from
+    before, and holds for nothing.
+    """
+    return reason.startswith(_LIMITS)
 
 
 def explain(reason: str) -> str:

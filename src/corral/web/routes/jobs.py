@@ -8,22 +8,22 @@ somebody else's job, so that what Slurm would refuse is refused here already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections import Counter
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.directives import directives
+from corral.slurm import duration
+from corral.slurm.directives import Directive, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import write
-from corral.web.routes.streams import LiveView
+from corral.slurm.rest.script import faults_of
 from corral.web.routes.view import packed_of
+from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
-from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import job_fields, job_kind, job_rows
 from corral.web.state import (
     Changer,
@@ -33,15 +33,19 @@ from corral.web.state import (
     here_of,
     poller_of,
     state_of,
-    still_in,
 )
 from corral.web.users.own import Own
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
-LINES_AT_ONCE: Final = 500
-QUIET_S: Final = 15.0
+_SAME: Final = {"job-name": "name", "chdir": "workdir", "partition": "partition"}
+LAST_KNOWN_S: Final = 3.0
+"""How long slurmctld is waited for where the last known state of a job is there."""
+SILENT_S: Final = 0.5
+"""The same while slurmctld is known not to answer."""
+_DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
+"""Slurm has answered: the viewer may not see it."""
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -121,10 +125,61 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
     return {"id": number}
 
 
+class Draft(BaseModel):
+    """A batch script as it is typed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    script: str = Field(max_length=1 << 20)
+
+
+@router.post("/directives")
+async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
+    """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults."""
+    if isinstance(state.rest, ByCommands):  # sbatch reads them itself
+        faults = [(d.line, f"{d.value}: {d.fault}") for d in directives(draft.script) if d.fault]
+    else:
+        faults = faults_of(draft.script, await state.rest.version(session.login))
+    wrong = {line for line, _ in faults}
+    last = {d.name: d for d in directives(draft.script) if d.line not in wrong}
+    known = [(directive, *_form_field(directive)) for directive in last.values()]
+    taken = Counter(field for _, field, _ in known)  # --gres and --gpus-per-node add up
+    shown = {field: (d.line, value) for d, field, value in known if field and taken[field] == 1}
+    others = [d for d, field, _ in known if field not in shown]
+    return {
+        "fields": {field: {"line": line, "value": v} for field, (line, v) in shown.items()},
+        "others": [
+            {"line": d.line, "text": f"--{d.name}" + (f"={d.value}" if d.value else "")}
+            for d in others
+        ],
+        "faults": [{"line": line, "text": text} for line, text in faults],
+    }
+
+
+def _form_field(directive: Directive) -> tuple[str, str]:
+    """The field of the form that is the same as an option, and its value there; "": none is.
+
+    A field that is filled in overrides the line, so that it must hold all of it: not the type of a
+    GPU, nor the least and most of nodes.
+    """
+    name, value = directive.name, directive.value
+    if name in _SAME:
+        return _SAME[name], value
+    count = value.removeprefix("gpu:") if name == "gres" else value
+    if name in {"nodes", "gpus-per-node", "gres"} and count.isdecimal():
+        return "nodes" if name == "nodes" else "gpus", count
+    if name == "time" and (seconds := duration.seconds(value)):
+        return "minutes", str(-(-seconds // 60))
+    return "", ""
+
+
 @router.get("/{job_id}")
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting."""
-    record = await state.rest.job(session.login, job_id)
+    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting.
+
+    While Slurm does not answer it is what was seen last, as in the list of jobs.
+    """
+    record, known_at = await _seen(state, session, job_id)
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
@@ -135,6 +190,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,
+        "known_at": known_at,
     }
 
 
@@ -154,7 +210,7 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/extras")
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     fields = (await own_commands(state).extras(session.login, record)).as_dict()
     if fields["run"] and state.tracking is not None:
         fields["tracking"] = await state.tracking.address() or fields["tracking"]
@@ -184,7 +240,7 @@ async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
 
 
 async def _recorded(state: State, session: Session, job_id: int) -> api.Recordings:
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     spec = here_of(state)
     if spec is None:
         raise elsewhere()
@@ -194,70 +250,8 @@ async def _recorded(state: State, session: Session, job_id: int) -> api.Recordin
 @router.get("/{job_id}/script")
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
-    record = await _own(state, session, job_id)
+    record = await own_job(state, session, job_id)
     return {"script": await own_commands(state).script(session.login, record.id)}
-
-
-@router.get(
-    "/{job_id}/log",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}},
-)
-async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
-    """What one's own job prints, as it prints it (server-sent events)."""
-    record = await _own(state, session, job_id)
-    if not record.stdout:
-        raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    own = own_commands(state)
-
-    async def stream() -> AsyncGenerator[bytes]:
-        queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
-        trouble: list[CorralError] = []
-
-        def on_line(line: str) -> None:
-            if not queue.full():
-                queue.put_nowait(line)
-
-        async def read() -> None:
-            try:
-                await own.log(session.login, record, on_line)
-            except CorralError as error:
-                trouble.append(error)
-            await queue.put(None)
-
-        reading = asyncio.create_task(read())
-        try:
-            async for lines in _batches(queue):
-                if not still_in(request):
-                    break
-                yield b"data: " + dumps({"lines": lines}) + b"\n\n"
-            end = {"error": trouble[0].as_dict()} if trouble else {}
-            yield b"event: end\ndata: " + dumps(end) + b"\n\n"
-        finally:
-            reading.cancel()
-
-    return LiveView(state.streams, session.user, stream())
-
-
-async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:
-    """Lines as they come, many at once where they come fast; empty lists keep a quiet one alive."""
-    while True:
-        lines: list[str] = []
-        try:
-            async with asyncio.timeout(QUIET_S):
-                line = await queue.get()
-        except TimeoutError:
-            yield lines
-            continue
-        while line is not None:
-            lines.append(line)
-            if queue.empty() or len(lines) >= LINES_AT_ONCE:
-                break
-            line = queue.get_nowait()
-        if lines:
-            yield lines
-        if line is None:
-            return
 
 
 @router.post("/{job_id}")
@@ -329,12 +323,38 @@ async def _past(state: State, session: Session, job_id: int) -> Job:
 
 
 async def _known(state: State, session: Session, job_id: int) -> Job:
-    """The job as slurmctld reports it, or accounting."""
-    record = await state.rest.job(session.login, job_id)
+    """The job as slurmctld reports it, or reported it last, or accounting."""
+    record, _ = await _seen(state, session, job_id)
     return record or await _past(state, session, job_id)
 
 
-async def _own(state: State, session: Session, job_id: int) -> Job:
+async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None, float]:
+    """The job as slurmctld reports it, and 0; where it does not answer the last known, and when.
+
+    None: slurmctld does not know it.
+
+    Raises:
+        CorralError: UNREACHABLE or TIMED_OUT, and the job was never seen.
+    """
+    now = state.pollers.of(session.user).now
+    last = now.jobs.get(job_id)
+    if last is None:
+        return await state.rest.job(session.login, job_id), 0.0
+    try:
+        async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):
+            return await state.rest.job(session.login, job_id), 0.0
+    except (TimeoutError, CorralError) as error:
+        if isinstance(error, CorralError) and error.code in _DECIDED:
+            raise
+        return last, now.seen_at
+
+
+async def own_job(state: State, session: Session, job_id: int) -> Job:
+    """A job of the viewer's own.
+
+    Raises:
+        CorralError: FORBIDDEN, it is somebody else's; NOT_FOUND.
+    """
     record = await _known(state, session, job_id)
     if record.user != session.user:
         raise CorralError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import time
+from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -22,9 +24,11 @@ from corral.web.state import (
     key_of,
     shown,
 )
-from corral.web.users.sessions import login_of
+from corral.web.users.sessions import expiry, login_of
 
 router = APIRouter(prefix="/api", tags=["login"])
+TYPED_S: Final = 60.0
+"""A code that is good for so long can still be typed."""
 
 
 class TokenLogin(BaseModel):
@@ -64,10 +68,56 @@ async def log_in_by_code(
         raise CorralError(
             Code.LOGIN_REFUSED,
             "this code is used up, too old or wrong",
-            hint="run corral ui again for a new one",
+            hint="the login has a button for a new one in the terminal of corral ui"
+            if state.settings.handover
+            else "run corral ui --controller again for a new one",
         )
     await state.rest.check(login)
     return await _opened(state, request, response, login, owner=here_of(state) is not None)
+
+
+@router.get("/login")
+async def logins(state: Here) -> Any:
+    """How one logs in here: whether a terminal shows codes."""
+    return {"codes": state.settings.handover is not None}
+
+
+@router.post("/login/code/new")
+async def new_code(request: Request, state: Here) -> Any:
+    """Show another code in the terminal in which ``corral ui`` runs; nobody else sees it.
+
+    Whoever reaches the page may ask for it: while the terminal shows a code that is good, and long
+    enough to be typed, that one stays.
+
+    Raises:
+        CorralError: NOT_FOUND, no terminal shows codes here; TOO_MANY; LOGIN_REFUSED, the login of
+            ``corral ui`` has ended.
+    """
+    if state.settings.handover is None:
+        raise CorralError(
+            Code.NOT_FOUND, "no terminal shows codes of this page", hint="log in with a token"
+        )
+    state.logins.take(_peer(request))
+    if not _shown_in_terminal(state):
+        raise CorralError(
+            Code.LOGIN_REFUSED, "the login of corral ui has ended", hint="run corral ui again"
+        )
+    return {"ok": True}
+
+
+def _shown_in_terminal(state: State) -> bool:
+    """Whether the terminal shows a code that is good; another one where the last was used."""
+    if state.settings.handover is None:
+        return False
+    login = Login(*state.settings.handover)
+    ends = expiry(login.token)
+    if ends is not None and ends <= time.time():
+        return False
+    if not state.sessions.open_code(login, TYPED_S):
+        code = state.sessions.code(login)
+        sys.stderr.write(f"a new code for the page: {code}   (once, within two minutes)\n")
+        sys.stderr.flush()
+    return True
 
 
 @router.post("/login/handover")
@@ -96,6 +146,8 @@ async def log_out(request: Request, session: Changer, response: Response, state:
     state.sessions.close(key_of(request))
     response.delete_cookie(cookie_of(request), path="/", httponly=True, samesite="strict")
     state.audit.note(session.user, "logout")
+    if session.owner:
+        _shown_in_terminal(state)
     return {"ok": True}
 
 

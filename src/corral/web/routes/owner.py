@@ -195,10 +195,14 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
 
 async def _examined(spec: ClusterSpec) -> dict[str, Any]:
     report = await api.doctor(spec)
+    last = await asyncio.to_thread(api.last_proof, spec.name)
+    failed = [r for r in (last or {}).get("results", ()) if r["verdict"] == "fail"]
     return {
         "healthy": report.healthy,
         "fixable": api.fixed_by_plan(report),
         "findings": [f.as_dict() for f in report.findings],
+        "out_of_service": [out.as_dict() for out in report.out_of_service],
+        "failed_checks": [r.get("title") or r["check"] for r in failed],
     }
 
 

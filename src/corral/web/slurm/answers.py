@@ -29,13 +29,16 @@ class Answer:
 
 
 def unreachable(error: httpx.HTTPError) -> CorralError:
-    """Slurmrestd did not answer."""
+    """Slurmrestd did not answer; one that took the question waits for slurmctld or slurmdbd."""
     slow = isinstance(error, httpx.TimeoutException)
+    asked = slow and not isinstance(error, httpx.ConnectTimeout)
+    who = "Slurm" if asked else "slurmrestd"
+    daemons = "slurmctld slurmdbd slurmrestd" if asked else "slurmrestd"
     return CorralError(
         Code.TIMED_OUT if slow else Code.UNREACHABLE,
-        "slurmrestd does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
+        f"{who} does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
         tail=str(error)[:200],
-        hint="on the controller: systemctl status slurmrestd",
+        hint=f"on the controller: systemctl status {daemons}",
     )
 
 

@@ -6,6 +6,7 @@ only who runs ``corral ui`` can log in, and commands run as that user by ssh.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -24,6 +25,11 @@ from corral.web.slurm.slurmrest import Login
 T = TypeVar("T")
 _LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
 _DENIED: Final = ("permission denied", "access/permission", "invalid user", "not permitted")
+
+_PINGED: Final = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (UP|DOWN)", re.M)
+BRIEF_S: Final = "2"
+_CUT: Final = 124
+"""The status of ``timeout`` where it ended the command."""
 
 _DISABLED: Final = "accounting storage is disabled"
 
@@ -52,6 +58,19 @@ class ByCommands:
     def forget(self) -> None:
         """Ask again how old Slurm is: it was upgraded, perhaps."""
         self._old = False
+
+    async def silent(self, login: Login) -> str:
+        """Which daemon does not answer, in words; "" where slurmctld answers."""
+        ping = ("timeout", BRIEF_S, "scontrol", "ping")  # a frozen one lets it wait for 30 s
+        try:
+            result = await api.slurm_command(self._spec, login.user, ping)
+        except CorralError as error:
+            return error.message
+        if result.status == _CUT:
+            return "slurmctld does not answer"
+        states = dict(_PINGED.findall(result.out))
+        up = "UP" in states.values() or not states
+        return "" if up else f"slurmctld on {', '.join(states)} does not answer"
 
     async def check(self, login: Login) -> None:
         """See whether Slurm answers this user; a token opens nothing here.

@@ -30,6 +30,11 @@ BIG: Final = 5000
 STATES_FROM: Final = 41
 MAX_SINGLE: Final = 25
 """Jobs asked for one by one; with more the entire list is asked for."""
+ANSWER_S: Final = 2.0
+"""An answer that has not come by then is asked about: slurmctld is slow, or a daemon is gone. With
+the fastest poll and the brief question that is noticed within 5 s."""
+TROUBLE_S: Final = 5.0
+"""How often it is asked while Slurm does not answer."""
 FRESH_S: Final = 10.0
 PATIENCE_S: Final = 0.3
 QUEUE: Final = 64
@@ -62,6 +67,7 @@ class Poller:
         self._since = {"nodes": 0, "jobs": 0}
         self._due = {"partitions": 0.0, "jobs": 0.0}
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
+        self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
         self._poll: asyncio.Task[None] | None = None
         self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
@@ -70,8 +76,8 @@ class Poller:
     @property
     def pause(self) -> float:
         """Seconds until the next poll."""
-        slow = SLOWEST_S if self.now.trouble else 0.0
-        return min(max(self._fastest, self.took * BACK_OFF, min(slow, 5.0)), SLOWEST_S)
+        slow = TROUBLE_S if self.now.trouble else 0.0
+        return min(max(self._fastest, self.took * BACK_OFF, slow), SLOWEST_S)
 
     def nudge(self) -> None:
         """Poll soon: somebody just changed something."""
@@ -130,12 +136,35 @@ class Poller:
         while self._viewers:
             await self.look()
             self._wake.clear()
+            await self._rested()
+
+    async def _rested(self) -> None:
+        """Until the next poll; whether Slurm is there at all is asked in between.
+
+        Where a daemon was gone and answers again the next poll is now.
+        """
+        end = time.monotonic() + self.pause
+        while (left := end - time.monotonic()) > 0:
             try:
-                async with asyncio.timeout(self.pause):
+                async with asyncio.timeout(min(left, TROUBLE_S if self._gone else ANSWER_S)):
                     await self._wake.wait()
                 await asyncio.sleep(0.05)  # what was nudged about reaches slurmctld's answer
+                return
             except TimeoutError:
-                pass
+                gone = self._gone
+                if left > ANSWER_S and (logins := self._tokens()):
+                    await self._ping(logins[0])
+                if gone and not self._gone:
+                    return
+
+    async def _ping(self, login: Login, asked: asyncio.Task[None] | None = None) -> None:
+        """Set the trouble where a daemon does not answer, nor has answered meanwhile."""
+        trouble = await self._rest.silent(login)
+        if asked is not None and asked.done():
+            return
+        self._gone = bool(trouble)
+        if trouble:
+            self._is(replace(self.now, trouble=trouble))
 
     async def look(self) -> None:
         """Ask Slurm once and send all viewers what changed, as soon as it is known."""
@@ -150,14 +179,33 @@ class Poller:
         trouble = ""
         for login in logins[:3]:
             try:
-                return await self._asked(login)
+                return await self._answered(login)
             except CorralError as error:
                 trouble = error.message
                 if error.code is not Code.LOGIN_REFUSED:
+                    silent = await self._rest.silent(login)
+                    self._gone, trouble = bool(silent), silent or trouble
                     self._rest.forget()
                     break
         self._is(replace(self.now, trouble=trouble))
         return None
+
+    async def _answered(self, login: Login) -> None:
+        """Poll; while no answer comes, find out whether one can come.
+
+        The question goes on: each one that is given up keeps a thread of slurmrestd for half a
+        minute.
+        """
+        asked = asyncio.create_task(self._asked(login))
+        patience = ANSWER_S
+        try:
+            while not (await asyncio.wait({asked}, timeout=patience))[0]:
+                await self._ping(login, asked)
+                patience = TROUBLE_S if self.now.trouble else ANSWER_S
+        finally:
+            asked.cancel()
+        await asked
+        self._gone = False
 
     async def _asked(self, login: Login) -> None:
         clock = time.monotonic()

@@ -33,6 +33,9 @@ from corral.web.slurm.answers import (
 
 T = TypeVar("T")
 CHUNK: Final = 1 << 16
+BRIEF_S: Final = 1.5
+"""What answers does so in this time, however busy slurmctld is: no list is asked for."""
+NO_PATH: Final = "/corral"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Slurm(Protocol):
     async def close(self) -> None: ...  # noqa: D102
     async def version(self, login: Login) -> int: ...  # noqa: D102
     def forget(self) -> None: ...  # noqa: D102
+    async def silent(self, login: Login) -> str: ...  # noqa: D102
     async def check(self, login: Login) -> None: ...  # noqa: D102
     async def role(self, login: Login) -> str: ...  # noqa: D102
     async def nodes(  # noqa: D102
@@ -131,6 +135,29 @@ class SlurmRest:
         """Ask for the version again: Slurm was upgraded, perhaps."""
         self._version = None
         self._nodes = Memory[Node]()
+
+    async def silent(self, login: Login) -> str:
+        """Which daemon does not answer, in words; "" where slurmctld answers.
+
+        slurmrestd asks slurmctld again for half a minute before it gives up, and its ping waits as
+        long for one that is frozen. A path that it does not have it refuses on its own.
+        """
+        number = self._version or NEWEST
+        own, ping = await asyncio.gather(
+            self._brief(NO_PATH, login), self._brief(f"/slurm/v0.0.{number}/ping", login)
+        )
+        if own is None:
+            return "slurmrestd does not answer"
+        if ping is None:
+            return "slurmctld does not answer"
+        down = read.down(ping.json() if ping.status_code == OK else None)
+        return f"slurmctld on {', '.join(down)} does not answer" if down else ""
+
+    async def _brief(self, path: str, login: Login) -> httpx.Response | None:
+        try:
+            return await self._http.get(path, headers=_headers(login), timeout=BRIEF_S)
+        except httpx.HTTPError:
+            return None
 
     async def check(self, login: Login) -> None:
         """Let Slurm judge a token: ping answers whatever the token is, partitions do not.

@@ -158,6 +158,11 @@ class Sessions:
         self._codes[_digest(text)] = (login, now + CODE_S)
         return text
 
+    def open_code(self, login: Login, left: float) -> bool:
+        """Whether a code of this login is open that is good for so many seconds more."""
+        soonest = self._clock() + left
+        return any(owner == login and until > soonest for owner, until in self._codes.values())
+
     def redeem(self, code: str) -> Login | None:
         """The login of a code, once."""
         login, until = self._codes.pop(_digest(code.strip().lower()), (None, 0.0))

@@ -133,3 +133,38 @@ def test_role() -> None:
     assert read.role_of({"users": "?"}, "kim") == "user"
     body["users"][0]["administrator_level"] = ["Administrator"]
     assert read.role_of(body, "kim") == "administrator"
+
+
+@pytest.mark.parametrize("filled_in", [True, False], ids=["from 25.05 on", "before"])
+def test_the_output_of_an_arrays_tasks(filled_in: bool) -> None:
+    """Those that have not started have no number yet: slurmrestd fills in 4294967294."""
+    unset = {"set": False, "infinite": False, "number": 0}
+    ready = {"stdout_expanded": "/shared/task-4294967294/batch.log"} if filled_in else {}
+    raw = {
+        "job_id": 29, "job_state": ["PENDING"], "name": "sweep", "array_job_id": 29,
+        "array_task_id": unset, "array_task_string": "1-3",
+        "standard_output": "/shared/task-%a/batch.log", **ready,
+    }  # fmt: skip
+    assert read.job(raw, 44).stdout == "/shared/task-%a/batch.log"
+    ready = {"stdout_expanded": "/shared/task-1/batch.log"} if filled_in else {}
+    task = {**raw, **ready, "job_id": 30, "array_task_id": {**unset, "set": True, "number": 1}}
+    if not filled_in:
+        del task["array_task_string"]
+    assert read.job(task, 44).stdout == "/shared/task-1/batch.log"
+    past = {
+        "job_id": 29, "state": {"current": ["CANCELLED"]},
+        "array": {"job_id": 29, "task_id": unset},
+        "stdout_expanded": "/shared/task-4294967294/batch.log",
+    }  # fmt: skip
+    assert read.past_job(past, 44).stdout == "/shared/task-%a/batch.log"
+
+
+@pytest.mark.parametrize(
+    ("reason", "start"),
+    [("AssocGrpGRES", None), ("QOSMaxGRESPerUser", None), ("Resources", 1_800_000_000)],
+)
+def test_a_job_that_a_limit_holds_back_has_no_start(reason: str, start: int | None) -> None:
+    at = {"set": True, "infinite": False, "number": 1_800_000_000}
+    raw = {"job_id": 5, "job_state": ["PENDING"], "state_reason": reason, "start_time": at}
+    assert read.job(raw, 42).start_at == start
+    assert read.job({**raw, "job_state": ["RUNNING"]}, 42).start_at == 1_800_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.slurm.directives import _LONG
-from corral.slurm.rest.script import options_of
+from corral.slurm.rest.script import faults_of, options_of
 from corral.slurm.rest.write import Submission, submit_body
 
 
@@ -73,3 +73,15 @@ def test_what_the_form_gives_wins() -> None:
     job = submit_body(Submission(script, "other", "/tmp", "main", "/y", options), 42)["job"]
     assert (job["name"], job["partition"], job["minimum_nodes"]) == ("other", "main", 1)
     assert job["standard_output"] == "/y"
+
+
+def test_gpus_of_a_node_add_up_and_a_later_line_of_one_option_counts() -> None:
+    script = "#!/bin/sh\n#SBATCH --gres=shard:1\n#SBATCH --gpus-per-node=2\n#SBATCH --gres=nic:1\n"
+    assert options_of(script, 42)["tres_per_node"] == "gres/nic:1,gres/gpu:2"
+
+
+def test_a_folder_is_not_relative_to_nothing() -> None:
+    script = "#!/bin/sh\n#SBATCH --chdir=run\n"
+    assert faults_of(script, 42) == [
+        (2, "--chdir: a folder from / on: there is none that it could be relative to")
+    ]

@@ -85,3 +85,13 @@ test("one line about a node", () => {
   assert.equal(line, "node1  IDLE  GPUs 1/4  CPUs 2/8  61 °C · 403 W  fan");
   assert.equal(heat.lineOf(undefined), "\u00a0");
 });
+
+test("a heat map is drawn again only where one of its nodes is another", () => {
+  const nodes = [node(), node({ name: "node2" })];
+  const props = { nodes, label: "rack-1", colouring: "state", figures: {} };
+  assert.ok(heat.alike(props, { ...props, nodes: [...nodes] }));
+  assert.ok(!heat.alike(props, { ...props, nodes: [nodes[0], { ...nodes[1] }] }));
+  assert.ok(!heat.alike(props, { ...props, nodes: [nodes[0]] }));
+  assert.ok(!heat.alike(props, { ...props, figures: {} }));
+  assert.ok(!heat.alike(props, { ...props, colouring: "load" }));
+});

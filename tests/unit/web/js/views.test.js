@@ -6,14 +6,23 @@ import {
   ProofLine,
   Tiles,
   groupWords,
+  noted,
 } from "../../../../src/corral/web/static/js/cluster.js";
-import { aligned } from "../../../../src/corral/web/static/js/curves.js";
+import { aligned, shortest } from "../../../../src/corral/web/static/js/curves.js";
 import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
-import { gpus, timeOf, whereOf } from "../../../../src/corral/web/static/js/jobs.js";
+import { pieces, settled } from "../../../../src/corral/web/static/js/log.js";
+import {
+  gpus,
+  listAddress,
+  listChoice,
+  timeOf,
+  whereOf,
+} from "../../../../src/corral/web/static/js/jobs.js";
 import * as plan from "../../../../src/corral/web/static/js/plan.js";
+import { Result } from "../../../../src/corral/web/static/js/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
-import { fieldsOf, scriptBody, valueOf } from "../../../../src/corral/web/static/js/submit.js";
+import * as submit from "../../../../src/corral/web/static/js/submit.js";
 import * as view from "../../../../src/corral/web/static/js/view.js";
 import { job, node, shown, texts } from "./records.js";
 
@@ -218,14 +227,58 @@ test("the doctor's findings, and healthy only without any", () => {
     texts(FindingView({ finding })),
     "slurmd is down node1 d Cause: c Fix: f Evidence e1 e2",
   );
-  const report = { healthy: false, fixable: true, findings: [finding] };
+  const none = { out_of_service: [], failed_checks: [] };
+  const report = { healthy: false, fixable: true, findings: [finding], ...none };
   const words = texts(ReportView({ report, fix: () => {} }));
   assert.match(words, /^Show the plan that fixes this/);
   assert.doesNotMatch(words, /healthy/);
   assert.match(
-    texts(ReportView({ report: { healthy: true, fixable: false, findings: [] }, fix: () => {} })),
+    texts(
+      ReportView({
+        report: { healthy: true, fixable: false, findings: [], ...none },
+        fix: () => {},
+      }),
+    ),
     /^healthy/,
   );
+});
+
+test("no cluster is healthy next to a drained node or a failed proof", () => {
+  const drained = { node: "node2", state: "IDLE+DRAIN", reason: "fan", by: "ada" };
+  const quiet = { healthy: true, fixable: false, findings: [] };
+  const words = (more) =>
+    texts(
+      ReportView({
+        report: { ...quiet, out_of_service: [], failed_checks: [], ...more },
+        fix: () => {},
+      }),
+    );
+  assert.doesNotMatch(words({ out_of_service: [drained] }), /healthy/);
+  assert.match(words({ out_of_service: [drained] }), /idle drain node2 fan set by ada/);
+  assert.doesNotMatch(words({ failed_checks: ["GPUs"] }), /healthy/);
+  assert.match(words({ failed_checks: ["GPUs"] }), /The last proof failed in 1 check: GPUs\./);
+});
+
+test("a check that did not pass has its hint, with its commands as such", () => {
+  const result = { check: "c", title: "Limits", verdict: "fail", summary: "2 wait", evidence: [] };
+  const made = Result({ result: { ...result, hint: "see `sacctmgr show assoc` first" } });
+  assert.match(texts(made), /Limits: 2 wait Hint: see sacctmgr show assoc first/);
+  assert.ok(shown(made).includes("<code>sacctmgr show assoc</code>"));
+  assert.doesNotMatch(texts(Result({ result: { ...result, hint: "" } })), /Hint/);
+});
+
+test("what is in use stays so until it changes, and a quiet day is two points", () => {
+  const past = { at: [], used: [], running: [] };
+  for (const [at, used] of [[1, 0], [16, 0], [31, 0], [46, 4], [46, 5], [61, 5]]) noted(past, at, used, 1); // prettier-ignore
+  assert.deepEqual(past.at, [1, 31, 46, 61]);
+  assert.deepEqual(past.used, [0, 0, 5, 5]);
+  noted(past, 70, null, null);
+  assert.equal(past.used.at(-1), null);
+});
+
+test("an axis of times has at least a minute, also for one sample", () => {
+  assert.deepEqual(shortest(null, 1000, 1000), [940, 1000]);
+  assert.deepEqual(shortest(null, 1000, 2000), [1000, 2000]);
 });
 
 test("curves share their times; where one has no value there is a gap", () => {
@@ -236,16 +289,16 @@ test("curves share their times; where one has no value there is a gap", () => {
 
 test("what a form's fields stand for", () => {
   const field = (value, checked = false) => ({ value, checked });
-  assert.equal(valueOf(field(" "), { type: "string" }), undefined);
-  assert.equal(valueOf(field("4"), { type: "integer" }), 4);
-  assert.equal(valueOf(field("1"), { type: "integer", default: 1 }), undefined);
-  assert.deepEqual(valueOf(field("a  b"), { type: "array" }), ["a", "b"]);
-  assert.equal(valueOf(field("on", true), { type: "boolean", default: false }), true);
-  assert.equal(valueOf(field("on", false), { type: "boolean", default: false }), undefined);
+  assert.equal(submit.valueOf(field(" "), { type: "string" }), undefined);
+  assert.equal(submit.valueOf(field("4"), { type: "integer" }), 4);
+  assert.equal(submit.valueOf(field("1"), { type: "integer", default: 1 }), undefined);
+  assert.deepEqual(submit.valueOf(field("a  b"), { type: "array" }), ["a", "b"]);
+  assert.equal(submit.valueOf(field("on", true), { type: "boolean", default: false }), true);
+  assert.equal(submit.valueOf(field("on", false), { type: "boolean", default: false }), undefined);
   const env = { type: "object", additionalProperties: { type: "string" } };
-  assert.deepEqual(valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
+  assert.deepEqual(submit.valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
   const sweep = { type: "object", patternProperties: { x: { type: "array" } } };
-  assert.deepEqual(valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
+  assert.deepEqual(submit.valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
 });
 
 test("a schema's references and optional fields are followed", () => {
@@ -253,29 +306,40 @@ test("a schema's references and optional fields are followed", () => {
     properties: { profile: { anyOf: [{ $ref: "#/$defs/Tool" }, { type: "null" }], title: "T" } },
     $defs: { Tool: { type: "string", enum: ["torch", "nsys"] } },
   };
-  const [[name, schema]] = fieldsOf(root);
+  const [[name, schema]] = submit.fieldsOf(root);
   assert.equal(name, "profile");
   assert.deepEqual(schema.enum, ["torch", "nsys"]);
   assert.equal(schema.title, "T");
 });
 
-test("a script goes with the fields that were filled in", () => {
-  const values = {
-    script: "#!/bin/sh\r\nls\r\n",
-    name: "",
-    workdir: "/w",
-    partition: "",
-    nodes: "2",
-    gpus: "",
-    minutes: "",
+test("the fields next to a script hold what its lines ask for, and send what was changed", () => {
+  const given = {
+    name: { line: 2, value: "train" },
+    nodes: { line: 3, value: "2" },
+    workdir: { line: 4, value: "/shared/run" },
   };
-  assert.deepEqual(scriptBody(values), {
-    script: "#!/bin/sh\nls\n",
-    name: "",
-    workdir: "/w",
-    partition: "",
-    nodes: 2,
+  const script = "#!/bin/sh\r\nls\r\n";
+  const values = submit.scriptValues({}, given, "/shared");
+  assert.deepEqual(values, {
+    ...{ name: "train", workdir: "/shared/run", partition: "", nodes: "2", gpus: "", minutes: "" },
   });
+  const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", partition: "" };
+  assert.deepEqual(submit.scriptBody(script, values, given), plain);
+  const typed = submit.scriptValues({ nodes: "3", gpus: "1", name: "" }, given, "/shared");
+  assert.equal(typed.name, ""); // emptied: the line counts
+  assert.deepEqual(submit.scriptBody(script, typed, given), {
+    ...{ ...plain, nodes: 3, gpus_per_node: 1 },
+  });
+  assert.equal(submit.scriptValues({}, {}, "/shared").workdir, "/shared");
+});
+
+test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
+  const others = [{ line: 2, text: "--array=1-3" }];
+  const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
+  const lines = (read) => texts(submit.DirectiveLines({ read: { fields: {}, ...read } }));
+  assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
+  assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
+  assert.equal(lines({ others: [], faults: [] }), "");
 });
 
 test("of two answers the later question's is shown, whichever comes first", async () => {
@@ -334,4 +398,44 @@ test("GPUs in use that Slurm does not report are unknown, not none", () => {
   assert.match(tiles(0, false), /\? \/ 8 GPUs in use/);
   assert.match(tiles(3, false), /3\+ \/ 8 GPUs in use/);
   assert.match(tiles(3, true), / 3 \/ 8 GPUs in use/);
+});
+
+test("a progress bar is shown as it ended", () => {
+  assert.equal(settled(" 10%|#   |\r 50%|##  |\r100%|####|"), "100%|####|");
+  assert.equal(settled("done\r"), "done"); // a line of Windows
+  assert.equal(settled(""), "");
+  assert.equal(settled("\r"), "");
+});
+
+test("colours of a terminal are kept, what moves its cursor is not shown", () => {
+  const esc = "\x1b";
+  assert.deepEqual(pieces("plain"), [{ text: "plain", look: "" }]);
+  assert.deepEqual(pieces(`${esc}[1;31merror${esc}[0m: ${esc}[32mok${esc}[39m!`), [
+    { text: "error", look: "ink-red bold" },
+    { text: ": ", look: "" },
+    { text: "ok", look: "ink-green" },
+    { text: "!", look: "" },
+  ]);
+  assert.deepEqual(pieces(`${esc}]0;title\x07${esc}[2K${esc}[1Aa${esc}[mb`), [
+    { text: "a", look: "" },
+    { text: "b", look: "" },
+  ]);
+  assert.deepEqual(pieces(`${esc}[38;5;9mred${esc}[38;2;1;2;3mtoo`), [
+    { text: "red", look: "ink-red" },
+    { text: "too", look: "ink-red" },
+  ]);
+  assert.deepEqual(pieces(`${esc}[0m`), [{ text: "", look: "" }]);
+});
+
+test("the list of jobs is in its address, and an address of anybody's chooses it", () => {
+  const usual = listChoice([], new URLSearchParams());
+  assert.equal(listAddress(usual), "#jobs/all");
+  const chosen = { show: "ended", q: "user=kim a/b&c", by: "end_at", down: false, offset: 200 };
+  const address = listAddress({ ...chosen, days: "30" });
+  const [path, query] = address.split("?");
+  assert.equal(path, "#jobs/ended");
+  assert.deepEqual(listChoice(["ended"], new URLSearchParams(query)), { ...chosen, days: "30" });
+  const wrong = new URLSearchParams("by=password&page=-3&days=400&order=x");
+  assert.deepEqual(listChoice(["none"], wrong), usual);
+  assert.equal(listChoice(["all", "partition=main"], new URLSearchParams()).q, "partition=main");
 });

@@ -126,7 +126,7 @@ def test_a_profile_is_a_table_and_a_file_for_perfetto(monkeypatch: pytest.Monkey
     async def own(*_: object) -> object:
         return SimpleNamespace(id=7)
 
-    monkeypatch.setattr(jobs, "_own", own)
+    monkeypatch.setattr(jobs, "own_job", own)
     monkeypatch.setattr(jobs.api, "job_profile", profile, raising=False)
 
     async def work() -> None:

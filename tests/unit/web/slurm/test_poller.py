@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from corral.slurm.rest import read
 from corral.web.slurm import poller as poller_module
-from corral.web.slurm import snapshot
+from corral.web.slurm import slurmrest, snapshot
 from corral.web.slurm.poller import Poller
 from corral.web.slurm.slurmrest import SlurmRest
 from corral.web.users.sessions import login_of
@@ -223,3 +224,129 @@ def test_what_slurm_took_is_what_was_waited_for_all_its_answers() -> None:
         assert poller.pause >= min(1.0, 4 * poller.took)
 
     run(work())
+
+
+class Silent:
+    """slurmrestd whose daemons stop answering: what each path does then."""
+
+    def __init__(self, rest: FakeRest) -> None:
+        self.rest = rest
+        self.gone = ""
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        ping = path.endswith("/ping")
+        if self.gone == "slurmrestd frozen":
+            raise httpx.ReadTimeout("timed out", request=request)
+        if self.gone == "slurmrestd stopped":
+            raise httpx.ConnectError("refused", request=request)
+        if self.gone and path != "/corral" and (not ping or self.gone == "slurmctld frozen"):
+            timeout = request.extensions["timeout"]["read"]
+            await asyncio.sleep(min(timeout, 3.0))
+            raise httpx.ReadTimeout("timed out", request=request)
+        if self.gone == "slurmctld stopped" and ping:
+            return httpx.Response(200, json={"pings": [{"hostname": "n0", "pinged": "DOWN"}]})
+        return self.rest(request)
+
+
+async def in_trouble(poller: Poller, seconds: float) -> None:
+    for _ in range(round(seconds / 0.01)):
+        await asyncio.sleep(0.01)
+        if poller.now.trouble:
+            return
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("slurmctld frozen", "slurmctld does not answer"),
+        ("slurmctld stopped", "slurmctld on n0 does not answer"),
+        ("slurmrestd frozen", "slurmrestd does not answer"),
+        ("slurmrestd stopped", "slurmrestd does not answer"),
+        ("busy", ""),
+    ],
+)
+def test_the_daemon_that_does_not_answer_is_named_soon(
+    monkeypatch: Any, gone: str, words: str
+) -> None:
+    """It took 21 to 36 s, and slurmrestd was named whichever it was."""
+    monkeypatch.setattr(poller_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(slurmrest, "BRIEF_S", 0.1)
+
+    async def work() -> None:
+        rest = FakeRest()
+        answer = Silent(rest)
+        poller = polled(rest, answer)
+        await poller.look()
+        async with poller.watching():
+            answer.gone = gone
+            poller.nudge()
+            await in_trouble(poller, 1.5)
+            assert poller.now.trouble == words
+            assert len(poller.now.nodes) == 4
+        await poller.close()
+
+    run(work())
+
+
+def test_an_answer_that_comes_during_the_question_counts(monkeypatch: Any) -> None:
+    monkeypatch.setattr(poller_module, "ANSWER_S", 0.01)
+
+    async def work() -> None:
+        rest = FakeRest()
+        slow = Slow(rest, "nodes")
+        poller = polled(rest, slow)
+
+        async def silent(login: object) -> str:
+            slow.go.set()
+            await asyncio.sleep(0.2)
+            return "slurmctld does not answer"
+
+        monkeypatch.setattr(poller._rest, "silent", silent)
+        await poller.look()
+        assert poller.now.complete
+        assert not poller.now.trouble
+
+    run(work())
+
+
+def test_what_is_gone_is_noticed_while_the_poller_rests(monkeypatch: Any) -> None:
+    """In a big cluster it rests for up to half a minute between two polls."""
+    monkeypatch.setattr(poller_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(slurmrest, "BRIEF_S", 0.1)
+
+    async def work() -> None:
+        rest = FakeRest()
+        answer = Silent(rest)
+        login = login_of(rest.login("kim"))
+        asked = SlurmRest("http://slurm", httpx.MockTransport(answer))
+        poller = Poller(asked, lambda: [login], fastest=60)
+        async with poller.watching():
+            await poller.fresh()
+            await asyncio.sleep(0.05)
+            answer.gone = "slurmctld stopped"
+            await in_trouble(poller, 5)
+            assert poller.now.trouble == "slurmctld on n0 does not answer"
+            answer.gone = ""  # noticed too, long before the next poll would have come
+            for _ in range(500):
+                await asyncio.sleep(0.01)
+                if not poller.now.trouble:
+                    break
+            assert not poller.now.trouble
+        await poller.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("pings", "down"),
+    [
+        ([{"hostname": "a", "ping": "DOWN"}], ("a",)),
+        ([{"hostname": "a", "pinged": "DOWN"}, {"hostname": "b", "pinged": "UP"}], ()),
+        ([{"hostname": "a", "responding": False}], ("a",)),
+        ([{"hostname": "a", "responding": True}], ()),
+        (None, ()),
+    ],
+)
+def test_what_a_ping_reports(pings: Any, down: tuple[str, ...]) -> None:
+    assert read.down({"pings": pings}) == down

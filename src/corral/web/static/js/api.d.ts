@@ -71,11 +71,20 @@ export interface Diagnosis {
   fix_by: string;
 }
 
-/** What the doctor reports. */
+/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over. */
+export interface Directives {
+  fields: Record<string, FormValue>;
+  others: ScriptLine[];
+  faults: ScriptLine[];
+}
+
+/** What the doctor reports; failed_checks: of the last proof. */
 export interface Doctor {
   healthy: boolean;
   fixable: boolean;
   findings: Diagnosis[];
+  out_of_service: OutOfService[];
+  failed_checks: string[];
 }
 
 /** Environment, tracked run and recordings of a job. */
@@ -95,6 +104,12 @@ export interface Failure {
   tail?: string;
   command?: string;
   status?: number | null;
+}
+
+/** What a line of a script asks for, as a field of the form has it. */
+export interface FormValue {
+  line: number;
+  value: string;
 }
 
 /** How Slurm stands. */
@@ -148,6 +163,7 @@ export interface JobDetail {
   mine: boolean;
   may: boolean;
   forgotten: boolean;
+  known_at: number;
 }
 
 /** What the form of a job is made from. */
@@ -232,6 +248,11 @@ export interface LintFinding {
   where: string;
 }
 
+/** How one logs in: codes, whether a terminal shows them. */
+export interface Logins {
+  codes: boolean;
+}
+
 /** The session, and what this server can do. */
 export interface Me {
   user: string;
@@ -285,6 +306,14 @@ export interface Nodes {
   columns: string[];
   rows: unknown[][];
   nodes_rev: number;
+}
+
+/** A node that takes no jobs, and of which no finding states why. */
+export interface OutOfService {
+  node: string;
+  state: string;
+  reason: string;
+  by: string;
 }
 
 /** A partition. */
@@ -379,6 +408,12 @@ export interface ReportRow {
 /** All reports, newest first. */
 export interface Reports {
   reports: ReportRow[];
+}
+
+/** A line of a script, and what is to be stated about it. */
+export interface ScriptLine {
+  line: number;
+  text: string;
 }
 
 /** How many jobs each tab of the queue has. */

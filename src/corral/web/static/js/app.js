@@ -5,9 +5,9 @@ import { forget, live, loadNodes, now, start } from "./live.js";
 import { attend, call, refused, setSecret } from "./server.js";
 import { complain, el, FailureCard, place, span } from "./view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
-/** @import { Head, Me } from "./api.js" */
+/** @import { Head, Logins, Me } from "./api.js" */
 
-/** @typedef {ComponentType<{ me: Me, args: string[] }>} PageView */
+/** @typedef {ComponentType<{ me: Me, args: string[], query: URLSearchParams }>} PageView */
 /**
  * @typedef {object} Page
  * @property {string} name
@@ -76,18 +76,21 @@ const Tabs = ({ viewer, chosen }) =>
     ),
   );
 
-/** What the address names behind #. */
-const addressed = () => decodeURIComponent(location.hash.slice(1) || "cluster");
+/** What the address names behind #: a page, what it is of, and what is chosen there. */
+function addressed() {
+  const [path, query] = (location.hash.slice(1) || "cluster").split("?", 2);
+  const [name, ...args] = path.split("/").map(decodeURIComponent);
+  return { name, args, query: new URLSearchParams(query) };
+}
 
 /** Shows what the address names; a page whose sources come late, after somebody went on, is not shown. */
 async function route() {
   if (!me) return;
   turn += 1;
   const [mine, viewer] = [turn, me];
-  const address = addressed();
-  const [name, ...args] = address.split("/");
+  const { name, args, query } = addressed();
   const page = PAGES.find((entry) => entry.name === name) ?? PAGES[0];
-  const key = `${mine} ${address}`;
+  const key = `${mine} ${name}`;
   const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
   /** @param {ComponentChildren} content */
   const show = (content) =>
@@ -97,7 +100,7 @@ async function route() {
   show(null); // the page before ends here, however late this one's sources come
   try {
     const view = await page.view();
-    if (mine === turn) show(h(view, { me: viewer, args }));
+    if (mine === turn) show(h(view, { me: viewer, args, query }));
   } catch (error) {
     if (mine === turn) show(h(FailureCard, { failure: refused(error) }));
   }
@@ -129,7 +132,7 @@ function showLive() {
   banner.hidden = !head?.trouble;
   if (!head?.trouble) return;
   const old = head.seen_at ? `, ${span(age)} old` : "";
-  banner.textContent = `Slurm does not answer: ${head.trouble}. This is the last known state${old}.`;
+  banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
 }
 
 /** @param {Me} session */
@@ -175,14 +178,33 @@ function LoginForm({ words, about, button, main = false, busy, password = false,
   );
 }
 
-/** @extends {Component<{ why: string }, { trouble: string, busy: boolean }>} */
+/** @typedef {{ trouble: string, busy: boolean, codes: boolean, shown: string }} LoginState */
+
+/** @extends {Component<{ why: string }, LoginState>} */
 class Login extends Component {
-  state = { trouble: this.props.why, busy: false };
+  state = { trouble: this.props.why, busy: false, codes: false, shown: "" };
   box = createRef();
 
   componentDidMount() {
     this.box.current.querySelector("input").focus();
+    /** @type {Promise<Logins>} */
+    const logins = call("login");
+    logins.then(
+      ({ codes }) => this.setState({ codes }),
+      () => {},
+    );
   }
+
+  renew = async () => {
+    this.setState({ trouble: "", shown: "" });
+    try {
+      await call("login/code/new", {});
+      this.setState({ shown: "The terminal in which corral ui runs shows a new code." });
+    } catch (error) {
+      const { message, hint } = refused(error);
+      this.setState({ trouble: hint ? `${message}. ${hint}` : message });
+    }
+  };
 
   /**
    * @param {string} path
@@ -199,7 +221,12 @@ class Login extends Component {
   }
 
   render() {
-    const { trouble, busy } = this.state;
+    const { trouble, busy, codes, shown } = this.state;
+    const another = el(
+      "button",
+      { class: "quiet", type: "button", onClick: this.renew },
+      "Show a new code in the terminal",
+    );
     return el(
       "div",
       { class: "login card", ref: this.box },
@@ -210,6 +237,8 @@ class Login extends Component {
         about: "the one that corral ui shows; it works once",
         send: (code) => this.send("login/code", { code }),
       }),
+      codes ? el("p", null, another) : null,
+      el("p", { class: "dim", role: "status" }, shown),
       el("hr"),
       h(LoginForm, {
         ...{ name: "token", words: "Slurm token", button: "Log in with the token", busy },
@@ -272,7 +301,7 @@ async function begin() {
     return;
   }
   // The nodes are most of what the first page needs: they come while the session is looked up.
-  if (!location.hash || location.hash === "#cluster") loadNodes().catch(() => {});
+  if (/^(#cluster(\?|$)|$)/.test(location.hash)) loadNodes().catch(() => {});
   try {
     enter(await call("me"));
   } catch {

@@ -16,6 +16,8 @@ const ALL_CARDS = 600; // more elements than these take longer than a frame
 const LISTED = 300;
 const GROUPS = ["partition", "island", "rack", "state", "feature", "none"];
 const REDRAW_MS = 250;
+const MOST_POINTS = 3600;
+const FIRST_PLOT_S = 20;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
 /** @type {[Kind, string][]} */
@@ -28,24 +30,53 @@ const KINDS = [
   ["off", "other"],
 ];
 // What was chosen stays while other pages are shown.
-const chosen = { filter: "", grouping: "partition", colouring: "state" };
+const USUAL = { filter: "", grouping: "partition", colouring: "state" };
+const chosen = { ...USUAL };
 /** @type {Record<string, string> | null} */
 let racks = null;
 
+/**
+ * What is in use over time. null: unknown.
+ * @typedef {{ at: number[], used: (number | null)[], running: (number | null)[] }} Past
+ */
+
+/**
+ * One more point: what is in use stays so until it changes. Where nothing has changed the last point
+ * moves on, so that a quiet day is two points.
+ * @param {Past} past
+ * @param {number} at unix seconds
+ * @param {number | null} used
+ * @param {number | null} running
+ */
+export function noted(past, at, used, running) {
+  const last = past.at.length - 1;
+  const same = (/** @type {number} */ i) =>
+    i >= 0 && past.used[i] === used && past.running[i] === running;
+  if (past.at[last] === at || (same(last) && same(last - 1))) {
+    past.at[last] = at;
+    past.used[last] = used;
+    past.running[last] = running;
+    return;
+  }
+  past.at.push(at);
+  past.used.push(used);
+  past.running.push(running);
+  for (const list of Object.values(past)) if (list.length > MOST_POINTS) list.shift();
+}
+
 /** What the first page's plot shows: since the page was opened.
- * @type {{ at: number[], used: number[], running: number[] }} */
+ * @type {Past} */
 export const past = { at: [], used: [], running: [] };
 
-/** @param {Head} head */
-function remember({ counts }) {
+function remember() {
+  const { head } = now;
+  if (!head) return;
   const at = Math.floor(Date.now() / 1000);
-  if (past.at.at(-1) === at) return;
-  past.at.push(at);
-  past.used.push(counts.gpus ? counts.gpus_used : counts.cpus_used);
-  past.running.push(counts.jobs.RUNNING || 0);
-  for (const list of Object.values(past)) if (list.length > 3600) list.shift();
+  const { counts, trouble } = head;
+  if (trouble || now.ok === false) noted(past, at, null, null);
+  else noted(past, at, counts.gpus ? counts.gpus_used : counts.cpus_used, counts.jobs.RUNNING || 0);
 }
-live.addEventListener("head", () => now.head && remember(now.head));
+for (const name of ["age", "head"]) live.addEventListener(name, remember);
 
 /**
  * @param {{ value: string, of?: number, words: string, used?: number }} props
@@ -319,6 +350,7 @@ class NodesCard extends Component {
   componentDidMount() {
     this.stops = [listen("nodes", this.later), watchFigures(this.props.me, this.later)];
     if (!now.loaded) loadNodes().then(() => this.forceUpdate(), view.complain);
+    if (chosen.grouping === "rack" && !racks) this.place().then(this.later);
   }
 
   componentWillUnmount() {
@@ -329,17 +361,23 @@ class NodesCard extends Component {
   /** @param {string} grouping */
   group = async (grouping) => {
     chosen.grouping = grouping;
-    if (grouping === "rack" && !racks) {
-      /** @type {Places} */
-      const places = await call("places").catch(() => ({ racks: {} }));
-      racks = places.racks;
-    }
+    keepChoice();
+    await this.place();
     this.forceUpdate();
   };
+
+  /** Asks for the racks once they are needed. */
+  async place() {
+    if (chosen.grouping !== "rack" || racks) return;
+    /** @type {Places} */
+    const places = await call("places").catch(() => ({ racks: {} }));
+    racks = places.racks;
+  }
 
   /** @param {"filter" | "colouring"} what */
   choose = (what) => (/** @type {string} */ value) => {
     chosen[what] = value;
+    keepChoice();
     this.forceUpdate();
   };
 
@@ -396,7 +434,7 @@ class NodesCard extends Component {
   }
 }
 
-/** What is in use since the page was opened; uPlot comes with the third point.
+/** What is in use since the page was opened; uPlot comes after a while, or with a third point.
  * @extends {Component<object, { shown: boolean }>} */
 class Timeline extends Component {
   state = { shown: false };
@@ -409,7 +447,8 @@ class Timeline extends Component {
 
   more = async () => {
     if (this.plot) this.plot.more();
-    if (this.state.shown || past.at.length < 3) return;
+    const seconds = past.at.length ? past.at[past.at.length - 1] - past.at[0] : 0;
+    if (this.state.shown || (past.at.length < 3 && seconds < FIRST_PLOT_S)) return;
     this.setState({ shown: true });
     const { timeline } = await import("./curves.js");
     const plot = await timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
@@ -418,7 +457,8 @@ class Timeline extends Component {
   };
 
   componentDidMount() {
-    this.stop = listen("head", this.more);
+    const stops = [listen("head", this.more), listen("age", this.more)];
+    this.stop = () => stops.forEach((stop) => stop());
     this.more();
   }
 
@@ -440,11 +480,32 @@ class Timeline extends Component {
 
 /** @typedef {{ cost: Cost | null, proof: Proof | null | undefined }} ClusterState */
 
-/** @extends {Component<{ me: Me, args: string[] }, ClusterState>} */
+/**
+ * Chooses what an address names; what it does not name is as it was.
+ * @param {URLSearchParams} query
+ */
+function takeChoice(query) {
+  const { filter, by, show } = Object.fromEntries(query);
+  if (filter !== undefined) chosen.filter = filter;
+  if (GROUPS.includes(by)) chosen.grouping = by;
+  if (show === "state" || Object.hasOwn(SHARES, show ?? "")) chosen.colouring = show;
+}
+
+function keepChoice() {
+  const { filter, grouping: by, colouring: show } = chosen;
+  const usual = { filter: USUAL.filter, by: USUAL.grouping, show: USUAL.colouring };
+  view.keepAddress(view.addressOf("cluster", { filter, by, show }, usual));
+}
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, ClusterState>} */
 export class ClusterPage extends Component {
   /** @type {ClusterState} */
   state = { cost: null, proof: undefined };
   stop = () => {};
+
+  componentWillMount() {
+    takeChoice(this.props.query);
+  }
 
   componentDidMount() {
     this.stop = listen("head", () => this.forceUpdate());

@@ -4,6 +4,7 @@ import { Component, createRef, h } from "../vendor/preact.mjs";
 import { colour, el } from "./view.js";
 /** @import uPlot from "uplot" */
 /** @import { Curve } from "./api.js" */
+/** @import { Past } from "./cluster.js" */
 
 const GIB = 1073741824;
 /** @type {{ what: string, title: string, scale: number, top?: number }[]} */
@@ -44,6 +45,16 @@ const axis = () => ({
 });
 
 /**
+ * The axis of times: uPlot draws one of years where all samples are of one moment.
+ * @param {unknown} _plot
+ * @param {number} low
+ * @param {number} high
+ * @returns {[number, number]}
+ */
+export const shortest = (_plot, low, high) =>
+  high - low < SHORTEST_S ? [high - SHORTEST_S, high] : [low, high];
+
+/**
  * Curves share one axis of times; where one has no value there is a gap.
  * @param {Curve[]} curves
  * @param {number} scale
@@ -64,7 +75,7 @@ export function aligned(curves, scale) {
 
 /**
  * @param {HTMLElement | null} target
- * @param {{ at: number[], used: number[], running: number[] }} past
+ * @param {Past} past
  * @param {boolean} gpus
  */
 export async function timeline(target, past, gpus) {
@@ -73,16 +84,23 @@ export async function timeline(target, past, gpus) {
   /** @returns {uPlot.AlignedData} */
   const data = () => [past.at, past.used, past.running];
   const width = () => target.clientWidth || 800;
+  const paths = UPlot.paths.stepped?.({ align: 1 });
   const plot = new UPlot(
     {
       width: width(),
       height: TIMELINE_HEIGHT,
-      scales: { y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] } },
+      scales: {
+        x: { range: shortest },
+        y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] },
+      },
       axes: [axis(), axis()],
       series: [
         {},
-        { label: gpus ? "GPUs in use" : "CPUs in use", stroke: () => colour("accent"), width: 2 },
-        { label: "jobs running", stroke: () => colour("busy"), width: 2 },
+        {
+          ...{ label: gpus ? "GPUs in use" : "CPUs in use", width: 2, paths },
+          stroke: () => colour("accent"),
+        },
+        { label: "jobs running", stroke: () => colour("busy"), width: 2, paths },
       ],
     },
     data(),
@@ -110,10 +128,7 @@ function options(curves, width, top) {
     width,
     height: HEIGHT,
     scales: {
-      x: {
-        range: (_u, low, high) =>
-          high - low < SHORTEST_S ? [high - SHORTEST_S, high] : [low, high],
-      },
+      x: { range: shortest },
       y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, 0.01)] },
     },
     axes: [axis(), { ...axis(), size: 52 }],

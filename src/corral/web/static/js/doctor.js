@@ -2,7 +2,7 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { PlanToApply } from "./plan.js";
 import { call, refused } from "./server.js";
-import { badge, el } from "./view.js";
+import { badge, coded, el, many } from "./view.js";
 import { follow, Problem, ProgressView, underWay } from "./work.js";
 /** @import { Diagnosis, Doctor, Me, ShownPlan } from "./api.js" */
 /** @import { Refused } from "./server.js" */
@@ -21,10 +21,30 @@ export function FindingView({ finding: { title, name, nodes, detail, cause, fix,
       el("span", { class: "dim" }, nodes.join(", ")),
       el("span", null, detail),
     ),
-    cause && el("p", null, el("b", null, "Cause: "), cause),
-    fix && el("p", null, el("b", null, "Fix: "), fix),
+    cause && el("p", null, el("b", null, "Cause: "), coded(cause)),
+    fix && el("p", null, el("b", null, "Fix: "), coded(fix)),
     evidence.length ? el("details", null, el("summary", null, "Evidence"), shown) : null,
   );
+}
+
+/**
+ * What no finding states: nodes that take no jobs, and checks that failed in the last proof.
+ * @param {{ report: Doctor }} props
+ */
+function Unexplained({ report: { out_of_service: out, failed_checks: failed } }) {
+  const nodes = out.map(({ node, state, reason, by }) =>
+    el(
+      "p",
+      { key: node, class: "row" },
+      badge(state.split("+").join(" "), "warn"),
+      el("a", { href: `#node/${node}` }, node),
+      el("span", { class: "reason" }, reason || "no reason given"),
+      el("span", { class: "dim" }, by && `set by ${by}`),
+    ),
+  );
+  const words = `The last proof failed in ${many(failed.length, "check")}: ${failed.join("; ")}.`;
+  const proof = [badge("proof failed", "bad"), words, el("a", { href: "#proof" }, "Evidence")];
+  return el("div", null, nodes, failed.length ? el("p", { class: "row" }, proof) : null);
 }
 
 /** @param {{ report: Doctor, fix: () => void }} props */
@@ -33,16 +53,21 @@ export function ReportView({ report, fix }) {
     el("button", { onClick: fix }, "Show the plan that fixes this"),
     el("span", { class: "dim" }, "Nothing is changed before you apply it."),
   ];
-  const good = [badge("healthy", "good"), "Nothing known is wrong with this cluster."];
+  const { healthy, out_of_service: out, failed_checks: failed } = report;
+  const good =
+    out.length || failed.length
+      ? [badge("no known failure", "warn"), "The doctor knows no cause for what is below."]
+      : [badge("healthy", "good"), "Nothing known is wrong with this cluster."];
   return el(
     "div",
     null,
     report.fixable ? el("p", { class: "row" }, offer) : null,
-    report.healthy
+    healthy
       ? el("p", { class: "row" }, good)
       : report.findings.map((finding) =>
           h(FindingView, { key: `${finding.id} ${finding.nodes.join(",")}`, finding }),
         ),
+    h(Unexplained, { report }),
   );
 }
 
@@ -55,7 +80,7 @@ export function ReportView({ report, fix }) {
  * @property {Refused | null} failure
  */
 
-/** @extends {Component<{ me: Me, args: string[] }, DoctorState>} */
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, DoctorState>} */
 export class DoctorPage extends Component {
   /** @type {DoctorState} */
   state = { busy: false, report: null, plan: null, progress: null, failure: null };

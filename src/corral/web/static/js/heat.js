@@ -152,6 +152,18 @@ const chosen = new Map();
 /** @typedef {{ nodes: NodeRow[], label: string, colouring: string, figures: Figures }} HeatProps */
 
 /**
+ * Whether two heat maps show the same: a node that changes is another object.
+ * @param {HeatProps} one
+ * @param {HeatProps} other
+ */
+export const alike = (one, other) =>
+  one.label === other.label &&
+  one.colouring === other.colouring &&
+  one.figures === other.figures &&
+  one.nodes.length === other.nodes.length &&
+  one.nodes.every((node, i) => node === other.nodes[i]);
+
+/**
  * A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.
  * @extends {Component<HeatProps, { under: string }>}
  */
@@ -172,6 +184,15 @@ export class Heat extends Component {
     if (this.canvas.current) this.resized.observe(this.canvas.current);
     document.addEventListener("theme", this.soon);
     this.soon();
+  }
+
+  // Of 10,000 nodes by rack there are hundreds of these, and one node changes.
+  /**
+   * @param {HeatProps} next
+   * @param {{ under: string }} state
+   */
+  shouldComponentUpdate(next, state) {
+    return state.under !== this.state.under || !alike(this.props, next);
   }
 
   componentDidUpdate() {
@@ -228,6 +249,7 @@ export class Heat extends Component {
     event.preventDefault();
     chosen.set(label, nodes[target].name);
     this.setState({ under: "" });
+    this.forceUpdate(); // the frame is around another node
   };
 
   /** @param {MouseEvent} event */

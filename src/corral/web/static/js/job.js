@@ -2,7 +2,7 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { Curves } from "./curves.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
-import { listen } from "./live.js";
+import { listen, now } from "./live.js";
 import { Log } from "./log.js";
 import { call, Latest, refused, ticketed } from "./server.js";
 import * as view from "./view.js";
@@ -13,6 +13,7 @@ import * as view from "./view.js";
 const { ask, badge, bar, clock, complain, el, fact, FailureCard, gib, many, pre, span } = view;
 const TICK_MS = 5000;
 const MEASURE_MS = 4500;
+const AGAIN_MS = 2000;
 const PARTS = /** @type {const} */ (["compute", "communication", "overlap", "idle"]);
 
 /** @param {api.JobDetail} job */
@@ -42,6 +43,9 @@ const outcomeFacts = (job) => [
   fact("reason", job.ended && job.reason),
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
+
+/** @param {number} at unix seconds */
+const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
 
 /** @param {string} path */
 const code = (path) => path && el("code", null, path);
@@ -196,13 +200,14 @@ function Usage({ use, wrong }) {
  * @property {boolean} following
  */
 
-/** @extends {Component<{ me: api.Me, args: string[] }, JobState>} */
+/** @extends {Component<{ me: api.Me, args: string[], query: URLSearchParams }, JobState>} */
 export class JobPage extends Component {
   /** @type {JobState} */
   state = { ranks: [], use: null, wrong: "", following: false };
   newestJob = new Latest();
   newestUse = new Latest();
   measured = 0;
+  loaded = 0;
   ended = false;
   stop = () => {};
 
@@ -217,12 +222,15 @@ export class JobPage extends Component {
       if (!jobs || jobs.some(({ id }) => id === job.id)) this.load();
     });
     const tick = setInterval(() => {
+      this.answered();
       if (!this.state.job || this.state.job.ended) return;
       this.forceUpdate();
       if (Date.now() - this.measured > MEASURE_MS) this.measure();
     }, TICK_MS);
+    const deaf = listen("head", this.answered);
     this.stop = () => {
       silence();
+      deaf();
       clearInterval(tick);
     };
     this.load();
@@ -237,6 +245,7 @@ export class JobPage extends Component {
 
   // Who opens the page sees why a job cannot be shown; later the page stays as it is.
   load() {
+    this.loaded = Date.now();
     /** @type {Promise<api.JobDetail>} */
     const answer = call(`jobs/${this.id}`);
     return this.newestJob.take(answer, this.shown, (failure) => {
@@ -244,13 +253,20 @@ export class JobPage extends Component {
     });
   }
 
+  // A page that has no news of Slurm's, or has not its job yet, asks again once Slurm answers.
+  answered = () => {
+    const { job, failure } = this.state;
+    if (now.head?.trouble || Date.now() - this.loaded < AGAIN_MS) return;
+    if (job?.known_at || (!job && failure)) this.load();
+  };
+
   /** @param {api.JobDetail} job */
   shown = (job) => {
     const before = this.state.job;
     document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
     const prints = Boolean(job.stdout) && job.state !== "PENDING";
-    this.setState({ job, following: this.state.following || (own && prints) });
+    this.setState({ job, failure: undefined, following: this.state.following || (own && prints) });
     if (before?.state === job.state) return;
     this.measure(job);
     if (!own) return;
@@ -366,6 +382,7 @@ export class JobPage extends Component {
         this.buttons(job),
       ),
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
+      job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
       el("br"),
       JobFacts({ job }),
     );

@@ -2,11 +2,13 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { listen, now } from "./live.js";
 import { call, Latest, records } from "./server.js";
-import { badge, bar, clock, complain, el, leadsTo, many, since, span, formatted } from "./view.js";
+import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import { JobRow, Jobs, Me, Past } from "./api.js" */
 /** @import { Refused } from "./server.js" */
 
+const { addressOf, badge, bar, clock, complain, el, keepAddress, leadsTo, many } = view;
+const { since, span, formatted } = view;
 /** @type {["all" | "running" | "waiting" | "ended", string][]} */
 const TABS = [
   ["all", "All"],
@@ -25,6 +27,8 @@ const HEADS = [
   ["cpus", "CPUs", true],
   ["start_at", "time", true],
 ];
+/** @type {typeof HEADS[number]} */
+const ENDED = ["end_at", "ended", true];
 const PAGE = 100;
 /** Of accounting, for what has ended. @type {[string, string][]} */
 const PERIODS = [
@@ -84,7 +88,11 @@ function Row({ job, ended }) {
   return el(
     "tr",
     { "data-job": job.id, "data-key": job.id, ...leadsTo(`job/${job.id}`) },
-    el("td", { class: "nowrap" }, job.label),
+    el(
+      "td",
+      { class: "nowrap" },
+      el("a", { class: "plain", href: `#job/${job.id}`, tabIndex: -1 }, job.label),
+    ),
     el("td", { class: "cut", title: job.name }, job.name),
     el("td", null, job.user),
     el("td", null, badge(job.state, job.kind)),
@@ -102,7 +110,7 @@ function Row({ job, ended }) {
  */
 export function JobsTable({ jobs, by, down, ended, order }) {
   /** @type {typeof HEADS} */
-  const heads = ended ? [...HEADS, ["end_at", "ended", true]] : HEADS;
+  const heads = ended ? [...HEADS, ENDED] : HEADS;
   const cells = heads.map(([key, word, numeric]) => {
     const chosen = key !== null && by === key;
     const arrow = chosen ? (down ? " ↓" : " ↑") : "";
@@ -180,7 +188,46 @@ function aboutPast({ why, cut, most }) {
  * @property {string} wrong
  */
 
-/** @extends {Component<{ me: Me, args: string[] }, QueueState>} */
+/** @typedef {Pick<QueueState, "show" | "q" | "by" | "down" | "offset" | "days">} Choice */
+
+/**
+ * The address of the list as it is chosen.
+ * @param {Choice} choice
+ */
+export function listAddress({ show, q, by, down, offset, days }) {
+  const page = String(Math.floor(offset / PAGE) + 1);
+  const chosen = { q, by, order: down ? "down" : "up", page, days };
+  const usual = { q: "", by: "id", order: "down", page: "1", days: "7" };
+  return addressOf(`jobs/${show}`, chosen, usual);
+}
+
+/**
+ * What an address chooses; what it does not have, or has wrong, is as usual.
+ * @param {string[]} args
+ * @param {URLSearchParams} query
+ * @returns {Choice}
+ */
+export function listChoice([tab = "all", filter = ""], query) {
+  /**
+   * @param {string | null} value
+   * @param {(string | null)[]} choices
+   * @param {string} usual
+   */
+  const known = (value, choices, usual) => (value && choices.includes(value) ? value : usual);
+  const orders = [...HEADS, ENDED].map(([key]) => key);
+  const periods = PERIODS.map(([key]) => key);
+  const page = Number(query.get("page"));
+  return {
+    show: known(tab, [...TABS.map(([key]) => key)], "all"),
+    q: query.get("q") ?? filter,
+    by: known(query.get("by"), orders, "id"),
+    down: query.get("order") !== "up",
+    offset: Number.isInteger(page) && page > 0 ? (page - 1) * PAGE : 0,
+    days: known(query.get("days"), periods, "7"),
+  };
+}
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
 export class JobsPage extends Component {
   newest = new Latest();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -189,17 +236,22 @@ export class JobsPage extends Component {
   wait = undefined;
   stop = () => {};
 
-  /** @param {{ me: Me, args: string[] }} props */
+  /** @param {{ me: Me, args: string[], query: URLSearchParams }} props */
   constructor(props) {
     super(props);
-    const [tab = "all", filter = ""] = props.args;
-    const show = TABS.some(([key]) => key === tab) ? tab : "all";
+    const choice = listChoice(props.args, props.query);
     /** @type {QueueState} */
     this.state = {
-      ...{ show, q: filter, by: "id", down: true, offset: 0, days: "7", typed: filter },
+      ...{ ...choice, typed: choice.q },
       ...{ jobs: null, total: 0, about: "", wrong: "" },
     };
   }
+
+  // Only where something is chosen: news must not undo an address that somebody has just gone to.
+  chosen = () => {
+    keepAddress(listAddress(this.state));
+    this.load();
+  };
 
   componentDidMount() {
     const tick = setInterval(() => {
@@ -255,7 +307,7 @@ export class JobsPage extends Component {
 
   /** @param {Partial<QueueState>} change */
   choose(change) {
-    this.setState({ offset: 0, ...change }, this.load);
+    this.setState({ offset: 0, ...change }, this.chosen);
   }
 
   /** @param {string} typed */
@@ -275,7 +327,7 @@ export class JobsPage extends Component {
   /** @param {string} by */
   order = (by) => {
     const { by: before, down } = this.state;
-    this.setState({ by, down: before === by ? !down : true }, this.load);
+    this.setState({ by, down: before === by ? !down : true }, this.chosen);
   };
 
   filters() {

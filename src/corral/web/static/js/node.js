@@ -63,7 +63,7 @@ export function NodeFacts({ node, figures = {} }) {
   );
 }
 
-/** @extends {Component<{ me: Me, args: string[] }>} */
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }>} */
 export class NodePage extends Component {
   /** @type {(() => void)[]} */
   stops = [];

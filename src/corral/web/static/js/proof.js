@@ -1,7 +1,7 @@
 // The last proof with its evidence, and the reports that were kept.
 import { Component, h } from "../vendor/preact.mjs";
 import { call, Latest, refused, ticketed } from "./server.js";
-import { badge, clock, complain, el, Loaded, many, pre, since } from "./view.js";
+import { badge, clock, coded, complain, el, Loaded, many, pre, since } from "./view.js";
 import { follow, Problem, ProgressView, underWay } from "./work.js";
 /** @import * as api from "./api.js" */
 /** @import { Refused } from "./server.js" */
@@ -28,10 +28,10 @@ function Evidence({ evidence: { node, command, output, figures } }) {
 }
 
 /** @param {{ result: api.ProofResult }} props */
-const Result = ({ result: { verdict, title, check, summary, evidence } }) =>
+export const Result = ({ result: { verdict, title, check, summary, hint, evidence } }) =>
   el(
     "details",
-    null,
+    { open: verdict === "fail" },
     el(
       "summary",
       null,
@@ -39,6 +39,7 @@ const Result = ({ result: { verdict, title, check, summary, evidence } }) =>
       ` ${title || check}: `,
       el("span", { class: "dim" }, summary),
     ),
+    hint && el("p", null, el("b", null, "Hint: "), coded(hint)),
     evidence.map((piece, i) => h(Evidence, { key: i, evidence: piece })),
   );
 

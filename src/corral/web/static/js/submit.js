@@ -288,70 +288,175 @@ class JobForm extends Component {
   }
 }
 
-/**
- * @param {string} name
- * @param {string} label
- * @param {InputProps} props
- */
-const labelled = (name, label, props) =>
-  el(
-    "label",
-    { key: name },
-    label,
-    el("input", /** @type {InputProps} */ ({ name, autocomplete: "off", ...props })),
-  );
+/** @typedef {{ [name in "name" | "workdir" | "partition" | "nodes" | "gpus" | "minutes"]: string }} ScriptValues */
 
-/** @param {string} folder where the job runs unless another one is given */
-const scriptFields = (folder) => [
-  labelled("name", "Name", { maxLength: 64 }),
-  labelled("workdir", "Folder it runs in and writes slurm-ID.out to", {
-    defaultValue: folder,
-    required: true,
-    pattern: "/.*",
-  }),
-  labelled("partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }),
-  labelled("nodes", "Nodes", { type: "number", min: 1 }),
-  labelled("gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }),
-  labelled("minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }),
+/** The fields next to a script, and what their input takes.
+ * @type {[keyof ScriptValues, string, InputProps][]} */
+const SCRIPT_FIELDS = [
+  ["name", "Name", { maxLength: 64 }],
+  ["workdir", "Folder it runs in and writes slurm-ID.out to", { required: true, pattern: "/.*" }],
+  ["partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["nodes", "Nodes", { type: "number", min: 1 }],
+  ["gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }],
+  ["minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }],
 ];
 
 /**
- * What is sent of the fields next to a script.
- * @param {Record<string, string>} values
+ * What the fields next to a script hold: what was typed, else what its lines ask for.
+ * @param {Partial<ScriptValues>} typed
+ * @param {api.Directives["fields"]} given
+ * @param {string} folder where the job runs unless another one is given
+ * @returns {ScriptValues}
  */
-export function scriptBody({ script, name, workdir, partition, nodes, gpus, minutes }) {
+export function scriptValues(typed, given, folder) {
+  const values = SCRIPT_FIELDS.map(([name]) => {
+    const blank = name === "workdir" ? folder : "";
+    return [name, typed[name] ?? given[name]?.value ?? blank];
+  });
+  return Object.fromEntries(values);
+}
+
+/**
+ * What is sent of the fields next to a script: only what its own lines do not ask for already.
+ * @param {string} script
+ * @param {ScriptValues} values
+ * @param {api.Directives["fields"]} given
+ */
+export function scriptBody(script, values, given) {
+  const own = (/** @type {keyof ScriptValues} */ name) =>
+    values[name] && values[name] !== given[name]?.value ? values[name] : "";
+  const [nodes, gpus, minutes] = [own("nodes"), own("gpus"), own("minutes")];
   return {
     script: script.replaceAll("\r\n", "\n"),
-    ...{ name, workdir, partition },
+    ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
     ...(nodes ? { nodes: Number(nodes) } : {}),
     ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
     ...(minutes ? { minutes: Number(minutes) } : {}),
   };
 }
 
-/** @extends {Component<FormProps & { me: api.Me }, { sending: boolean, script: string }>} */
-class ScriptForm extends Component {
-  state = { sending: false, script: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n" };
+/**
+ * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
+ * @param {{ read: api.Directives }} props
+ */
+export function DirectiveLines({ read: { others, faults } }) {
+  if (!others.length && !faults.length) return null;
+  const line = (/** @type {api.ScriptLine} */ { line: number, text }) =>
+    el("li", { key: `${number} ${text}` }, `line ${number}: `, el("code", null, text));
+  return el(
+    "div",
+    null,
+    faults.length
+      ? el(
+          "div",
+          { class: "reason", role: "alert" },
+          "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
+          el("ul", null, faults.map(line)),
+        )
+      : null,
+    others.length
+      ? el(
+          "div",
+          { class: "dim" },
+          "Also asked for by the script:",
+          el("ul", null, others.map(line)),
+        )
+      : null,
+  );
+}
 
-  /** @param {SubmitEvent & { currentTarget: HTMLFormElement }} event */
+/** @type {api.Directives} */
+const NOTHING = { fields: {}, others: [], faults: [] };
+const TYPED_MS = 250;
+
+/**
+ * @typedef {{ sending: boolean, script: string, read: api.Directives, typed: Partial<ScriptValues> }} ScriptState
+ * @extends {Component<FormProps & { me: api.Me }, ScriptState>} */
+class ScriptForm extends Component {
+  /** @type {ScriptState} */
+  state = {
+    sending: false,
+    script: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
+    read: NOTHING,
+    typed: {},
+  };
+  newest = new Latest();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  componentDidMount() {
+    this.look();
+  }
+
+  componentWillUnmount() {
+    clearTimeout(this.wait);
+    this.newest.drop();
+  }
+
+  get folder() {
+    return this.props.form.storage[0] || `/home/${this.props.me.user}`;
+  }
+
+  look = () => {
+    /** @type {Promise<api.Directives>} */
+    const answer = call("jobs/directives", { script: this.state.script });
+    return this.newest.take(answer, (read) => this.setState({ read }), complain);
+  };
+
+  /** @param {string} script */
+  edited(script) {
+    this.newest.drop();
+    clearTimeout(this.wait);
+    this.setState({ script });
+    this.wait = setTimeout(this.look, TYPED_MS);
+  }
+
+  /** @param {SubmitEvent} event */
   send = async (event) => {
     event.preventDefault();
-    const values = Object.fromEntries(new FormData(event.currentTarget));
+    clearTimeout(this.wait);
     this.setState({ sending: true });
+    await this.look(); // the fields of the script as it is now
+    const { script, read, typed } = this.state;
     try {
-      /** @type {{ id: number }} */
-      const { id } = await call("jobs", scriptBody(/** @type {Record<string, string>} */ (values)));
-      submitted(id);
+      if (!read.faults.length) {
+        const values = scriptValues(typed, read.fields, this.folder);
+        /** @type {{ id: number }} */
+        const { id } = await call("jobs", scriptBody(script, values, read.fields));
+        submitted(id);
+      }
     } catch (error) {
       complain(error);
     }
     this.setState({ sending: false });
   };
 
+  fields() {
+    const { read, typed } = this.state;
+    const values = scriptValues(typed, read.fields, this.folder);
+    return SCRIPT_FIELDS.map(([name, label, props]) => {
+      const given = read.fields[name];
+      const overridden = given && values[name] && values[name] !== given.value;
+      const about =
+        given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
+      const onInput = (/** @type {{ currentTarget: HTMLInputElement }} */ { currentTarget }) =>
+        this.setState({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+      const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+      return el(
+        "label",
+        { key: name },
+        label,
+        about && el("small", null, about),
+        el("input", /** @type {InputProps} */ (all)),
+      );
+    });
+  }
+
   render() {
-    const { form, me } = this.props;
+    const { read, sending, script } = this.state;
     const about =
-      "It goes to Slurm with your own token, exactly as it is here. Its #SBATCH lines count; a field that is filled in below overrides them.";
+      "It goes to Slurm with your own token, exactly as it is here. The fields below hold what " +
+      "its #SBATCH lines ask for; one that you change overrides its line.";
     return el(
       "form",
       { onSubmit: this.send },
@@ -361,14 +466,15 @@ class ScriptForm extends Component {
         class: "code",
         spellcheck: false,
         required: true,
-        value: this.state.script,
-        onInput: ({ currentTarget }) => this.setState({ script: currentTarget.value }),
+        value: script,
+        onInput: ({ currentTarget }) => this.edited(currentTarget.value),
         "aria-label": "Batch script",
       }),
+      h(DirectiveLines, { read }),
       el("br"),
-      el("div", { class: "fields" }, scriptFields(form.storage[0] || `/home/${me.user}`)),
+      el("div", { class: "fields" }, this.fields()),
       el("br"),
-      el("button", { class: "main", disabled: this.state.sending }, "Submit"),
+      el("button", { class: "main", disabled: sending || read.faults.length > 0 }, "Submit"),
     );
   }
 }

@@ -56,6 +56,13 @@ export const el = /** @type {any} */ (h);
  */
 export const pre = (text) => el("pre", { tabIndex: 0 }, text);
 
+/**
+ * A sentence of Corral's with its `commands` in the type of commands.
+ * @param {string} text
+ */
+export const coded = (text) =>
+  text.split("`").map((part, i) => (i % 2 ? el("code", { key: i }, part) : part));
+
 /** @param {number | null | undefined} seconds */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "-";
@@ -272,16 +279,38 @@ export class Loaded extends Component {
 }
 
 /**
+ * The address of a page with what is chosen there; what is as it would be anyway is left out.
+ * @param {string} path
+ * @param {Record<string, string>} chosen
+ * @param {Record<string, string>} usual
+ */
+export function addressOf(path, chosen, usual) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(chosen))
+    if (value !== usual[name]) query.set(name, value);
+  const text = query.toString();
+  return text ? `#${path}?${text}` : `#${path}`;
+}
+
+/**
+ * Keeps what is chosen in the address, so that it can be sent to somebody, and Back restores it.
+ * @param {string} address
+ */
+export const keepAddress = (address) => history.replaceState(null, "", address);
+
+/**
  * A row of a table that leads somewhere, by pointer and by keyboard.
  * @param {string} address
  */
 export const leadsTo = (address) => {
-  const go = () => {
+  /** @param {{ target?: EventTarget | null }} [event] */
+  const go = (event) => {
+    if (event?.target instanceof Element && event.target.closest("a")) return; // a link goes itself
     location.hash = address;
   };
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
-    if (event.key === "Enter") go();
+    if (event.key === "Enter") go(event);
   };
   return { tabIndex: 0, onClick: go, onKeyDown };
 };

@@ -1,0 +1,144 @@
+"""A job's output and record on its page: of array tasks, at its end, while Slurm is gone."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from corral.hosts.quote import sh
+from tests.browser.conftest import Browser, Served, Terminal, run_root
+from tests.browser.test_page import COUNTING, go, submit_script
+from tests.embedded.conftest import Live
+
+SOON_S = 5.0
+"""How long a dead Slurm may go unnoticed; a machine with two busy cores adds to it."""
+BUSY_S = 5.0
+
+UP = sh("""systemctl reset-failed slurmctld; systemctl start slurmctld; pkill -CONT -x slurmctld
+i=0; until timeout 20 sinfo -h >/dev/null 2>&1; do i=$((i+1)); [ $i -lt 60 ] || break; sleep 1
+done""")
+GONE = {
+    "stopped": sh("timeout 120 systemctl stop slurmctld"),
+    "frozen": sh("pkill -STOP -x slurmctld"),
+}
+
+
+def test_output_of_array_tasks(owner: Browser, served: Served, cluster: Live) -> None:
+    """It was empty, while corral logs printed it."""
+    text = "#!/bin/sh\necho rank $RANK of task $SLURM_ARRAY_TASK_ID\nsleep 2\n"
+    put = sh("printf %s {t} > {f}; chmod 755 {f}", t=text, f="/shared/tasks.sh")
+    run_root(cluster, cluster.controller, put)
+    page = go(owner, served, "submit")
+    page.fill("#field-script", "/shared/tasks.sh")
+    page.click("summary:text-is('More')")
+    page.fill("#field-array", "3-4")
+    page.fill("#field-at_once", "1")
+    page.click("text=Show the batch script")
+    page.click("button:text-is('Submit')")
+    page.wait_for_url(re.compile(r"#job/\d+"))
+    parent = int(page.url.rpartition("/")[2])
+    # The tasks that have not started have no number, and no path of their own.
+    page.wait_for_selector("dt:text-is('output') + dd")
+    assert "4294967294" not in page.locator("main").inner_text()
+    go(owner, served, "jobs")
+    row = page.locator("tr[data-job]", has=page.locator(f"a:text-is('{parent}_3')"))
+    row.click()
+    page.wait_for_selector(".log >> text=rank 0 of task 3")
+    page.wait_for_selector("h1 >> text=completed")
+    page.wait_for_selector("h2:text-is('Output') + span:text-is('the end')")
+
+
+def test_a_log_ends_with_its_job(owner: Browser, served: Served) -> None:
+    """It stood there as live 20 s after its job was cancelled."""
+    submit_script(owner, served, COUNTING, "ends")
+    page = owner.page
+    page.wait_for_selector(".log >> text=line 3")
+    assert page.locator("h2:text-is('Output') + span").inner_text() == "live"
+    page.click("button:text-is('Cancel')")
+    page.click("text=Cancel the job")
+    page.wait_for_selector("h1 >> text=cancelled")
+    page.wait_for_selector("h2:text-is('Output') + span:text-is('the end')", timeout=10_000)
+
+
+@pytest.fixture
+def slurmctld(cluster: Live, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """Stops or freezes it when called; it runs again at the end."""
+    lead = cluster.controller
+
+    def stop() -> None:
+        run_root(cluster, lead, GONE[request.param])
+
+    yield stop
+    run_root(cluster, lead, UP)
+
+
+@pytest.mark.parametrize("slurmctld", ["stopped", "frozen"], indirect=True)
+def test_slurmctld_that_is_gone_is_named_soon_and_its_jobs_are_still_shown(
+    owner: Browser, served: Served, cluster: Live, slurmctld: Callable[[], None]
+) -> None:
+    """It was noticed after 21 to 36 s, slurmrestd was blamed, and a job's page was blank."""
+    job = submit_script(owner, served, "#!/bin/sh\nsleep 300\n", "seen-before")
+    page = owner.page
+    page.wait_for_selector("h1 >> text=running")
+    page.goto(f"{served.url}#cluster")
+    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    slurmctld()
+    begun = time.monotonic()
+    page.wait_for_selector("#banner >> text=slurmctld", timeout=60_000)
+    noticed = time.monotonic() - begun
+    print(f"noticed after {noticed:.1f} s: {page.locator('#banner').inner_text()}")
+    assert "slurmrestd" not in page.locator("#banner").inner_text()
+    assert noticed < SOON_S + BUSY_S
+    page.wait_for_selector("#live.dead")
+    page.goto(f"{served.url}#jobs")
+    page.wait_for_selector(f"tr[data-job='{job}']")
+    page.goto(f"{served.url}#job/{job}")
+    page.wait_for_selector("h1 >> text=seen-before", timeout=20_000)
+    page.wait_for_selector("text=Slurm does not answer: this is what it reported at")
+    run_root(cluster, cluster.controller, UP)
+    page.wait_for_selector("#banner", state="hidden", timeout=120_000)
+    gone = page.locator("text=this is what it reported at")
+    gone.wait_for(state="detached", timeout=60_000)
+    page.click("button:text-is('Cancel')")
+    page.click("text=Cancel the job")
+    page.wait_for_selector("h1 >> text=cancelled")
+
+
+def test_after_a_logout_the_terminal_shows_a_new_code(chromium: Any, terminal: Terminal) -> None:
+    """A used code could not be renewed without a restart."""
+    served = terminal.open()
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+
+    def new_code(count: int) -> str:
+        for _ in range(200):
+            codes = [line for line in served.terminal if "a new code for the page" in line]
+            if len(codes) == count:
+                return codes[-1].split()[6]
+            page.wait_for_timeout(100)
+        pytest.fail(f"no code number {count} in {served.terminal}")
+
+    try:
+        page.goto(f"{served.url}#code={served.code}")
+        page.wait_for_selector(".node")
+        page.click("text=Log out")
+        page.wait_for_selector("input[name=code]")
+        page.fill("input[name=code]", new_code(1))
+        page.click("text=Log in with the code")
+        page.wait_for_selector(".node")
+        other = chromium.new_context()
+        again = other.new_page()
+        again.goto(served.url)
+        again.click("text=Show a new code in the terminal")
+        again.wait_for_selector("text=The terminal in which corral ui runs shows a new code.")
+        again.fill("input[name=code]", new_code(2))
+        again.click("text=Log in with the code")
+        again.wait_for_selector(".node")
+        other.close()
+    finally:
+        context.close()
