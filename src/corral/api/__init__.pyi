@@ -16,7 +16,9 @@ from corral.api.config.clusters import spec_of as spec_of
 from corral.api.config.discovery import Access as Access
 from corral.api.config.discovery import discover as discover
 from corral.api.config.export import Exported as Exported
+from corral.api.config.export import Install as Install
 from corral.api.config.export import export_ansible as export_ansible
+from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
 from corral.api.config.export import fabric_of as fabric_of
 from corral.api.config.export import read_deepops as read_deepops
