@@ -139,6 +139,7 @@ from corral.api.workload.batch import RankLine as RankLine
 from corral.api.workload.batch import Setting as Setting
 from corral.api.workload.batch import cancel as cancel
 from corral.api.workload.batch import explain_job as explain_job
+from corral.api.workload.batch import group_environment as group_environment
 from corral.api.workload.batch import is_job_file as is_job_file
 from corral.api.workload.batch import job_fields as job_fields
 from corral.api.workload.batch import job_script as job_script
