@@ -13,6 +13,7 @@ from corral.inspect.gpu_types import gpu_types
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
 from corral.roles.health_checks import health_checks, xids
+from corral.roles.nvidia import keyrings
 from corral.slurm.conf.keys import all_keys
 from corral.tables import Row, parse_table
 
@@ -71,6 +72,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "health_checks.yaml": health_checks(),
         "xids.yaml": xids(),
         "keys.yaml": all_keys(),
+        "keyrings.yaml": keyrings(),
     }
     assert all(read.values())
     assert catalog()
