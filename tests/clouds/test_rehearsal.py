@@ -16,7 +16,8 @@ from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 from tests.embedded.conftest import Live, needs
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "cloud-mesh.yaml"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "cloud-mesh.yaml"
 TURNS = 60
 
 
@@ -51,6 +52,39 @@ def test_life_of_a_rented_cluster() -> None:
     assert sum("instance" in line for line in gone) == 2
     assert not cluster_dir(spec.name, create=False).exists()
     assert not [r for r in Ledger(spec.name).rentals().values() if r.open]
+    Ledger(spec.name).path.unlink()
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_a_controller_with_a_gpu_runs_jobs_next_to_a_rented_machine() -> None:
+    if needs():
+        pytest.skip(needs())
+    given = load_or_raise(EXAMPLES / "desk-and-cloud.yaml")
+    spec = api.rehearsal(given.model_copy(update={"name": f"desk-{os.getpid()}"}))[0]
+    try:
+        asyncio.run(api.up(spec))
+        assert asyncio.run(api.plan(spec)).empty
+        live = Live(spec, {})
+        show = 'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"'
+        seen = {
+            partition: live.run(
+                "desk",
+                sh("timeout 60 srun -p {p} {more} sh -c {show}", p=partition, more=more, show=show),
+                timeout=90,
+            ).stdout.split("\n")
+            for partition, more in (
+                ("desk", ["--gres=gpu:rtxa6000:1"]),
+                ("h100", ["--gres=gpu:h100:1"]),
+                ("all", ["-N2", "--gres=gpu:1"]),
+            )
+        }
+        assert seen["desk"] == ["desk 0", ""]
+        assert seen["h100"] == ["gpu0 0", ""]
+        assert sorted(seen["all"]) == ["", "desk 0", "gpu0 0"]
+    finally:
+        gone = asyncio.run(api.down(spec))
+    assert sum("instance" in line for line in gone) == 1
     Ledger(spec.name).path.unlink()
 
 

@@ -206,6 +206,27 @@ def test_each_rank_has_the_environment_by_construction(machines: Machines) -> No
     assert tcpxo.mistakes(seen) == ()
 
 
+PLAIN = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --output=/shared/plain.out
+. /shared/env.sh
+srun sh -c 'env | grep -E "^(NCCL|GLOO|LD_|CORRAL_)"'
+"""
+
+
+def test_plain_sbatch_has_the_environment_by_the_file_of_corral_env(machines: Machines) -> None:
+    text = api.group_environment(machines.spec, "a3mega")
+    machines.on_node(f"cat >/shared/env.sh <<'END-OF'\n{text}END-OF\n")
+    machines.on_node(f"cat >/shared/plain.sh <<'END-OF'\n{PLAIN}END-OF\n")
+    try:
+        machines.on_node("sbatch --wait /shared/plain.sh")
+    finally:
+        printed = machines.on_node("cat /shared/plain.out; rm -f /shared/plain.* /shared/env.sh")
+    seen = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
+    assert tcpxo.mistakes(seen) == (), printed
+    assert "/dev/aperture_devices:/dev/aperture_devices" in seen["CORRAL_CONTAINER_MOUNTS"]
+
+
 def test_the_page_by_ssh(machines: Machines) -> None:
     """Through the simulated IAP tunnel, without slurmrestd: slurm-gcp's controller runs none."""
     page = subprocess.Popen(

@@ -102,3 +102,45 @@ def test_every_error_code_is_explained() -> None:
     assert dict((code, meaning.strip()) for code, meaning in rows) == {
         code.value: info.meaning for code, info in CODES.items()
     }
+
+
+SEEDS = REPO / "docs/seeds.md"
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """The steps of each guide: the section's name, and its rows."""
+    sections = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
+    return {
+        name: [line for line in body.splitlines() if re.match(r"\| (?!step \|)", line)]
+        for name, body in sections
+    }
+
+
+def test_the_counts_of_the_four_guides_are_those_of_their_rows() -> None:
+    text = SEEDS.read_text()
+    for name, rows in rows_of(text).items():
+        missing = sum("**not yet**" in row for row in rows)
+        partly = sum("**partly**" in row and "**not yet**" not in row for row in rows)
+        counts = (len(rows), len(rows) - missing - partly, partly, missing)
+        assert f"| {name} | {' | '.join(map(str, counts))} |" in text
+        assert len(rows) > 20
+        assert all(len(row.split(" | ")) in {3, 4} for row in rows)
+
+
+def unknown_tests(text: str) -> list[str]:
+    """Names of tests that are in no file of the row that names them."""
+    unknown: list[str] = []
+    for row in (row for rows in rows_of(text).values() for row in rows):
+        files = [REPO / name for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+        source = "".join(file.read_text() for file in files)
+        unknown += [n for n in re.findall(r"`(test_\w+)`", row) if f"def {n}(" not in source]
+    return unknown
+
+
+def test_tests_that_the_four_guides_name_exist() -> None:
+    text = SEEDS.read_text()
+    assert text.count("`test_") > 20
+    assert unknown_tests(text) == []
+    assert unknown_tests("## A\n| x | `tests/unit/test_docs.py` (`test_nothing`) | y |") == [
+        "test_nothing"
+    ]

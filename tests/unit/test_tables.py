@@ -14,6 +14,7 @@ from corral.inspect.gpu_types import gpu_types
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
 from corral.roles.health_checks import health_checks, xids
+from corral.roles.nvidia import keyrings
 from corral.slurm.adopt.known import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES
@@ -79,6 +80,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "values.yaml": VALUES.groups,
         "obsolete.yaml": OBSOLETE,
         "ssh_errors.yaml": ssh_errors(),
+        "keyrings.yaml": keyrings(),
     }
     assert all(read.values())
     assert catalog()

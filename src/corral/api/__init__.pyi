@@ -16,7 +16,9 @@ from corral.api.config.clusters import spec_of as spec_of
 from corral.api.config.discovery import Access as Access
 from corral.api.config.discovery import discover as discover
 from corral.api.config.export import Exported as Exported
+from corral.api.config.export import Install as Install
 from corral.api.config.export import export_ansible as export_ansible
+from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
 from corral.api.config.export import fabric_of as fabric_of
 from corral.api.config.export import read_deepops as read_deepops
@@ -137,6 +139,7 @@ from corral.api.workload.batch import RankLine as RankLine
 from corral.api.workload.batch import Setting as Setting
 from corral.api.workload.batch import cancel as cancel
 from corral.api.workload.batch import explain_job as explain_job
+from corral.api.workload.batch import group_environment as group_environment
 from corral.api.workload.batch import is_job_file as is_job_file
 from corral.api.workload.batch import job_fields as job_fields
 from corral.api.workload.batch import job_script as job_script

@@ -79,6 +79,9 @@ VERBS: Final = MappingProxyType(
         "data": Verb(
             "workload.data", _JOBS, "Make data sets, and see whether storage feeds the GPUs."
         ),
+        "env": Verb(
+            "workload.env", _JOBS, "Print the environment of a group's jobs, for plain sbatch."
+        ),
         "cancel": Verb("workload.cancel", _JOBS, "Cancel jobs."),
         "status": Verb(
             "operations.status", _NODES, "Show nodes, services and the queue, and what is wrong."

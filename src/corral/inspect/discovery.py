@@ -33,6 +33,8 @@ done"""
         ),
         text,
     ),
+    # ip(8): "dynamic" addresses have a lifetime, which a DHCP client gave them.
+    Question("leased", sh("ip -o -4 addr show scope global dynamic 2>/dev/null"), text),
     Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), text),
     Question(
         "ownname",
@@ -91,6 +93,7 @@ class Found:
         gpus: how many.
         driver: nvidia-smi answers.
         wireless: Wi-Fi interfaces.
+        leased: addresses of DHCP.
         disks: local disks, largest free space first.
         own_name: 127.x addresses that its own name resolves to.
         passwords: sshd takes passwords.
@@ -110,6 +113,7 @@ class Found:
     gpus: int
     driver: bool
     wireless: tuple[str, ...]
+    leased: tuple[str, ...]
     disks: tuple[Disk, ...]
     own_name: tuple[str, ...]
     passwords: bool
@@ -154,6 +158,7 @@ def parse(at: str, parts: Answers) -> Found:
         gpus=len(names) or len(cards),
         driver=bool(names),
         wireless=tuple(parts.get("wireless", "").split()),
+        leased=tuple(re.findall(r" inet ([0-9.]+)/", parts.get("leased", ""))),
         disks=_disks(parts.get("disks", "")),
         own_name=tuple(parts.get("ownname", "").split()),
         passwords=line("sshd").endswith(" yes"),

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.roles.tcpxo import environment
+from corral.roles.tcpxo import APERTURE_MOUNT, FOLDER, MOUNTS, environment
 from corral.spec.gcp import MACHINE
 from corral.spec.hostlist import expand, fold
-from corral.spec.models import ClusterSpec, Partition
+from corral.spec.models import ClusterSpec, NodeGroup, Partition
 
 TCPXO: Final = "tcpxo"
 YOURS: Final = "yours, by --env or the job file"
@@ -31,6 +31,14 @@ give() {{
   eval "[ -n \\"\\${{$1+x}}\\" ]" && return
   export "$1=$2"
   printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")" >> "$to"
+}}"""
+
+# For a batch script of somebody else: what is printed is evaluated there.
+_PRINT: Final = """\
+give() {{
+  eval "[ -n \\"\\${{$1+x}}\\" ]" && return
+  export "$1=$2"
+  printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")"
 }}"""
 
 _REPORT: Final = """\
@@ -189,13 +197,14 @@ def settings(
     *,
     interface: str,
     fabric: str,
-    threads: int,
+    threads: int | Script,
     rdma: Rdma = DEFAULT,
     sys: str = "/sys",
     tcpxo: str = "/var/lib/tcpxo/lib64",
     several: bool = True,
     report: bool = False,
     write: bool = False,
+    printed: bool = False,
 ) -> Script:
     """Shell that sets the environment of a rank; MASTER_ADDR must be set before.
 
@@ -209,8 +218,9 @@ def settings(
         several: the job has more than one node; one alone needs no TCPXO.
         report: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
+        printed: print the values as shell, for a script that evaluates them.
     """
-    give = sh(_WRITE) if write else sh(_GIVE)
+    give = sh(_WRITE) if write else sh(_PRINT) if printed else sh(_GIVE)
     return join(
         [
             sh(_REPORT, yours=YOURS) if report else give,
@@ -249,6 +259,78 @@ def _a3(folder: str, *, report: bool) -> Script:
         absent=sh(_ABSENT_REPORTED) if report else sh(_ABSENT_FATAL),
         why="GPUDirect-TCPXO on A3 Mega: the node's profile and its NICs",
     )
+
+
+_HEAD: Final = """\
+# Environment of jobs on nodes of group {group}, cluster {cluster}. Written by corral env: write it
+# again when the cluster file changes. In a batch script, before srun:  . FILE
+"""
+# The file is sourced by scripts with set -eu and pipefail, and leaves no name behind. An
+# address, not a name: ip(8) looks it up.
+_SOURCED: Final = """\
+corral_exports=$(
+set +eu
+(set +o pipefail) 2>/dev/null && set +o pipefail
+if [ -z "${{MASTER_ADDR:-}}" ]; then
+  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+  first=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
+  case $first in
+  *[!0-9.]*) first=$(getent ahostsv4 "$first" | awk '$1 !~ /^127[.]/ {{ print $1; exit }}') ;;
+  esac
+  MASTER_ADDR=$first
+  [ -z "$first" ] || printf "export MASTER_ADDR='%s'\\n" "$first"
+fi
+{settings}
+)
+eval "$corral_exports"
+unset corral_exports
+"""
+# One node alone needs no plugin, and slurm-gcp's prolog installs none there.
+_SOURCED_A3: Final = """\
+if [ "${{SLURM_JOB_NUM_NODES:-${{SLURM_NNODES:-1}}}}" -gt 1 ]; then
+{environment}
+unset corral_devices
+{given}
+CORRAL_CONTAINER_MOUNTS={mounts}
+CORRAL_CONTAINER_ENV=$(env | sed -n 's/^\\(NCCL_[A-Z0-9_]*\\)=.*/\\1/p' | paste -sd, -)
+CORRAL_CONTAINER_ENV=$CORRAL_CONTAINER_ENV,GLOO_SOCKET_IFNAME,LD_LIBRARY_PATH
+export CORRAL_CONTAINER_MOUNTS CORRAL_CONTAINER_ENV
+fi
+"""
+
+
+def sourced(
+    spec: ClusterSpec, group: NodeGroup, *, sys: str = "/sys", folder: str = FOLDER
+) -> Script:
+    """A file that batch scripts of plain sbatch source: what ranks of ``corral run`` get.
+
+    Args:
+        spec: the cluster.
+        group: whose nodes the jobs run on.
+        sys: where sysfs is.
+        folder: where GPUDirect-TCPXO's installer puts its libraries and profile.
+    """
+    head = sh(_HEAD, group=group.name, cluster=spec.name)
+    if group.machine == MACHINE:
+        given = [sh("export {pair}", pair=pair) for pair in group.nccl]
+        body = sh(
+            _SOURCED_A3,
+            environment=environment(folder),
+            given=join(given or [sh(":")]),
+            mounts=",".join((*MOUNTS, APERTURE_MOUNT)),
+        )
+        return join([head, body], "")
+    data = spec.network.data
+    made = settings(
+        interface=(data.interface or "") if data else "",
+        fabric=data.fabric if data else "",
+        threads=sh('"${{SLURM_CPUS_PER_TASK:-1}}"'),
+        rdma=rdma_of(spec.model_copy(update={"groups": (group,)})),
+        sys=sys,
+        tcpxo=folder,
+        printed=True,
+    )
+    return join([head, sh(_SOURCED, settings=made)], "")
 
 
 _EXPLAIN: Final = """\

@@ -53,9 +53,8 @@ from corral.threads import abandonable
 
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
-_APERTURE: Final = tcpxo.OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"]
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
-_A3: Final = (*tcpxo.MOUNTS, f"{_APERTURE}:{_APERTURE}")
+_A3: Final = (*tcpxo.MOUNTS, tcpxo.APERTURE_MOUNT)
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 

@@ -208,7 +208,7 @@ def scraping(site: Site) -> str:
 def _dcgm_nodes(site: Site) -> list[str]:
     """Nodes with NVIDIA's driver of NVIDIA's own archive, which has the exporter too."""
     software = site.spec.software.nvidia
-    if software is None or software.source != "vendor":
+    if software is None or not software.from_vendor:
         return []
     return [node.name for node in nvidia.nodes(site)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +28,7 @@ from corral.state.nvidia import Components, FabricManager, Headers, Keyring
 from corral.state.packages import Packages
 from corral.state.reboot import Reboot
 from corral.state.service import Service
+from corral.tables import Row, read_table
 
 TURING: Final = 0x1E00
 BLACKWELL: Final = 0x2900
@@ -182,7 +184,7 @@ def choose(site: Site, node: Node) -> Choice:
         name = AUTO if old else f"{AUTO}-open"
     desktop = site.spec.software.desktop != "none" and node.name == site.controller
     branch = int(name[:3])
-    if facts.os_id == "debian" and nvidia.source == "distribution":
+    if facts.os_id == "debian" and not nvidia.from_vendor:
         branch = DEBIAN.get(facts.os_version, branch)
     choice = Choice(
         branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot, desktop
@@ -194,7 +196,7 @@ def choose(site: Site, node: Node) -> Choice:
 def _refuse(
     node: str, facts: Facts, nvidia: Nvidia, choice: Choice, *, old: bool, new: bool
 ) -> None:
-    distribution = nvidia.source == "distribution"
+    distribution = not nvidia.from_vendor
     declared = nvidia.driver[:3]
     debian = distribution and facts.os_id == "debian"
     fit = _fitting(nvidia, choice, debian=debian, new=new, old=old)
@@ -297,10 +299,41 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
     return tuple(resources)
 
 
+class KnownKeyring(Row):
+    """The vendor's package that sets up its repository on one system."""
+
+    os: str
+    release: str
+    address: str
+    sha256: str
+    seen: str
+
+
+@cache
+def keyrings() -> tuple[KnownKeyring, ...]:
+    """The table ``keyrings.yaml``."""
+    return read_table("corral.roles", "keyrings.yaml", tuple[KnownKeyring, ...])
+
+
+def _keyring(nvidia: Nvidia, facts: Facts) -> Keyring:
+    if nvidia.vendor_repo:
+        return Keyring(nvidia.vendor_repo, nvidia.vendor_sha256 or "")
+    for row in keyrings():
+        if (row.os, row.release) == (facts.os_id, facts.os_version):
+            return Keyring(row.address, row.sha256, machine="x86_64")
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"Corral knows no repository of NVIDIA for {facts.os_id} {facts.os_version}",
+        node=facts.node,
+        hint="write the cuda-keyring package of NVIDIA's installation guide into "
+        "software.nvidia.vendor_repo and its SHA-256 into vendor_sha256",
+    )
+
+
 def _source(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[Resource, ...]:
-    if nvidia.source == "vendor":
+    if nvidia.from_vendor:
         pin = Packages("nvidia-pin", (f"nvidia-driver-pinning-{choice.branch}",))
-        return (Keyring(nvidia.vendor_repo or "", nvidia.vendor_sha256 or ""), pin)
+        return (_keyring(nvidia, facts), pin)
     first = _packages(nvidia, facts, choice)[0]
     if facts.os_id == "debian":
         return (Components(first, ("contrib", "non-free", "non-free-firmware")),)
@@ -309,7 +342,7 @@ def _source(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[Resource, ...
 
 def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
     """The driver's packages by system and source; the first one shows whether apt offers it."""
-    if nvidia.source == "vendor":
+    if nvidia.from_vendor:
         return ("nvidia-open" if choice.opened else "cuda-drivers",)
     if facts.os_id == "debian":
         kernel = "nvidia-open-kernel-dkms" if choice.opened else "nvidia-kernel-dkms"
@@ -334,7 +367,7 @@ def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
 
 def _fabric_manager(nvidia: Nvidia, facts: Facts, choice: Choice) -> str:
     """Its package; from branch 590 on, and on Debian, the vendor's has no branch in its name."""
-    if nvidia.source == "vendor" and (facts.os_id == "debian" or choice.branch >= 590):  # noqa: PLR2004
+    if nvidia.from_vendor and (facts.os_id == "debian" or choice.branch >= 590):  # noqa: PLR2004
         return "nvidia-fabricmanager"
     return f"nvidia-fabricmanager-{choice.branch}"
 
@@ -348,7 +381,7 @@ def _toolkit(cuda: str) -> str:
 def _drop_in(site: Site) -> bool:
     """True where the unit's program and user are known: the distributions' own packages."""
     nvidia = site.spec.software.nvidia
-    return nvidia is not None and nvidia.source == "distribution"
+    return nvidia is not None and not nvidia.from_vendor
 
 
 def _reboot(site: Site, mine: tuple[Resource, ...]) -> tuple[Resource, ...]:

@@ -37,6 +37,9 @@ DEMANDED: Final[Mapping[str, str]] = MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKS
 MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as Google's example
 """Of the host, in a job's container."""
 
+APERTURE_MOUNT: Final = "/dev/aperture_devices:/dev/aperture_devices"
+"""The devices of the plugin, where the container's /dev is its own."""
+
 LIBRARIES: Final = f"{FOLDER}:/usr/lib/x86_64-linux-gnu"
 
 

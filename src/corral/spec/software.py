@@ -18,25 +18,35 @@ class Nvidia(Model):
         default="auto",
     )
     cuda: Cuda = about(
-        "none",
+        "reboot",
         "CUDA toolkit on the nodes with GPUs: a release from the vendor, or the distribution's own "
         "one. Jobs that bring their CUDA (PyTorch's wheels, containers) need none.",
         default="none",
     )
-    source: Literal["distribution", "vendor"] = about(
+    source: Literal["auto", "distribution", "vendor"] = about(
         "reboot",
-        "Where driver and toolkit come from; one source for both.",
-        default="distribution",
+        "Where driver and toolkit come from; one source for both. auto is the vendor for a CUDA "
+        "release or with vendor_repo, else the distribution.",
+        default="auto",
     )
     vendor_repo: DebSource | None = about(
         "none",
         "With source vendor: the vendor's package that sets up its repository (cuda-keyring), as "
-        "its installation guide names it for this system; https address, or path on the nodes.",
+        "its installation guide names it for this system; https address, or path on the nodes. "
+        "Left out: the one that Corral knows for x86_64 of Debian 12 and 13 and Ubuntu 22.04 to "
+        "26.04.",
         default=None,
     )
     vendor_sha256: Sha256 | None = about(
         "none", "SHA-256 of that package; needed for an address.", default=None
     )
+
+    @property
+    def from_vendor(self) -> bool:
+        """Driver and toolkit come from the vendor's repository."""
+        if self.source == "auto":
+            return self.vendor_repo is not None or self.cuda not in ("none", "distribution")
+        return self.source == "vendor"
 
 
 class Software(Model):

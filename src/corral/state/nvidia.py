@@ -77,11 +77,13 @@ class Keyring(Standalone):
         source: https address of the package, or its path on the node.
         sha256: its digest; "" for a path.
         package: the package's name.
+        machine: the only kind of machine it is for (uname -m); "": any.
     """
 
     source: str
     sha256: str = ""
     package: str = "cuda-keyring"
+    machine: str = ""
 
     @property
     def id(self) -> str:
@@ -107,6 +109,13 @@ class Keyring(Standalone):
             if self.source.startswith("https:")
             else sh("cp {source} {to}", source=self.source, to=fetched)
         )
+        if self.machine:
+            get = sh(
+                '{{ [ "$(uname -m)" = {machine} ] || {{ echo {why} >&2; false; }}; }} && {get}',
+                machine=self.machine,
+                why=f"{self.source} is for {self.machine}: set software.nvidia.vendor_repo",
+                get=get,
+            )
         return Change(
             self.id,
             f"the vendor's repository, by {self.source}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from corral.jobs.fabric import (
     parse_settings,
     rdma_of,
     settings,
+    sourced,
 )
 from corral.roles.tcpxo import FOLDER, mistakes
 from corral.spec.load import load_or_raise
@@ -327,3 +329,108 @@ def test_groups_settings_are_read_from_the_file() -> None:
     (given,) = rdma_of(spec.model_copy(update={"groups": groups})).given
     assert (given[0], len(given[1]), given[2]) == ("dgx", 10, ("NCCL_DEBUG=WARN",))
     assert rdma_of(spec).given == ()
+
+
+# corral env: the file that batch scripts of plain sbatch source.
+
+SCONTROL = """#!/bin/sh
+case "$*" in
+"show hostnames node[0-1]") printf 'node0\\nnode1\\n' ;;
+"--oneliner show node node0") echo "NodeName=node0 NodeAddr=10.0.0.5 NodeHostName=node0 " ;;
+*) exit 1 ;;
+esac
+"""
+STRICT = (("bash", "-euo", "pipefail"), ("sh", "-eu"), ("bash",))
+
+
+def run_sourced(machine: Machine, text: str, shell: tuple[str, ...], **more: str) -> dict[str, str]:
+    """A batch script that sources the file; its names before and after are compared too."""
+    program = machine.bin / "scontrol"
+    program.write_text(SCONTROL)
+    program.chmod(0o755)
+    file = machine.bin.parent / "env file.sh"
+    file.write_text(text)
+    script = f". '{file}'\necho END\nset +eu\nset | cut -d= -f1 | sort >names\nenv -0"
+    given = {"SLURM_JOB_NODELIST": "node[0-1]", "SLURM_JOB_NUM_NODES": "2"}
+    ran = subprocess.run(
+        [*shell, "-c", script],
+        env={"PATH": f"{machine.bin}:{os.environ['PATH']}", **given, **more},
+        cwd=machine.bin.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    names = (machine.bin.parent / "names").read_text().split()
+    assert not {"corral_exports", "corral_devices", "nic", "near", "ports"} & set(names)
+    rows = ran.stdout.partition("END\n")[2].split("\0")
+    return dict(row.split("=", 1) for row in rows if "=" in row)
+
+
+def of_example(name: str, group: str, machine: Machine, **changes: object) -> str:
+    spec = load_or_raise(EXAMPLES / name)
+    chosen = next(g for g in spec.groups if g.name == group).model_copy(update=changes)
+    return str(sourced(spec, chosen, sys=str(machine.sys), folder=str(machine.tcpxo)))
+
+
+@pytest.mark.parametrize("shell", STRICT, ids=" ".join)
+def test_a_batch_script_gets_what_ranks_of_corral_run_get(
+    shell: tuple[str, ...], machine: Machine
+) -> None:
+    machine.port("mlx5_0")
+    text = of_example("dgx-infiniband.yaml", "dgx", machine, nccl=("NCCL_IB_TC=it's 106",))
+    text = text.replace("${SLURMD_NODENAME:-$(uname -n)}", "dgx01")
+    env = run_sourced(machine, text, shell, NCCL_DEBUG="INFO", SLURM_CPUS_PER_TASK="6")
+    assert env["NCCL_IB_HCA"] == "=mlx5_0:1"
+    assert env["NCCL_IB_TC"] == "it's 106"
+    assert env["MASTER_ADDR"] == "10.0.0.5"
+    assert env["GLOO_SOCKET_IFNAME"] == "eth7"
+    assert env["OMP_NUM_THREADS"] == "6"
+    assert env["NCCL_DEBUG"] == "INFO"
+
+
+def test_values_of_a_batch_script_win(machine: Machine) -> None:
+    text = of_example("dgx-infiniband.yaml", "dgx", machine)
+    env = run_sourced(machine, text, STRICT[0], NCCL_SOCKET_IFNAME="a'b\nc", MASTER_ADDR="10.0.0.5")
+    assert env["NCCL_SOCKET_IFNAME"] == "a'b\nc"
+
+
+def a3mega(machine: Machine) -> str:
+    machine.tcpxo.mkdir()
+    (machine.tcpxo / "nccl-env-profile.sh").write_text(PROFILE)
+    (machine.bin.parent / "aperture" / "0000:06:00.0").mkdir(parents=True)
+    text = of_example("a3mega.yaml", "a3mega", machine, nccl=("NCCL_CROSS_NIC=1",))
+    return text.replace("ls -A /dev/aperture_devices", f"ls -A {machine.bin.parent}/aperture")
+
+
+@pytest.mark.parametrize("shell", STRICT, ids=" ".join)
+def test_a3_mega_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Machine) -> None:
+    env = run_sourced(machine, a3mega(machine), shell, LD_LIBRARY_PATH="/opt/lib")
+    env["LD_LIBRARY_PATH"] = env["LD_LIBRARY_PATH"].replace(str(machine.tcpxo), FOLDER)
+    assert mistakes(env) == ()
+    assert env["NCCL_CROSS_NIC"] == "1"
+    assert "CUDA_VISIBLE_DEVICES" not in env  # as Slurm had it: the profile's is gone
+    assert f"{FOLDER}:{FOLDER}" in env["CORRAL_CONTAINER_MOUNTS"].split(",")
+    assert "/dev/aperture_devices:/dev/aperture_devices" in env["CORRAL_CONTAINER_MOUNTS"]
+    names = set(env["CORRAL_CONTAINER_ENV"].split(","))
+    assert {n for n in env if n.startswith("NCCL_")} | {"LD_LIBRARY_PATH"} <= names
+
+
+def test_one_node_needs_no_plugin(machine: Machine) -> None:
+    text = of_example("a3mega.yaml", "a3mega", machine)
+    env = run_sourced(machine, text, STRICT[0], SLURM_JOB_NUM_NODES="1")
+    assert not [name for name in env if name.startswith(("NCCL_", "CORRAL_"))]
+
+
+def test_a_job_without_the_plugin_ends_with_the_reason(machine: Machine) -> None:
+    text = of_example("a3mega.yaml", "a3mega", machine)
+    ran = subprocess.run(
+        [shutil.which("sh") or "/bin/sh", "-c", f"{text}\necho went on"],
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_NUM_NODES": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "the TCPXO prolog did not run" in ran.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -44,6 +46,8 @@ VENDOR = Nvidia(
     vendor_repo="https://repository.example/cuda-keyring_1.1-1_all.deb",
     vendor_sha256="0" * 64,
 )
+CUDA_ALONE = Nvidia(driver="auto", cuda="13.0")
+"""As a user writes it: address and digest of the vendor's repository are Corral's."""
 # Their scripts are in the golden files too; those of packages, files and services have tests.
 SCRIPTS = {
     "file:/etc/apt/sources.list.d/corral-components.list",
@@ -151,6 +155,7 @@ CASES: dict[str, Callable[[], Site]] = {
     "ubuntu-24.04-toolkit": lambda: site(
         "ubuntu-24.04", RTX4090, Nvidia(driver="580-open", cuda="distribution"), at_once=2
     ),
+    "ubuntu-24.04-cuda-alone": lambda: site("ubuntu-24.04", RTX5090, CUDA_ALONE),
     "debian-13-hgx-h200-vendor": lambda: site("debian-13", HGX_H200, VENDOR, 8),
 }
 
@@ -203,6 +208,52 @@ def test_a_machine_that_has_it_all_gets_nothing() -> None:
     assert only.change.summary == (
         "reboot (NVIDIA driver 580.178.04 is installed, 580.95.05 is loaded)"
     )
+
+
+@pytest.mark.parametrize("system", list(SYSTEMS))
+def test_a_cuda_release_alone_takes_the_vendors_repository_of_the_system(system: str) -> None:
+    first = plan_of(site(system, RTX5090, CUDA_ALONE)).stages[0].changes[0].change
+    release = system.replace("-", "").replace(".", "")
+    assert f"/repos/{release}/x86_64/cuda-keyring_1.1-1_all.deb" in first.summary
+    row = next(r for r in nvidia.keyrings() if f"{r.os}-{r.release}" == system)
+    assert f"SHA256:{row.sha256}" in first.script
+
+
+def test_rows_of_the_table_name_their_sources() -> None:
+    rows = nvidia.keyrings()
+    assert len({(r.os, r.release) for r in rows}) == len({r.sha256 for r in rows}) == len(rows) == 5
+    assert all(len(bytes.fromhex(r.sha256)) == 32 and r.seen for r in rows)
+    assert all(r.address.startswith("https://") for r in rows)
+
+
+def test_a_system_without_a_row_needs_the_address() -> None:
+    cluster = site("ubuntu-24.04", RTX5090, CUDA_ALONE)
+    facts = {n: replace(f, os_version="25.10") for n, f in cluster.facts.items()}
+    with pytest.raises(CorralError, match=r"no repository of NVIDIA for ubuntu 25\.10") as refused:
+        wanted(replace(cluster, facts=facts))
+    assert "vendor_repo" in refused.value.hint
+    named = CUDA_ALONE.model_copy(update={"vendor_repo": "/srv/cuda-keyring.deb"})
+    assert wanted(replace(site("ubuntu-24.04", RTX5090, named), facts=facts))
+
+
+@pytest.mark.parametrize(("machine", "fetched"), [("x86_64", True), ("aarch64", False)])
+def test_a_known_repository_is_for_x86_64_only(machine: str, fetched: bool, tmp_path: Path) -> None:
+    script = plan_of(site("ubuntu-24.04", RTX5090, CUDA_ALONE)).stages[0].changes[0].change.script
+    for name, text in (("uname", f"echo {machine}"), ("dpkg", ":"), ("apt-get", ":")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    helper = tmp_path / "apt-helper"
+    helper.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    helper.chmod(0o755)
+    ran = subprocess.run(
+        ["sh", "-c", script.replace("/usr/lib/apt/apt-helper", str(helper))],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ((tmp_path / "asked").exists(), ran.returncode == 0) == (fetched, fetched)
+    assert fetched or "set software.nvidia.vendor_repo" in ran.stderr
 
 
 REFUSED = {

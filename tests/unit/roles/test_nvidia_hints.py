@@ -35,9 +35,7 @@ def followed(hint: str, what: dict[str, str], field: str = "") -> dict[str, str]
     if match := re.search(r'cuda: "?([a-z0-9.]+)"?', advice):
         changed["cuda"] = match[1]
     if "source: vendor" in advice:
-        assert "vendor_repo" in advice
-        assert "vendor_sha256" in advice
-        changed |= REPO
+        changed["source"] = "vendor"
     return changed
 
 

@@ -344,6 +344,10 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
             + (f"; {wired[0].name} is wired: name its address instead" if wired else ""),
         ),
         (
+            facts.address in m.leased,
+            f"{facts.address} is a DHCP lease: reserve it at the router, or set it on the machine",
+        ),
+        (
             abs(skew) >= CLOCK_S,
             f"its clock is {abs(skew):.0f} s "
             f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",

@@ -9,6 +9,7 @@ from pathlib import Path
 from corral.api.output import write_folder
 from corral.errors import Code, CorralError
 from corral.providers import deepops, deepops_import
+from corral.providers.autoinstall import Install, autoinstall_files, reservations
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology
 from corral.spec.hostlist import fold
@@ -86,6 +87,38 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     return Exported(str(folder), tuple(files), (run,), deepops.not_exported(spec))
 
 
+def export_autoinstall(
+    spec: ClusterSpec, folder: Path, install: Install, *, overwrite: bool = False
+) -> Exported:
+    """Write answers for an unattended installation of each machine.
+
+    Args:
+        spec: a cluster of your own machines (provider ssh), whose login user is not root.
+        folder: where; made when it is not there.
+        install: what the cluster file does not state.
+        overwrite: replace files that are there.
+
+    Raises:
+        CorralError: SPEC_INVALID, another provider or login as root; USAGE, a value, or a file is
+            there already.
+    """
+    files = autoinstall_files(spec, install)
+    write(files, folder, overwrite=overwrite, mode=0o600)
+    lines = [f"reserve {row} at the DHCP server" for row in reservations(spec, install)]
+    if install.system == "ubuntu":
+        lines += [
+            f"xorriso -as genisoimage -V CIDATA -J -r -o {folder / name}.iso {folder / name}"
+            for name in dict.fromkeys(str(Path(file).parent) for file in files)
+        ]
+        lines.append("# boot the server ISO with autoinstall on the kernel's command line")
+    else:
+        lines.append(f"python3 -m http.server 8000 --directory {folder}")
+        lines.append(
+            "# boot the installer with: auto=true priority=critical url=http://HERE:8000/NODE.cfg"
+        )
+    return Exported(str(folder), tuple(files), tuple(lines))
+
+
 def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
     """A cluster file made from DeepOps' folder config/.
 
@@ -147,7 +180,9 @@ def commands(made: Deployment) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
+def write(
+    files: Mapping[str, str], folder: Path, *, overwrite: bool, mode: int | None = None
+) -> None:
     """Write files into a folder, all or none where one of them is there already.
 
     Raises:
@@ -161,7 +196,7 @@ def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
                 f"{folder} holds {', '.join(taken)} already",
                 hint="name another folder, or --overwrite",
             )
-        write_folder(folder, {name: text.encode() for name, text in files.items()})
+        write_folder(folder, {name: text.encode() for name, text in files.items()}, mode=mode)
     except OSError as error:
         raise CorralError(
             Code.USAGE, f"{folder} cannot be written: {error.strerror}", hint="name another folder"

@@ -17,7 +17,7 @@ from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome, Part
 from corral.jobs.directives import asked_of
-from corral.jobs.fabric import Setting
+from corral.jobs.fabric import Setting, sourced
 from corral.jobs.follow_lines import Live, RankLine
 from corral.jobs.follow_lines import Outcome as JobOutcome
 from corral.jobs.jobfile import is_job_file, read_job_file
@@ -55,6 +55,23 @@ def job_spec(fields: Mapping[str, Any]) -> JobSpec:
         CorralError: USAGE, with every fault in one message.
     """
     return parse_job(fields)
+
+
+def group_environment(spec: ClusterSpec, group: str) -> str:
+    """Shell that batch scripts of plain sbatch source on a group's nodes.
+
+    Args:
+        spec: the cluster.
+        group: the name of one of its groups.
+
+    Raises:
+        CorralError: NOT_FOUND, there is no such group.
+    """
+    for each in spec.groups:
+        if each.name == group:
+            return str(sourced(spec, each))
+    names = ", ".join(each.name for each in spec.groups)
+    raise CorralError(Code.NOT_FOUND, f"there is no group {group}", hint=f"write one of: {names}")
 
 
 def job_fields(path: Path) -> dict[str, Any]:

@@ -21,6 +21,49 @@ LISTING = Annotated[
     str, typer.Option("--from", metavar="LISTING", help="What ibnetdiscover printed, as a file.")
 ]
 PLUGIN = Annotated[str, typer.Option("--plugin", metavar="tree|block", help="tree or block.")]
+SYSTEM = Annotated[
+    str, typer.Option("--system", metavar="ubuntu|debian", help="Whose installer reads them.")
+]
+KEY = Annotated[
+    list[str], typer.Option("--key", metavar="FILE", help="A public key that logs in; repeatable.")
+]
+DISK = Annotated[
+    str, typer.Option("--disk", metavar="DEVICE", help="The disk that is erased: /dev/nvme0n1.")
+]
+GATEWAY = Annotated[
+    str,
+    typer.Option(
+        "--gateway",
+        metavar="ADDR/PREFIX",
+        help="Router, such as 192.168.1.1/24: addresses are static. Left out: DHCP.",
+        show_default=False,
+    ),
+]
+DNS = Annotated[
+    list[str],
+    typer.Option("--dns", metavar="ADDR", help="Name server; left out: the router. Repeatable."),
+]
+INTERFACE = Annotated[
+    str,
+    typer.Option(
+        "--interface",
+        metavar="NAME",
+        help="The wired one, such as eno1; left out: network.data.interface of the file, else any.",
+        show_default=False,
+    ),
+]
+HASH = Annotated[
+    str,
+    typer.Option(
+        "--password-hash",
+        metavar="FILE",
+        help="What openssl passwd -6 prints, for console and sudo. Left out: no password.",
+        show_default=False,
+    ),
+]
+LOCALE = Annotated[str, typer.Option("--locale", help="Language of the machines.")]
+KEYBOARD = Annotated[str, typer.Option("--keyboard", help="Keyboard layout.")]
+TIMEZONE = Annotated[str, typer.Option("--timezone", help="Time zone.")]
 OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 app = verb_app()
@@ -31,6 +74,7 @@ app = verb_app()
         "corral export gcluster mega.yaml -o deployment",
         "corral export ansible dgx.yaml -o config",
         "corral export topology dgx.yaml --from fabric.txt",
+        "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1 -o media",
     )
 )
 def export() -> None:
@@ -98,6 +142,63 @@ def ansible(
 
 
 @app.command(
+    epilog=examples(
+        "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1 -o media",
+        "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1"
+        " --gateway 192.168.1.1/24 --interface eno1 -o media",
+        "corral export autoinstall lab.yaml --system debian --key id.pub --disk /dev/sda -o media",
+    )
+)
+def autoinstall(
+    target: TARGET = "",
+    *,
+    output: OUTPUT,
+    keys: KEY,
+    disk: DISK,
+    system: SYSTEM = "ubuntu",
+    gateway: GATEWAY = "",
+    dns: DNS = [],  # noqa: B006  # typer reads it, nobody changes it
+    interface: INTERFACE = "",
+    password_hash: HASH = "",
+    locale: LOCALE = "en_US.UTF-8",
+    keyboard: KEYBOARD = "us",
+    timezone: TIMEZONE = "Etc/UTC",
+    overwrite: OVERWRITE = False,
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Write answers for an unattended installation of each machine.
+
+    For your own machines (provider ssh) that have no operating system yet: autoinstall of Ubuntu
+    Server, or a preseed file of Debian. Each machine gets its node's name, the group's login user
+    with your key, its address by DHCP or as the file has it, sshd without passwords, and no Wi-Fi.
+    The installation erases the disk without a question.
+    """
+    ui = Ui(as_json=as_json)
+    if system not in ("ubuntu", "debian"):
+        raise CorralError(Code.USAGE, f"--system {system}", hint="write ubuntu or debian")
+    install = api.Install(
+        system=system,
+        keys=tuple(_text_of(name).strip() for name in keys),
+        disk=disk,
+        gateway=gateway,
+        nameservers=tuple(dns),
+        interface=interface,
+        password=_text_of(password_hash).strip() if password_hash else "",
+        locale=locale,
+        keyboard=keyboard,
+        timezone=timezone,
+    )
+    spec = declared(ui, target, named)
+    done = api.export_autoinstall(spec, folder_of(output), install, overwrite=overwrite)
+    ui.json(done.as_dict())
+    ui.show(*(f"{done.folder}/{name}" for name in done.files))
+    ui.note(f"an installation with these files erases {disk} without a question", "yellow")
+    ui.show("next:", *(f"  {line}" for line in done.next))
+    return Exit.GOOD
+
+
+@app.command(
     "topology",
     epilog=examples(
         "ibnetdiscover > fabric.txt   # as root, on a node",
@@ -122,15 +223,19 @@ def topology_(
     if plugin not in ("tree", "block"):
         raise CorralError(Code.USAGE, f"--plugin {plugin}", hint="write tree or block")
     spec = declared(ui, target, named)
-    try:
-        text = Path(listing).read_text("utf-8", "replace")
-    except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"{listing} cannot be read: {error.strerror}", hint="check the name"
-        ) from error
+    text = _text_of(listing)
     fabric = api.fabric_of(spec, text, plugin=plugin)
     ui.json({"text": fabric.text, "odd": list(fabric.odd)})
     ui.show(fabric.text.rstrip("\n"))
     for line in fabric.odd:
         ui.note(f"look at this: {line}", "yellow")
     return Exit.NOT_GOOD if fabric.odd else Exit.GOOD
+
+
+def _text_of(name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text("utf-8", "replace")
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"{name} cannot be read: {error.strerror}", hint="check the name"
+        ) from error

@@ -20,10 +20,7 @@ TOOLKITS: Final = (
     *((550, "12.4"), (545, "12.3")),
 )
 """The newest toolkit of each driver branch (CUDA release notes, table of toolkit drivers)."""
-VENDOR: Final = (
-    "source: vendor, with the address of the cuda-keyring package of NVIDIA's installation guide "
-    "in vendor_repo and its SHA-256 in vendor_sha256"
-)
+VENDOR: Final = "source: vendor"
 # What people write as gpu.type; machines are asked by PCI id before anything is installed.
 _BLACKWELL: Final = re.compile(r"(geforce_?)?(rtx)?_?50[5-9]0.*|g?b[123]00.*|rtx_?pro.*")
 _OLD: Final = re.compile(
@@ -102,7 +99,7 @@ def cuda_source(view: View) -> Iterator[Problem]:
     if nvidia.source == "distribution" and nvidia.cuda != "distribution":
         message = f"the distribution has one toolkit, and it need not be {nvidia.cuda}"
         yield Problem(where, message, f"write cuda: distribution; or {VENDOR}")
-    elif nvidia.source == "vendor" and nvidia.cuda == "distribution":
+    elif nvidia.from_vendor and nvidia.cuda == "distribution":
         message = "the driver is the vendor's, the toolkit the distribution's: two sources"
         release = _release(_branch(nvidia.driver))
         yield Problem(where, message, f'write the release you want, such as cuda: "{release}"')
@@ -124,15 +121,12 @@ def cuda_driver(view: View) -> Iterator[Problem]:
 
 
 def vendor_repo(view: View) -> Iterator[Problem]:
-    """The vendor's repository: named, proven, and used."""
+    """The vendor's repository, where the file names it: with its digest, and used."""
     nvidia = view.spec.software.nvidia
     if nvidia is None:
         return
     repo, digest = nvidia.vendor_repo, nvidia.vendor_sha256
-    if nvidia.source == "vendor" and repo is None:
-        hint = f"write {VENDOR}; or source: distribution"
-        yield Problem(("software", "nvidia"), "source vendor without its repository", hint)
-    elif repo is not None and repo.startswith("https:") and digest is None:
+    if repo is not None and repo.startswith("https:") and digest is None:
         message = "an address without the package's digest: whoever answers there becomes root"
         hint = "download it once, look at it, and write sha256sum's answer in vendor_sha256"
         yield Problem(("software", "nvidia", "vendor_repo"), message, hint)
@@ -171,7 +165,7 @@ RULES: Final = (
          "toolkit of two sources break each other at the next upgrade.", _NVIDIA, cuda_source),
     Rule("cuda-driver", _E, "A driver branch that is older than the CUDA release needs.",
          _NVIDIA, cuda_driver),
-    Rule("vendor-repo", _E, "The vendor's repository is missing, has no digest or is not used.",
+    Rule("vendor-repo", _E, "The vendor's repository has no digest or is not used.",
          _NVIDIA, vendor_repo),
     Rule("nvidia-unused", _W, "A driver is declared and no real machine has a GPU.",
          _NVIDIA, nvidia_unused, ("groups.gpu", "groups.provider")),

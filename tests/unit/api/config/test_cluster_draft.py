@@ -62,6 +62,7 @@ def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None
     for warning in (
         "different systems",
         "Wi-Fi address; enp130s0 is wired",
+        "192.168.1.13 is a DHCP lease: reserve it",
         "node1: its clock is 95 s ahead",
         "node1: a firewall is on (ufw)",
         "node[1-3]: its own name is on 127.0.1.1",
@@ -71,6 +72,7 @@ def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None
     ):
         assert warning in text
     assert text.count("its clock") == 1
+    assert text.count("DHCP lease") == 1
     assert "node[1-3]: sshd takes passwords" in text
 
 

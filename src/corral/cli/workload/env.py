@@ -1,0 +1,41 @@
+"""``corral env``: what jobs of plain sbatch need on a group's nodes, as a file that they source."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import declared
+from corral.errors import Exit
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral env dgx > dgx.sh",
+        "corral env a3mega -c mega.yaml | corral ssh mega-controller -c mega 'cat > /home/env.sh'",
+    )
+)
+def env(
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="A group of nodes.", show_default=False)
+    ],
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Print the environment of a group's jobs, for plain sbatch.
+
+    It is what corral run gives each rank: the network interfaces, NCCL's adapters, the group's own
+    settings, GPUDirect-TCPXO on A3 Mega. Batch scripts source the text (". env.sh"); it is shell
+    and reads the node where it runs. Set your own values after that line.
+    """
+    ui = Ui(as_json=as_json)
+    text = api.group_environment(declared(ui, named), group)
+    ui.json({"group": group, "text": text})
+    ui.show(text.rstrip("\n"))
+    return Exit.GOOD
