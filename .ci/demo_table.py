@@ -25,7 +25,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from corral.api import load
-from corral.cli.evidence.proofview import proof_view
+from corral.cli.evidence.prove import proof_view
 from corral.prove.model import Proof
 from corral.spec.hostlist import fold
 

@@ -20,8 +20,7 @@ import pytest
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.spec.page import Page
-from corral.spec.services import Services
+from corral.spec.services import Page, Services
 from tests.browser.conftest import FLAGS, OTHER, run_root
 from tests.embedded.conftest import Live
 

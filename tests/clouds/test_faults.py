@@ -14,7 +14,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.testing.clouds import Fault, Faults
-from corral.testing.clouds.faults import Killed
+from corral.testing.clouds.world import Killed
 from tests.clouds.common import World
 from tests.clouds.virtual import run
 

@@ -19,8 +19,8 @@ from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
 from corral.testing.clouds import Fault, Faults
-from corral.testing.clouds.faults import Killed
 from corral.testing.clouds.wire import Request
+from corral.testing.clouds.world import Killed
 from tests.clouds.common import SECRET, World
 from tests.clouds.virtual import run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.mesh import control_http
+from corral.mesh import control
 from corral.providers.cloud import http
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.rate_limit import Pacer
@@ -112,14 +112,14 @@ def test_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("serve", [slow_body, nothing, short, not_http])
 def test_a_control_server_ends_in_time_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_http, "ATTEMPT_S", 0.4)
-    monkeypatch.setattr(control_http, "TRIES", 1)
+    monkeypatch.setattr(control, "ATTEMPT_S", 0.4)
+    monkeypatch.setattr(control, "TRIES", 1)
 
     async def ask() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]
         try:
-            await control_http.Http(f"http://127.0.0.1:{port}").ask("GET", "/node?x=1")
+            await control.Http(f"http://127.0.0.1:{port}").ask("GET", "/node?x=1")
         finally:
             server.close()
 

@@ -25,10 +25,10 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.inspect.facts import Facts
-from corral.spec.health import Health
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
+from corral.spec.services import Health
 
 T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples"

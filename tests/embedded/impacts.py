@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from corral.spec.texts import SSH_KEY
+from corral.spec.values import SSH_KEY
 
 Data = dict[str, Any]
 Edit = Callable[[Data], None]

@@ -23,9 +23,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.prove.context import as_user
-from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.models import ClusterSpec
-from corral.spec.software import Software
+from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
 
 IMAGE = "/shared/corral-test.sqsh"
 

@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
-from corral.jobs.follow_lines import RankLine
+from corral.jobs.follow import RankLine
 from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
 

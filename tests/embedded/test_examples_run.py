@@ -18,11 +18,11 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
-from corral.jobs.follow_lines import Outcome, RankLine
+from corral.jobs.follow import Outcome, RankLine
 from corral.jobs.model import JobHandle, parse_job
-from corral.jobs.recordings import Recordings, recordings
+from corral.jobs.profile.recordings import Recordings, recordings
+from corral.jobs.profile.trace import length
 from corral.jobs.submit import submit
-from corral.jobs.trace import length
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

@@ -19,7 +19,7 @@ from corral.apply.restoration import Return, give_back
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import Script, sh
-from corral.roles.mlflow import UNIT
+from corral.roles.services.mlflow import UNIT
 from corral.spec.models import ClusterSpec
 from corral.spec.services import Services
 

@@ -17,8 +17,8 @@ from tests.embedded.living import cancel, job_on, pid_of, restarted, settled, st
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.spec.fields import walk
 from corral.spec.models import ClusterSpec
+from corral.spec.schema import walk
 from corral.state.base import Impact
 
 MAY_RESTART = {
@@ -113,7 +113,7 @@ def test_a_partition_goes_when_it_is_empty(
     renamed = Live(edited(live.spec, put("partitions", 0, "name", value="all")), {})
     plan = asyncio.run(api.plan(renamed.spec))
     assert plan.impact is Impact.DRAIN
-    monkeypatch.setattr("corral.roles.membership.WAIT_S", 1)
+    monkeypatch.setattr("corral.roles.machine.base.WAIT_S", 1)
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.up(renamed.spec))
     assert f"{job} of corral" in caught.value.tail
@@ -132,7 +132,7 @@ def test_a_change_that_drains_waits_for_jobs(
     munge = Live(edited(live.spec, put("slurm", "auth", value="munge")), {})
     plan = asyncio.run(api.plan(munge.spec))
     assert plan.impact is Impact.DRAIN
-    monkeypatch.setattr("corral.roles.controller.WAIT_S", 1)
+    monkeypatch.setattr("corral.roles.slurm.controller.WAIT_S", 1)
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.up(munge.spec))
     assert f"{job} of corral" in caught.value.tail

@@ -17,8 +17,8 @@ from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
-from corral.jobs.follow_lines import Live as Live_
-from corral.jobs.follow_lines import Outcome, RankLine
+from corral.jobs.follow import Live as Live_
+from corral.jobs.follow import Outcome, RankLine
 from corral.jobs.model import JobHandle, parse_job
 from corral.jobs.submit import submit
 from corral.slurm.states.jobs import JobState

@@ -68,7 +68,7 @@ def test_nodes_come_and_go_while_jobs_run(live: Live, monkeypatch: pytest.Monkey
     assert summaries(plan)[0] == "node0 drain node3, which leaves: its jobs end first"
     assert plan.impact is Impact.DRAIN
     assert [(m.node, m.action) for m in plan.leaving] == [("node3", "remove")]
-    monkeypatch.setattr("corral.roles.membership.WAIT_S", 2)
+    monkeypatch.setattr("corral.roles.machine.base.WAIT_S", 2)
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.up(live.spec))
     assert f"{busy} of corral" in caught.value.tail

@@ -28,10 +28,10 @@ from tests.embedded.test_containers import software
 from tests.hanging import ended
 
 from corral import api
-from corral.jobs.follow_lines import Outcome
+from corral.jobs.follow import Outcome
 from corral.prove.model import CheckResult, Verdict
-from corral.providers.toolkit import PROLOGS
-from corral.roles import tcpxo
+from corral.providers.blueprint.releases import PROLOGS
+from corral.roles.machine import fabric
 from corral.spec.models import ClusterSpec
 
 __all__ = ["server"]
@@ -203,7 +203,7 @@ def test_each_rank_has_the_environment_by_construction(machines: Machines) -> No
     assert isinstance(outcome, Outcome)
     assert outcome.state == "COMPLETED", printed
     seen = dict(line.split("=", 1) for line in printed if "=" in line)
-    assert tcpxo.mistakes(seen) == ()
+    assert fabric.mistakes(seen) == ()
 
 
 PLAIN = """\
@@ -223,7 +223,7 @@ def test_plain_sbatch_has_the_environment_by_the_file_of_corral_env(machines: Ma
     finally:
         printed = machines.on_node("cat /shared/plain.out; rm -f /shared/plain.* /shared/env.sh")
     seen = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
-    assert tcpxo.mistakes(seen) == (), printed
+    assert fabric.mistakes(seen) == (), printed
     assert "/dev/aperture_devices:/dev/aperture_devices" in seen["CORRAL_CONTAINER_MOUNTS"]
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.embedded.conftest import Live
 
 from corral.hosts.quote import Script, sh
-from corral.state.artifacts import Artifact
 from corral.state.base import Context, Seen
+from corral.state.packages import Artifact
 
 DATA = b"a package\0of some bytes\n" * 1000
 TOOLS = sh(

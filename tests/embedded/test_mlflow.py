@@ -19,17 +19,17 @@ from corral.errors import CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
-from corral.jobs.follow_script import as_user
+from corral.jobs.follow import as_user
 from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
-from corral.roles.mlflow import PORT, PROGRAM, UNIT
-from corral.spec.digest import digest
+from corral.roles.services.mlflow import PORT, PROGRAM, UNIT
+from corral.spec.load import digest
 from corral.spec.services import Services
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
-    from corral.jobs.follow_lines import Outcome
+    from corral.jobs.follow import Outcome
     from corral.jobs.model import JobHandle
 
 pytestmark = pytest.mark.slow

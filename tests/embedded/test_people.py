@@ -15,7 +15,7 @@ from corral.hosts.quote import sh
 from corral.prove.access import login
 from corral.prove.context import as_user
 from corral.prove.model import Verdict
-from corral.spec import texts
+from corral.spec import values
 from corral.spec.models import ClusterSpec
 from corral.spec.people import Access, Account, Limits, Qos, User
 
@@ -28,7 +28,7 @@ PEOPLE = (
         account="vision",
         limits=Limits(gpus=1),
         home=ALICE_HOME,
-        keys=(texts.SSH_KEY.example,),
+        keys=(values.SSH_KEY.example,),
     ),
     User(name="bob", uid=2002, account="vision", fair_share=3, qos="high"),
     User(name="ada", uid=2003, admin=True),
@@ -118,7 +118,7 @@ def test_people_are_the_same_on_all_nodes(lab: Live) -> None:
         account = lab.run(node, sh("id -u alice; id -g alice; getent passwd alice | cut -d: -f6"))
         assert account.stdout.split() == ["2001", "2001", ALICE_HOME]
         keys = lab.run(node, sh("cat {home}/.ssh/authorized_keys", home=ALICE_HOME))
-        assert texts.SSH_KEY.example in keys.stdout
+        assert values.SSH_KEY.example in keys.stdout
         sudo = as_user("ada", sh("sudo -n id -u"))
         assert lab.run(node, sudo).stdout.strip() == "0"
         assert not lab.run(node, as_user("bob", sh("sudo -n id -u"))).ok

@@ -10,7 +10,7 @@ from tests.embedded.conftest import Live
 from corral import api
 from corral.api.workload.batch import RankLine
 from corral.hosts.quote import sh
-from corral.roles.fabric import INBOX
+from corral.roles.machine.fabric import INBOX
 from corral.spec.models import ClusterSpec, DataNetwork
 
 NODES = ("node0", "node1", "node2")

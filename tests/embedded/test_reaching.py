@@ -31,8 +31,8 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts.keysetup import keys_dir
 from corral.hosts.openssh import OpenSSH
-from corral.hosts.pins import known_to_user
 from corral.hosts.quote import sh
+from corral.hosts.sshkeys import known_to_user
 from corral.hosts.transport import Result
 from corral.passwords import accompanied
 from corral.spec.load import load_text

@@ -14,7 +14,7 @@ from tests.embedded.newer import newer_debs
 
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.roles.metrics import SLURM_PATHS
+from corral.roles.services.metrics import SLURM_PATHS
 from corral.spec.models import ClusterSpec, Slurm, SlurmSource
 from corral.spec.services import Services
 

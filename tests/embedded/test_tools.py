@@ -19,8 +19,8 @@ from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
-from corral.jobs.follow_script import as_user
-from corral.roles.wheels import parse_lock
+from corral.jobs.follow import as_user
+from corral.roles.services.own_code import parse_lock
 from corral.state.base import Context, Seen
 from corral.state.pyenv import PythonEnv
 

@@ -23,7 +23,7 @@ from tests.unit.roles.test_cluster import site
 from tests.unit.slurm.test_topology import Made, fat_tree, odd, rails
 
 from corral import api
-from corral.roles import fabric
+from corral.roles.machine import fabric
 from corral.slurm import topology
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec

@@ -12,7 +12,7 @@ from tests.embedded.living import cancel, job_on, pid_of, summaries
 
 from corral import api
 from corral.hosts.quote import sh
-from corral.roles.base import SLURM_UID
+from corral.roles.machine.base import SLURM_UID
 from corral.spec.models import ClusterSpec
 
 pytestmark = pytest.mark.slow

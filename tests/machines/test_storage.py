@@ -21,16 +21,15 @@ from corral.events import ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.target import SshTarget
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.prove import mounts as mounts_check
+from corral.prove import storage as mounts_check
 from corral.prove import storage as shared_check
 from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
-from corral.roles import people, storage
 from corral.roles.inventory import Site
+from corral.roles.machine import people, storage
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import User

@@ -17,7 +17,7 @@ for name in ("httpx", "tenacity", "fastapi", "uvicorn", "starlette"):
 import corral.api, corral.cli
 failed = []
 for room in (corral.api, corral.cli):
-    for module in pkgutil.iter_modules(room.__path__, room.__name__ + "."):
+    for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
         try:
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:

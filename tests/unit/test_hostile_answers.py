@@ -18,9 +18,8 @@ from corral.inspect.system import cgroup
 from corral.jobs.arrays import _numbered, _points  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.control import _handle  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.datasets import kept_entries
-from corral.jobs.recordings import parse_stats
-from corral.jobs.timeline import timeline
-from corral.jobs.trace import read_trace
+from corral.jobs.profile.recordings import parse_stats, timeline
+from corral.jobs.profile.trace import read_trace
 from corral.prove.fabric.program import progress_of
 from corral.prove.measure.remark import MARK, results_of
 from corral.slurm.rest.commands import body_of

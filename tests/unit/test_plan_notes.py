@@ -47,7 +47,7 @@ def notes(
         return Opened()
 
     patch.setattr(Session, "open", opened)
-    patch.setattr(converge.slurm_packages, "notice", lambda _: "")
+    patch.setattr(converge.packages, "notice", lambda _: "")
     events: list[Event] = []
     asyncio.run(api.plan(spec, events.append))
     return [e.message for e in events if e.kind is Kind.NOTE]

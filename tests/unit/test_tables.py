@@ -10,11 +10,11 @@ from corral.doctor.catalog import catalog
 from corral.doctor.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
 from corral.hosts.sshfail import ssh_errors
-from corral.inspect.gpu_types import gpu_types
+from corral.inspect.gpu import gpu_types
 from corral.prove.fabric.hardware import known_hardware
-from corral.prove.measure.gpu_models import gpu_models
-from corral.roles.health_checks import health_checks, xids
-from corral.roles.nvidia import keyrings
+from corral.prove.measure.gpu import gpu_models
+from corral.roles.machine.nvidia import keyrings
+from corral.roles.slurm.health import health_checks, xids
 from corral.slurm.adopt.known import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES

@@ -185,7 +185,7 @@ check_pcie() {
   verdict_of pcie
 }
 
-# Xid to action: corral.roles.health_check_program writes the table here; drain, drain-fatal, or job.
+# Xid to action: corral.roles.slurm.health writes the table here; drain, drain-fatal, or job.
 xids='@XIDS@'
 check_xid() {
   [ "$gpus" -gt 0 ] || { result none xid 'no GPU is declared here'; return; }

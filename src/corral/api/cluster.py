@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from corral.api.config import clusters, files
+from corral.api.config import files
 from corral.api.evidence import proof
 from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import Benched, Wanted, run_bench
@@ -161,9 +161,9 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
         CorralError: the file has errors or is not there; no such cluster is known.
     """
     text = os.fspath(path_or_name)
-    if clusters.is_path(text):
+    if files.is_path(text):
         return Cluster(files.load(Path(text)), emit)
-    return Cluster(clusters.spec_of(text), emit)
+    return Cluster(files.spec_of(text), emit)
 
 
 def _job(job: str | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:

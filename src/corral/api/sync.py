@@ -1,12 +1,19 @@
-"""Use cases without async."""
+"""Use cases without async, and how each reaches a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
+
+from corral.apply.session import Session
+from corral.hosts.fleet import Fleet
+from corral.hosts.local import Local
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of
 
 T = TypeVar("T")
 END_S: Final = 10.0
@@ -51,3 +58,24 @@ def sync(work: Coroutine[Any, Any, T]) -> T:
     if failed:
         raise failed[0]
     return ended[0]
+
+
+@asynccontextmanager
+async def reached(spec: ClusterSpec, *, here: bool) -> AsyncGenerator[tuple[Fleet, str]]:
+    """The machines, and the controller's name.
+
+    Args:
+        spec: the cluster.
+        here: this process runs on the controller, as the user in whose name things are done; no
+            other machine is reached then.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    if here:
+        name = controller_of(spec)
+        yield Fleet({name: Local(name)}), name
+        return
+    async with await Session.open(spec) as session:
+        session.require_running()
+        yield session.fleet, session.controller

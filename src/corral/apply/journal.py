@@ -1,4 +1,4 @@
-"""The journal: an append-only file of what was planned, done and created, one JSON line each.
+"""The journal of a cluster, an append-only file, and the lock of its one writer.
 
 It is a memory for people and for finding created machines again, never the truth about the
 cluster: that is observed again each time (docs/decisions/0002). It never holds a secret.
@@ -7,14 +7,17 @@ cluster: that is observed again each time (docs/decisions/0002). It never holds 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pwd
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from corral.errors import Code, CorralError
 from corral.events import Emit, Event
 from corral.spec.models import ClusterSpec
 
@@ -85,3 +88,29 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
             except ValueError:
                 continue
+
+
+@contextmanager
+def cluster_lock(folder: Path) -> Generator[None]:
+    """Hold the cluster's lock while changing it; the kernel frees it when the process dies.
+
+    Raises:
+        CorralError: BUSY, another process holds it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            raise CorralError(
+                Code.BUSY,
+                f"process {holder or '?'} changes this cluster now",
+                hint="wait until it has ended, then run the same command again",
+            ) from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)

@@ -8,10 +8,16 @@ from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet, Mint
 from corral.inspect.facts import Facts
-from corral.mesh import udp
+from corral.mesh import link
 from corral.mesh.control import Device, tailnet
 from corral.mesh.programs import Program, read_programs
-from corral.roles.mesh import host_of, login_of, member, mesh_of, tag_of
+from corral.roles.machine.mesh import (
+    host_of,
+    login_of,
+    member,
+    mesh_of,
+    tag_of,
+)
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -52,9 +58,9 @@ async def udp_of(spec: ClusterSpec, fleet: Fleet, facts: Mapping[str, Facts]) ->
     out = [n for n in fleet.nodes if mesh and not (n in facts and member(mesh, facts[n].mesh))]
     if mesh is None or not out:
         return {}
-    host = host_of(login_of(mesh)) or udp.TAILSCALE
-    answers = await fleet.all(udp.udp_script(host), out, timeout=30)
-    return {n: udp.udp_of(a.stdout) for n, a in answers.items() if not isinstance(a, CorralError)}
+    host = host_of(login_of(mesh)) or link.TAILSCALE
+    answers = await fleet.all(link.udp_script(host), out, timeout=30)
+    return {n: link.udp_of(a.stdout) for n, a in answers.items() if not isinstance(a, CorralError)}
 
 
 async def devices_of(spec: ClusterSpec) -> tuple[Device, ...]:

@@ -1,4 +1,4 @@
-"""Machines of provider ssh are restored as they were (``state.undo``, docs/decisions/0022)."""
+"""Machines of provider ssh are restored as they were (``state.ledger``, docs/decisions/0022)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.spec.hostlist import fold
-from corral.state import undo
+from corral.state import ledger
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
@@ -33,7 +33,7 @@ class Return:
 
     Attributes:
         node: the machine.
-        lines: (word, text) as ``state.undo`` describes them.
+        lines: (word, text) as ``state.ledger`` describes them.
         error: why it could not be asked or not be done, None when all succeeded.
     """
 
@@ -64,7 +64,7 @@ async def survey(fleet: Fleet, nodes: Sequence[str]) -> tuple[Return, ...]:
     if not nodes:
         return ()
     reports = Reports()
-    answers = await fleet.all(undo.survey(reports), nodes)
+    answers = await fleet.all(ledger.survey(reports), nodes)
     return tuple(_read(node, answer, reports) for node, answer in answers.items())
 
 
@@ -113,11 +113,11 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
     emit(Event(Kind.NODE_STARTED, "down", node))
     try:
-        await step(undo.undo(reports, purge=purge), "releasing the machine")
+        await step(ledger.undo(reports, purge=purge), "releasing the machine")
         if not any(word == "none" for word, _ in lines):
-            await step(undo.leftovers(reports), "listing what is left")
+            await step(ledger.leftovers(reports), "listing what is left")
             if not any(word == "left" for word, _ in lines):
-                await step(undo.close(), "removing the ledger")
+                await step(ledger.close(), "removing the ledger")
     except CorralError as error:
         emit(Event(Kind.NODE_FAILED, "down", node, str(error)))
         return Return(node, tuple(lines), error)

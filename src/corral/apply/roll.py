@@ -22,8 +22,14 @@ from corral.plan.model import Stage
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes, readable_nodes
 from corral.spec.hostlist import fold
-from corral.state.base import ROLL_TAG, Change, Gate, Impact, Roll
-from corral.state.resumed import drained_by_roll
+from corral.state.base import (
+    ROLL_TAG,
+    Change,
+    Gate,
+    Impact,
+    Roll,
+)
+from corral.state.members import drained_by_roll
 
 POLL_S: Final = 20
 """Seconds that one script on the controller waits for a node to be idle; then it lists the jobs."""

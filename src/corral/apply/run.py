@@ -17,11 +17,18 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
-from corral.providers.cloud.guard_keys import key_bytes
+from corral.providers.cloud.accounts import key_bytes
 from corral.spec.hostlist import fold
-from corral.state.base import HERE, NOTHING, Change, Gate, Roll, SecretRef
-from corral.state.guard_key import KEYS
+from corral.state.base import (
+    HERE,
+    NOTHING,
+    Change,
+    Gate,
+    Roll,
+    SecretRef,
+)
 from corral.state.mesh import MINT
+from corral.state.secrets import KEYS
 
 STAGE_TIMEOUT = 1800.0
 """Seconds a node may take for its share of one stage; installing packages is the longest."""

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from corral.apply.boot_wait import BOOT_S, BOOTED, rebooting, until_booted
-from corral.apply.guess import guessed, remember
 from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
-from corral.apply.observe import Observation, read_facts, see
-from corral.apply.package_index import read_missing
+from corral.apply.observe import Observation, guessed, read_facts, remember, see
+from corral.apply.readiness import (
+    BOOT_S,
+    BOOTED,
+    read_missing,
+    rebooting,
+    until_booted,
+)
 from corral.apply.restoration import give_back, require_all
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
@@ -22,25 +26,30 @@ from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
-from corral.inspect.facts import Facts, facts_inquiry, facts_of
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
-from corral.providers.cloud.guard_keys import watched
-from corral.providers.cloud.presence import present
+from corral.providers.cloud.accounts import watched
+from corral.providers.cloud.elastic import present
 from corral.providers.cloud.provider import CloudProvider
-from corral.roles import mesh
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
+from corral.roles.machine import mesh
 from corral.roles.order import wanted
 from corral.slurm.packages import DebSet
-from corral.spec.digest import digest
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import Seen, StageWanted
-from corral.state.members import READ_ROSTER, ROSTER, Member, forget, parse_members
+from corral.state.members import (
+    READ_ROSTER,
+    ROSTER,
+    Member,
+    forget,
+    parse_members,
+)
 from corral.state_dir import cluster_dir
 
 REMOVE = Action.REMOVE

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.inspect import gpu, machine, network, services, slurm, storage
+from corral.inspect import (
+    gpu,
+    machine,
+    network,
+    services,
+    slurm,
+    storage,
+)
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, clock_offset, unit_state
 

@@ -9,9 +9,8 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.contrary import contrary
 from corral.doctor.fatal_lines import fatal_lines, notable_lines
-from corral.doctor.log_text import Line, LogText
+from corral.doctor.log_text import Line, LogText, of_kernel
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
-from corral.doctor.process_names import of_kernel
 from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
 from corral.doctor.stated import stated
 

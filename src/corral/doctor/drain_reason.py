@@ -1,21 +1,53 @@
-"""Why one node takes no jobs, in words, and what may be fixed. Pure."""
+"""Why one node takes no jobs, in words; health checks' and proofs' reasons understood. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import read
-from corral.doctor.health import health_kind, health_words
 from corral.doctor.model import Diagnosis, FixBy, Report, Source
 from corral.errors import Code, CorralError
+from corral.roles.slurm.health import HealthCheck, health_checks
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG
 from corral.state.members import REASON as LEAVES
+
+_REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
+BACK: Final = "the node's health check undrains it automatically once all its checks pass"
+
+
+def health_kind(reason: str) -> HealthCheck | None:
+    """The check that a reason begins with; None for any other reason."""
+    match = _REASON.match(reason)
+    return health_checks().get(match[1]) if match else None
+
+
+def health_words(reason: str) -> tuple[str, str]:
+    """What such a reason means, and what to do; two empty texts for any other reason."""
+    kind = health_kind(reason)
+    if kind is None:
+        return "", ""
+    return (
+        f"{kind.title} ({kind.id}: looks at {kind.reads}; fails on {kind.fails})",
+        f"{kind.fix}; {BACK} (at once: run corral-health on the node)",
+    )
+
+
+def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
+    """The failures that a node's reason names: of the health check's own, the one it means."""
+    kind = health_kind(reason)
+    if kind is None:
+        return read(reason, Source.REASON, node)
+    findings = read(reason, Source.KERNEL, node) if kind.id == "health.xid" else ()
+    return findings or (Diagnosis(catalog()[kind.failure], (node,), (reason,)),)
+
 
 _BASES: Final[Mapping[NodeBase, str]] = MappingProxyType(
     {

@@ -8,12 +8,10 @@ from typing import Final
 
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read, report
-from corral.doctor.health import read_reason
-from corral.doctor.job_steps import job_steps
-from corral.doctor.launches import launches
+from corral.doctor.drain_reason import read_reason
+from corral.doctor.job_steps import job_steps, launches
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
-from corral.doctor.namespaces import alone, user_namespaces
-from corral.doctor.probes import PROBES, Scene, finding
+from corral.doctor.probes import PROBES, Scene, alone, finding, user_namespaces
 from corral.doctor.tailnet import tailnet
 from corral.slurm.records import Node
 

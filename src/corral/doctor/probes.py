@@ -24,8 +24,8 @@ from corral.inspect.rules import (
     version_fault,
 )
 from corral.inspect.slurm import CGROUP_CONF, GRES_CONF, NODES, SLURM_CONF, STATE_FOLDER
-from corral.slurm.gpus import listed
 from corral.slurm.records import Node
+from corral.slurm.tres import listed
 from corral.state.job_folders import STICKY, TAKEN
 
 SKEW_S: Final = 5.0
@@ -428,3 +428,22 @@ PROBES: Final[tuple[Probe, ...]] = (
     *(limits, subnets, mtus, shared),
 )
 """All rules."""
+
+
+def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
+    """F20: nobody may make a user namespace there, which Enroot does for each container."""
+    for machine in scene.answered:
+        lines = machine.lines("userns")
+        if lines and lines[-1] == "refused":
+            text = lines[0] if len(lines) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
+            yield finding("F20", machine.node, text)
+
+
+def alone(scene: Scene) -> Iterator[Diagnosis]:
+    """F54: a daemon whose network has no address but loopback's, whatever the machine has.
+
+    Slurm 24.11 then reports names that do resolve as unresolvable.
+    """
+    for machine in scene.answered:
+        for unit in machine.lines("alone"):
+            yield finding("F54", machine.node, f"{unit} has no address but 127.*", unit)

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.doctor.fatal_lines import fatal_table
-from corral.doctor.log_text import LONGEST, Line, LogText, starts
+from corral.doctor.log_text import (
+    LONGEST,
+    Line,
+    LogText,
+    starts,
+)
 
 PROGRAM_ERROR: Final = "F106"
 MANAGEMENT_ERROR: Final = "F2071"

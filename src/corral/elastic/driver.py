@@ -1,4 +1,4 @@
-"""Rents what pending jobs need, proves it, sets it up, and ends what is idle. One turn at a time.
+"""Rents what pending jobs need, ends what is idle, stops at the budget. One turn at a time.
 
 All state is Slurm's and the clouds': a driver that is killed at any point and started again, here
 or on another machine, goes on where it was.
@@ -15,17 +15,40 @@ from typing import Final
 from corral.apply.session import Session
 from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
 from corral.elastic.rental import proven
-from corral.elastic.spent import wind_down
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
-from corral.providers.cloud.presence import rented_nodes
+from corral.providers.cloud.elastic import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.hostlist import expand, fold
-from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
+from corral.spec.values import seconds_of
+
+REASON: Final = "corral: the budget is spent"
+"""The guard on the controller drains with the same words (``agents/guard.py``)."""
+
+_WIND_DOWN: Final = """\
+timeout 20 scontrol update nodename={nodes} state=drain reason={reason}
+when=$(date -d "+{grace} seconds" +%Y-%m-%dT%H:%M:%S)
+timeout 20 squeue -h -w {nodes} -t R,S -o '%A %S' | sort -u | while read -r job start; do
+  # Slurm sends each job the signal that it asked for (sbatch --signal) before its new end.
+  left=$(timeout 20 squeue -h -j "$job" -o %e)
+  end=$(date -d "$when" +%s)
+  [ "$(date -d "$left" +%s 2>/dev/null || echo 9999999999)" -gt "$end" ] || continue
+  # An end without a limit sends no signal (24.11.5): the limit comes first.
+  limit=$(((end - $(date -d "$start" +%s)) / 60 + 2))
+  timeout 20 scontrol update jobid="$job" timelimit=$limit >&2
+  timeout 20 scontrol update jobid="$job" endtime="$when" >&2
+done
+timeout 20 squeue -h -w {nodes} -t R,S,CG -o '%A' | sort -u | wc -l"""
+
+
+def wind_down(nodes: str, grace: int) -> Script:
+    """Drain nodes and shorten what runs there to ``grace`` seconds; prints how many jobs run."""
+    return sh(_WIND_DOWN, nodes=nodes, grace=grace, reason=REASON)
+
 
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts import pins, process
+from corral.hosts import process, sshkeys
 from corral.hosts.jump import chain
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, sh
@@ -95,7 +95,7 @@ def jump_way(text: str, folder: Path) -> SshTarget | None:
 
 def note_proven(folder: Path, nodes: frozenset[str]) -> None:
     """Remember nodes on which the key has been proven."""
-    pins.pin(folder / PROVEN, "".join(f"{node}\n" for node in sorted(nodes)))
+    sshkeys.pin(folder / PROVEN, "".join(f"{node}\n" for node in sorted(nodes)))
 
 
 def key_file(folder: Path, target: SshTarget) -> Path:
@@ -138,7 +138,7 @@ async def install(
     except CorralError as error:
         error.node = error.node or node
         if pinned and error.code is Code.HOST_KEY_CHANGED and target.known_hosts:
-            pins.unpin(target.known_hosts, node)
+            sshkeys.unpin(target.known_hosts, node)
         return Installed(node, login, error=error)
     return Installed(node, login, how)
 
@@ -167,8 +167,8 @@ async def _pin_known(node: str, target: SshTarget) -> str:
     """Take over what the user's known_hosts has; "new" or "known" when nothing was pinned yet."""
     if target.known_hosts is None or target.pinned(node):
         return ""
-    lines = await pins.known_to_user(node, target)
-    pins.pin(target.known_hosts, lines)
+    lines = await sshkeys.known_to_user(node, target)
+    sshkeys.pin(target.known_hosts, lines)
     return "as in your own known_hosts" if lines else "seen for the first time"
 
 

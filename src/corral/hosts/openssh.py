@@ -11,22 +11,76 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
+import socket
+import stat
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts import pins, process
-from corral.hosts.control import SUFFIX, answers, control_dir, control_path
+from corral.hosts import process, sshkeys
 from corral.hosts.jump import Hop
 from corral.hosts.quote import Script
 from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.sudo import from_sudo, wants_password
-from corral.hosts.target import SshTarget
+from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
 from corral.passwords import SUDO, person
+
+# A connection that is being opened has this many characters more in its socket's name.
+SUFFIX: Final = 6
+
+
+def control_dir() -> Path:
+    """Where the control sockets of all clusters go."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    return Path(runtime) / f"corral-ssh-{os.getuid()}"
+
+
+def answers(control: Path) -> bool:
+    """True when a process listens at a control socket (a killed one leaves the file behind)."""
+    if not control.exists():
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(control))
+        except OSError:
+            return False
+    return True
+
+
+def control_path(folder: Path, name: str) -> Path:
+    """Where a control socket goes: a folder of this user's alone, made when missing.
+
+    Raises:
+        CorralError: USAGE, the folder belongs to somebody else or others may enter it.
+    """
+    path = folder.absolute() / name
+    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
+        runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+        path = runtime.absolute() / f"corral-ssh-{os.getuid()}" / name
+    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
+        raise CorralError(
+            Code.USAGE,
+            f"{path.parent} is too long a path for ssh's control sockets",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter folder",
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.parent.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise CorralError(
+            Code.USAGE,
+            f"{path.parent} is not a folder of yours alone",
+            hint=f"chmod 700 {path.parent}; where another user made it: set XDG_RUNTIME_DIR to a "
+            "folder of yours",
+        )
+    return path
+
 
 __all__ = ["Hops", "OpenSSH", "SshTarget", "answers", "control_dir", "control_path"]
 
@@ -286,14 +340,14 @@ class OpenSSH:
         target = self._target
         if target.known_hosts is None or not target.pin_new or target.pinned(self._node):
             return None
-        lines = await pins.known_to_user(self._node, target)
-        pins.pin(target.known_hosts, lines)
+        lines = await sshkeys.known_to_user(self._node, target)
+        sshkeys.pin(target.known_hosts, lines)
         return lines
 
     def _unpinned(self, error: CorralError, seen: str | None) -> CorralError:
         """A first connection that failed leaves no pin."""
         if seen and self._target.known_hosts is not None:
-            pins.unpin(self._target.known_hosts, self._node)
+            sshkeys.unpin(self._target.known_hosts, self._node)
             if error.code is Code.HOST_KEY_CHANGED:
                 error.hint = (
                     "your own known_hosts has the known key: if the machine was installed again, "

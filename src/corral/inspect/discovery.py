@@ -13,8 +13,13 @@ from typing import Final
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.inspect import gpu, question, system
-from corral.inspect.facts import QUESTIONS, Facts, parse_clock, parse_facts
-from corral.inspect.gpu_types import type_of, type_of_name
+from corral.inspect.facts import (
+    QUESTIONS,
+    Facts,
+    parse_clock,
+    parse_facts,
+)
+from corral.inspect.gpu import type_of, type_of_name
 from corral.inspect.machine import HOSTNAME
 from corral.inspect.question import Answers, Question, text
 
@@ -64,7 +69,7 @@ sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
 )
 
 
-def inquiry() -> Inquiry:
+def discovery_inquiry() -> Inquiry:
     """The questions that ``parse`` needs answered."""
     return question.inquiry((*QUESTIONS, *MORE))
 

@@ -1,4 +1,4 @@
-"""Facts: what a machine is, read in one round trip, never guessed."""
+"""Facts: what a machine is, read in one round trip, never guessed; what its provider adds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
-from corral.inspect import cpu, gpu, network, slurm, system
+from corral.inspect import (
+    cpu,
+    gpu,
+    network,
+    slurm,
+    system,
+)
 from corral.inspect import mesh as tailnet
 from corral.inspect.mesh import MeshFacts
 from corral.inspect.question import Answers, inquiry
@@ -187,3 +193,20 @@ def _nonsense(node: str, answers: Answers, error: Exception) -> CorralError:
         tail="\n".join(f"{name}: {text[:200]}" for name, text in answers.items())[-1000:],
         hint="look at the machine: is it a Linux with /proc and /sys mounted?",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What roles must know about a node that it cannot read off itself.
+
+    Attributes:
+        memory_mib: memory the node may use when /proc/meminfo shows another amount, else 0.
+        gpu_devices: GPU device files the provider makes, empty when they are the machine's own.
+        shared: folders that the provider shares over all nodes.
+        own_clock: False when the clock is another machine's (containers): no chrony there.
+    """
+
+    memory_mib: int = 0
+    gpu_devices: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    own_clock: bool = True

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.hosts.quote import sh
 from corral.inspect.question import Question, pairs, text
-from corral.state.mesh_supervised import UNIT_IS
+from corral.state.mesh import UNIT_IS
 
 LOG_LINES: Final = 400
 RECENT_MIN: Final = 5

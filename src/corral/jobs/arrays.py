@@ -16,7 +16,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
-from corral.jobs.follow_script import as_user
+from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle
 from corral.jobs.points import MOST_POINTS, count_points, indices, points
 from corral.slurm.states.jobs import ExitCode, JobState

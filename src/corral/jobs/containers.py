@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.spec import texts
+from corral.spec import values
 
 if TYPE_CHECKING:
     from corral.jobs.model import JobSpec
 
-_PATH: Final = re.compile(texts.ABSOLUTE_PATH.pattern)
+_PATH: Final = re.compile(values.ABSOLUTE_PATH.pattern)
 _NAMED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,511}")
 _FLAGS: Final = ("ro", "rw")
 _GPU: Final = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
@@ -34,7 +34,7 @@ def image_of(text: str) -> str:
     """
     if text.startswith("/"):
         if not _PATH.fullmatch(text):
-            raise ValueError(f"an image's path is {texts.ABSOLUTE_PATH.words}")
+            raise ValueError(f"an image's path is {values.ABSOLUTE_PATH.words}")
         return text
     name = text.removeprefix("docker://")
     if name.startswith(".") or name.endswith((".sqsh", ".squashfs")):

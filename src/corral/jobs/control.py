@@ -16,11 +16,16 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, sh
 from corral.hosts.transport import check
-from corral.jobs.follow_lines import Live, Outcome, RankLine, Reader
-from corral.jobs.follow_script import as_user, watch_script
+from corral.jobs.follow import (
+    Live,
+    Outcome,
+    RankLine,
+    Reader,
+    as_user,
+    watch_script,
+)
 from corral.jobs.model import JobHandle
-from corral.jobs.roof import JOBS, guard_script, not_ours
-from corral.slurm.gpus import Gpus
+from corral.jobs.upload.user_folder import JOBS, guard_script, not_ours
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of
 from corral.slurm.rest.read import jobs_of
@@ -34,6 +39,7 @@ from corral.slurm.text import (
     show_history,
     show_queue,
 )
+from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
 from corral.state.job_folders import TOP
 

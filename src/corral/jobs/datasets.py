@@ -18,9 +18,9 @@ from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result, check
-from corral.jobs.follow_script import as_user
-from corral.jobs.project import absolute, ways
-from corral.jobs.roof import not_ours, roof_script
+from corral.jobs.follow import as_user
+from corral.jobs.upload.project import absolute, ways
+from corral.jobs.upload.user_folder import not_ours, roof_script
 from corral.state.job_folders import DATA, user_folder
 from corral.threads import abandonable
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.slurm import duration
 from corral.slurm.directives import Directive, directives, kib
-from corral.slurm.gpus import asked
+from corral.slurm.tres import asked
 
 CARRIED: Final = frozenset(
     {"account", "begin", "cluster-constraint", "comment", "constraint", "contiguous",

@@ -23,9 +23,14 @@ from corral.hosts import process
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
-from corral.jobs.follow_script import as_user
-from corral.jobs.parcel import Named
-from corral.jobs.roof import ENVS, not_ours, roof_script, user_folder
+from corral.jobs.follow import as_user
+from corral.jobs.upload.parcel import Named
+from corral.jobs.upload.user_folder import (
+    ENVS,
+    not_ours,
+    roof_script,
+    user_folder,
+)
 
 BUILD_S: Final = 3600.0
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?|@)\s*\S+")

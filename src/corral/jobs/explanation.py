@@ -1,13 +1,15 @@
-"""What a job would get, before there is one: its environment on the nodes, a shell like it."""
+"""What a job would get, before there is one; and a shell with the same resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, join, sh
+from corral.jobs import containers
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import (
     Setting,
@@ -17,13 +19,13 @@ from corral.jobs.fabric import (
     rdma_of,
     settings,
 )
-from corral.jobs.follow_script import as_user
-from corral.jobs.interactive import shell_script
+from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     against_nodes,
     against_spec,
     cpus_per_rank,
     gpus_left_out,
+    look,
     memory_share,
     nodes_for,
     partition_of,
@@ -31,11 +33,51 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobSpec
-from corral.jobs.precheck import look
 from corral.jobs.script import Place
+from corral.slurm.duration import clock
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
+
+# An image may have another shell than the user's.
+_INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
+
+
+def shell_script(job: JobSpec, place: Place) -> Script:
+    """``srun --pty`` for a login shell on the first node of what the job asks for.
+
+    The shell has the entire allocation: srun in it starts ranks on all its nodes.
+    """
+    gpu = f"gpu:{job.gpu_type}" if job.gpu_type else "gpu"
+    words: list[object] = [
+        f"--job-name={job.name or 'shell'}",
+        f"--partition={place.partition}",
+        f"--nodes={job.nodes}",
+        f"--ntasks-per-node={job.ranks_on_node}",
+        f"--cpus-per-task={place.cpus_per_rank}",
+    ]
+    if job.gpus_per_node:
+        words.append(f"--gres={gpu}:{job.gpus_per_node}")
+    if place.mem:
+        words.append(f"--mem={place.mem}")
+    if job.seconds:
+        words.append(f"--time={clock(job.seconds)}")
+    words += job.sbatch
+    exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
+    # salloc holds the entire allocation; srun alone would take as many shells as tasks. Its own
+    # LaunchParameters=use_interactive_step is not set everywhere.
+    inner = sh(
+        "cd\n{env}\nexec salloc --quiet {words} "
+        "srun --pty --nodes=1 --ntasks=1 --cpus-per-task={cpus} --overlap --mem-per-cpu=0 "
+        "{container}{shell}",
+        env=join(exports),
+        words=words,
+        cpus=place.cpus_per_rank * job.ranks_on_node,
+        container=join([containers.words(job, place.mounts), sh(" ")], ""),
+        shell=sh(_INSIDE) if job.container else sh('"${{SHELL:-/bin/bash}}" -l'),
+    )
+    return inner
+
 
 MOST_NODES = 64
 """Nodes that are asked: on a large cluster those the job would fill first."""

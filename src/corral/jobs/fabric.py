@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.roles.tcpxo import APERTURE_MOUNT, FOLDER, MOUNTS, environment
+from corral.roles.machine.fabric import (
+    APERTURE_MOUNT,
+    FOLDER,
+    MOUNTS,
+    environment,
+)
 from corral.spec.gcp import MACHINE
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition

@@ -14,10 +14,16 @@ from corral.errors import Code, CorralError
 from corral.jobs.containers import image_of, mount_of
 from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
-from corral.jobs.profiler import Profiler
+from corral.jobs.profile.profiler import Profiler
 from corral.slurm import duration
-from corral.spec import intervals
-from corral.spec.kinds import AbsolutePath, GpuType, Model, PartitionName, UserName
+from corral.spec import values
+from corral.spec.values import (
+    AbsolutePath,
+    GpuType,
+    Model,
+    PartitionName,
+    UserName,
+)
 
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
 RENDEZVOUS: Final = frozenset(
@@ -222,8 +228,8 @@ def seconds_of(time: str) -> int:
 
     Slurm reads one as minutes, the cluster file as hours: so a job has to give the unit.
     """
-    if time[-1:] in intervals.UNITS and time[:-1].isdecimal():
-        return intervals.seconds_of(time)
+    if time[-1:] in values.UNITS and time[:-1].isdecimal():
+        return values.seconds_of(time)
     return duration.seconds(time) or 0
 
 

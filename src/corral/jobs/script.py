@@ -1,6 +1,10 @@
-"""JobSpec -> batch script. Pure: the same job in the same place gives the same text.
+"""JobSpec to batch script, and the shell that keeps the job going. Pure.
 
 The script is self-contained: it can be read from top to bottom, and submitted again by hand.
+
+Shell that keeps a job going: the signal before its time limit, nodes that fail, starting again.
+
+Used by ``corral.jobs.script`` for jobs with ``requeue``. Pure.
 """
 
 from __future__ import annotations
@@ -9,12 +13,74 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import containers, fabric, gpu_utilization, profiler, restarts
+from corral.jobs import containers, fabric, usage
 from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
+from corral.jobs.profile import profiler
 from corral.jobs.tracking import UNTRACKED, Tracking
 from corral.slurm.duration import clock
+
+AGAIN: Final = 75
+"""Exit status by which a script asks to be started again (EX_TEMPFAIL of sysexits.h)."""
+
+MARGIN_S: Final = 20
+"""Seconds before the time limit at which the job is requeued even if its ranks have not left."""
+
+# Slurm signals the batch shell alone (--signal=B:), which signals the ranks through srun and waits
+# for them to save and leave. A script without a handler dies of SIGUSR1: it then goes on from what
+# it saved before.
+# `wait` returns early when the trap runs, with a status over 128: then srun is still there.
+WAITING: Final = """\
+near=""
+near() {{
+  near=1
+  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  kill -USR1 "$ranks" 2>/dev/null
+  (sleep {patience}; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
+}}
+newest() {{ ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }}
+had=$(newest)
+trap near USR1
+"""
+
+WAIT: Final = """\
+ranks=$!
+while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev/null; do :; done
+"""
+
+# Ranks that lose their peers fail long before Slurm calls the dead node down (SlurmdTimeout): the
+# job would count as failed. So each node is asked, and one that cannot start a process is gone.
+# Each is asked alone: a launch over all of them waits for the dead one.
+# After `scontrol requeue` Slurm ends this script; until then it must not end.
+STARTING_AGAIN: Final = """\
+gone() {{
+  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    timeout -k 5 {probe} srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --input=none \\
+      --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
+      echo "$node" &
+  done
+  wait
+}}
+again() {{
+  echo "corral: $1: the job starts again" >&2
+  scontrol requeue "$SLURM_JOB_ID" || return
+  sleep 600
+}}
+if [ "$status" -ne 0 ]; then
+  if [ -n "$near" ] || [ "$status" -eq {again} ]; then
+    if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
+      echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
+    else
+      again "it has more to do"
+    fi
+  else
+    dead=$(gone | sort | tr '\\n' ' ')
+    [ -z "$dead" ] || again "no answer from ${{dead% }}"
+  fi
+fi
+"""
+
 
 # Below the range from which Linux assigns ports (32768-60999) and above Slurm's own.
 FIRST_PORT: Final = 20000
@@ -75,11 +141,9 @@ def batch_script(job: JobSpec, place: Place) -> Script:
                 setup=_rank_setup(job, place),
                 srun=_srun(job, place),
                 command=_command(job, place),
-                wait=sh(f" &\n{restarts.WAIT}") if job.requeue else sh("\nstatus=$?\n"),
+                wait=sh(f" &\n{WAIT}") if job.requeue else sh("\nstatus=$?\n"),
                 ended=join([profiler.after(job.profile), place.tracking.end], ""),
-                after=sh(restarts.STARTING_AGAIN, again=restarts.AGAIN, probe=PROBE_S)
-                if job.requeue
-                else NOTHING,
+                after=sh(STARTING_AGAIN, again=AGAIN, probe=PROBE_S) if job.requeue else NOTHING,
             ),
         ]
     )
@@ -114,8 +178,8 @@ def _point(job: JobSpec) -> Script:
 
 
 def _waiting(job: JobSpec) -> Script:
-    patience = max(1, seconds_of(job.grace) - restarts.MARGIN_S)
-    return sh(restarts.WAITING, patience=patience)
+    patience = max(1, seconds_of(job.grace) - MARGIN_S)
+    return sh(WAITING, patience=patience)
 
 
 def _directives(job: JobSpec, place: Place) -> list[Script]:
@@ -178,9 +242,7 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
     setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
-    first = join(
-        [profiler.rank_setup(job.profile), place.tracking.sample, gpu_utilization.sample(job)], ""
-    )
+    first = join([profiler.rank_setup(job.profile), place.tracking.sample, usage.sample(job)], "")
     return sh(_RANK, settings=setup, first=first, launcher=launcher)
 
 

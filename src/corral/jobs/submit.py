@@ -18,19 +18,19 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result, check
-from corral.jobs import environment, profiler
-from corral.jobs.archive import Archive, archive, missing, unpack_script
+from corral.jobs import environment
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import TCPXO, declared, rdma_of
-from corral.jobs.follow_script import as_user
-from corral.jobs.git import commit_tags
+from corral.jobs.follow import as_user
 from corral.jobs.limits import (
+    Look,
     against_array,
     against_image,
     against_nodes,
     against_spec,
     cpus_per_rank,
     gpus_left_out,
+    look,
     memory_share,
     nodes_for,
     partition_of,
@@ -38,14 +38,31 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.parcel import Parcel, named_file, outline, pack
 from corral.jobs.points import point_lines
-from corral.jobs.precheck import Look, look
-from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
+from corral.jobs.profile import profiler
 from corral.jobs.script import Place, batch_script
 from corral.jobs.tracking import Tracking, tracking_of
-from corral.roles import tcpxo
-from corral.roles.mlflow import uri
+from corral.jobs.upload.archive import (
+    Archive,
+    archive,
+    missing,
+    unpack_script,
+)
+from corral.jobs.upload.git import commit_tags
+from corral.jobs.upload.parcel import (
+    Parcel,
+    named_file,
+    outline,
+    pack,
+)
+from corral.jobs.upload.user_folder import (
+    JOBS,
+    not_ours,
+    roof_script,
+    user_folder,
+)
+from corral.roles.machine import fabric as fabric_role
+from corral.roles.services.mlflow import uri
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
@@ -54,7 +71,7 @@ from corral.threads import abandonable
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
-_A3: Final = (*tcpxo.MOUNTS, tcpxo.APERTURE_MOUNT)
+_A3: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 

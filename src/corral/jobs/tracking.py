@@ -14,8 +14,8 @@ from typing import Final
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
-from corral.roles.mlflow import uri
-from corral.spec.digest import digest
+from corral.roles.services.mlflow import uri
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 
 FILE: Final = "track.json"
@@ -96,7 +96,7 @@ def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None =
     Args:
         job: the job.
         spec: the cluster.
-        git: tags about the code (``corral.jobs.git.commit_tags``).
+        git: tags about the code (``corral.jobs.upload.git.commit_tags``).
     """
     address = uri(spec)
     if not address:

@@ -1,10 +1,22 @@
-"""What a running job uses, from a line of sstat. Pure."""
+"""What a running job uses: sstat's figures, and its GPUs'. Pure.
+
+What a job's GPUs do while somebody follows it: asked on its nodes, put into words.
+
+sstat reports GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
+(gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
+starts a loop in the background, which calls ``nvidia-smi`` while the file ``followed`` in the job's
+folder is fresh: a job that nobody follows pays a ``find`` every ten seconds. It sees what the
+job's cgroup lets it see, which is the job's own GPUs.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+from corral.hosts.quote import NOTHING, Script, sh
+from corral.jobs.model import JobSpec
 from corral.slurm.duration import seconds
 
 FIELDS: Final = ("JobID", "NTasks", "AveCPU", "MaxRSS", "TRESUsageInTot")
@@ -53,3 +65,84 @@ def _gib(mib: float) -> str:
     if mib < 1024:  # noqa: PLR2004  # MiB in a GiB
         return f"{mib:.0f} MiB"
     return f"{mib / 1024:.1f} GiB" if mib / 1024 < _ENOUGH else f"{mib / 1024:.0f} GiB"
+
+
+FOLLOWED: Final = "followed"
+EVERY_S: Final = 10
+QUERY: Final = "utilization.gpu,memory.used,memory.total"
+"""Per cent, MiB, MiB, as ``nvidia-smi --help-query-gpu`` has them."""
+
+ABSENT: Final = "absent"
+_FIELDS: Final = 3
+_IDLE: Final = 10.0
+"""Per cent under which a GPU among busy ones is named."""
+
+# In a subshell, so that the rank is not a parent of it: a program may wait for all its children.
+# The file is renamed into place; the rank is a process of this number since it is exec'ed.
+_SAMPLE: Final = """\
+if [ "$SLURM_LOCALID" = 0 ]; then
+  (
+    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
+    while kill -0 "$$" 2>/dev/null; do
+      if [ -n "$(find "$CORRAL_JOB_FOLDER/{followed}" -newermt '-60 seconds' 2>/dev/null)" ]; then
+        if command -v nvidia-smi >/dev/null 2>&1; then
+          timeout 20 nvidia-smi --query-gpu={query} --format=csv,noheader,nounits 2>/dev/null
+        else
+          echo {absent}
+        fi | tr '\\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
+        echo >> "$use.new"
+        mv "$use.new" "$use"
+      fi
+      sleep {every}
+    done </dev/null >/dev/null 2>&1 &
+  )
+fi
+"""
+
+
+def sample(job: JobSpec) -> Script:
+    """Shell of each rank; nothing for a job without GPUs."""
+    if not job.gpus_per_node:
+        return NOTHING
+    return sh(_SAMPLE, followed=FOLLOWED, query=QUERY, absent=ABSENT, every=EVERY_S)
+
+
+def gpus_in_words(nodes: Mapping[str, str]) -> str:
+    """``GPUs 87 % busy (node1: GPU 3 at 2 %), memory 61 of 80 GiB each at most``; "" for nothing.
+
+    Args:
+        nodes: by node, what its ``nvidia-smi`` reported: the rows, each with ``;`` behind it.
+    """
+    rows = {node: [_row(row) for row in text.split(";") if row] for node, text in nodes.items()}
+    if any(text.strip("; ") == ABSENT for text in nodes.values()):
+        return "GPU use unknown: no nvidia-smi on the nodes"
+    busy = {(n, i): row[0] for n, each in rows.items() for i, row in enumerate(each) if row}
+    known = {key: value for key, value in busy.items() if value is not None}
+    used = [row for each in rows.values() for row in each if row and row[1] is not None]
+    words: list[str] = []
+    if known:
+        mean = sum(known.values()) / len(known)
+        (node, gpu), least = min(known.items(), key=lambda pair: pair[1])
+        idle = f" (least {node} GPU {gpu}: {least:.0f} %)" if least < _IDLE <= mean else ""
+        words.append(f"GPUs {mean:.0f} % busy{idle}")
+    elif busy:
+        words.append("GPUs do not report how busy they are")  # [N/A]: a MIG slice
+    if used:
+        most = max(row[1] or 0.0 for row in used)
+        total = max(row[2] or 0.0 for row in used)
+        of = f" of {total / 1024:.0f}" if total else ""
+        words.append(f"GPU memory at most {most / 1024:.1f}{of} GiB")
+    return ", ".join(words)
+
+
+def _row(text: str) -> tuple[float | None, float | None, float | None] | None:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != _FIELDS:
+        return None
+    busy, used, total = (_number(part) for part in parts)
+    return busy, used, total
+
+
+def _number(text: str) -> float | None:
+    """A figure; None for ``[N/A]`` and its kind."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else None

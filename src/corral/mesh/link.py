@@ -1,12 +1,20 @@
-"""One link of a mesh measured: its path, its latency and its throughput. Pure.
+"""Links of a mesh: measured path, latency and throughput; whether UDP leaves a machine. Pure.
 
 In Perl, since every Debian and Ubuntu has it: a small server on one node, a client on the other.
 Bytes go from client to server only.
+
+Whether UDP leaves a machine and returns, checked before it joins a tailnet.
+
+A STUN request (RFC 8489) as tailscaled sends it, to the control server's relay: Tailscale's relays
+answer no other (they require SOFTWARE "tailnode" and a fingerprint). Without an answer all links
+of the machine go through a relay.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -135,3 +143,36 @@ def parse_figures(client: str) -> tuple[float, float]:
     if not rtt or not sent or not float(sent[2]):
         raise ValueError("the client did not come to its end")
     return float(rtt[1]) * 1e3, int(sent[1]) * 8 / float(sent[2]) / 1e6
+
+
+PORT: Final = 3478
+TAILSCALE: Final = "derp1.tailscale.com"
+_MAGIC: Final = 0x2112A442
+_XOR: Final = 0x5354554E
+_ID: Final = b"corral-probe"
+
+
+def question() -> bytes:
+    """A binding request with SOFTWARE and FINGERPRINT."""
+    software = struct.pack(">HH", 0x8022, 8) + b"tailnode"
+    body = struct.pack(">HHI", 1, len(software) + 8, _MAGIC) + _ID + software
+    return body + struct.pack(">HHI", 0x8028, 4, zlib.crc32(body) ^ _XOR)
+
+
+def udp_script(host: str) -> Script:
+    """Prints ``udp yes`` or ``udp no``; bash speaks UDP by /dev/udp."""
+    octal = "".join(f"\\{byte:03o}" for byte in question())
+    return sh(
+        'if [ "$(timeout 5 bash -c \'exec 3<>/dev/udp/$0/$1 && printf "$2" >&3 && '
+        "head -c 2 <&3' {host} {port} {text} 2>/dev/null | od -An -tx1 | tr -d ' \\n')\" = 0101 ]; "
+        "then echo 'udp yes'; else echo 'udp no'; fi",
+        host=host,
+        port=PORT,
+        text=octal,
+    )
+
+
+def udp_of(text: str) -> str:
+    """``yes``, ``no`` or "" from what the script printed."""
+    word = text.strip().removeprefix("udp ")
+    return word if word in ("yes", "no") else ""

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
-from corral.state.base import Change, Context, Gate, Resource, Seen, StageWanted
-from corral.state.probe_script import digest_of
-from corral.state.secret import Secret
+from corral.state.base import (
+    Change,
+    Context,
+    Gate,
+    Resource,
+    Seen,
+    StageWanted,
+    digest_of,
+)
+from corral.state.secrets import Secret
 
 UNSEEN = Seen(0, "absent")
 

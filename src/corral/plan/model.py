@@ -12,7 +12,13 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import reread
-from corral.state.base import Change, Gate, Impact, Roll, SecretRef
+from corral.state.base import (
+    Change,
+    Gate,
+    Impact,
+    Roll,
+    SecretRef,
+)
 
 FORMAT = 2
 """Grows when the plan's JSON changes shape."""

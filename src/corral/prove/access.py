@@ -11,8 +11,14 @@ from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
-from corral.prove.launch import MEMORY, WAIT, Batch, batches
-from corral.prove.limits import by_limit, limit_of
+from corral.prove.launch import (
+    MEMORY,
+    WAIT,
+    Batch,
+    batches,
+    by_limit,
+    limit_of,
+)
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey

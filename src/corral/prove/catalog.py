@@ -8,8 +8,6 @@ from corral.prove import (
     access,
     isolation,
     launch,
-    mounts,
-    mpi,
     ranks,
     rest,
     slots,
@@ -273,7 +271,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         breaks="Slurm's PMI plugin missing on a node; another library on one of them.",
         hint="each rank alone: library and --mpi speak different words (`srun --mpi=list`; Open "
         "MPI 5 speaks PMIx only); a plugin missing on a node: the same Slurm packages; a port: F18",
-        measure=mpi.hello,
+        measure=ranks.hello,
         applies=_several,
         needs=("smoke.launch",),
         cores=1,
@@ -355,7 +353,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         "export with no_root_squash; a first folder open to all without the sticky bit (F230).",
         hint="`corral plan` shows what is not mounted as declared, `corral apply` mounts it; a "
         "server that is down: start it, hard mounts then go on; root-squash: F41",
-        measure=mounts.mounts,
+        measure=storage.mounts,
         applies=_mounts,
     ),
     Check(

@@ -13,9 +13,8 @@ from corral.hosts.quote import Script, sh
 from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, many, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.roles.health_check_program import PROGRAM
-from corral.roles.health_checks import health_checks
-from corral.spec.intervals import seconds_of
+from corral.roles.slurm.health import PROGRAM, health_checks
+from corral.spec.values import seconds_of
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
 _WORDS: Final = ("ok", "warn", "fail", "none")

@@ -19,7 +19,15 @@ from corral.prove.context import (
     skipped,
     verdict_of,
 )
-from corral.prove.launch import MEMORY, Batch, batches, launched, run_as_user, shown, srun
+from corral.prove.launch import (
+    MEMORY,
+    Batch,
+    batches,
+    launched,
+    run_as_user,
+    shown,
+    srun,
+)
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
 from corral.prove.ranks import called

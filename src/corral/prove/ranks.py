@@ -1,7 +1,19 @@
-"""Several nodes in one job: every rank runs, and every rank reaches the others over TCP."""
+"""Several nodes in one job: every rank runs and reaches the others, by TCP and by MPI.
+
+MPI by srun: ranks find each other through Slurm's PMI-2 and PMIx, and an MPI adds them up.
+
+"Each rank believes it is alone" is how MPI fails under Slurm, and nodes rarely have mpicc or
+mpi4py. So there are two programs without a compiler. One speaks PMI-2 over ``PMI_FD``, in perl: it
+proves Slurm's half with no MPI at all. The other loads the nodes' MPI library by ctypes: Open MPI
+by the addresses of its symbols, MPICH by the numbers of its handles, both unchanged since their
+first ABI (MPI-5 has a standard one). PMIx without an MPI library is not tried: its client protocol
+is not text.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from corral.agents import program
@@ -16,7 +28,13 @@ from corral.prove.context import (
     skipped,
     verdict_of,
 )
-from corral.prove.launch import Batch, batches, run_as_user, shown, srun
+from corral.prove.launch import (
+    Batch,
+    batches,
+    run_as_user,
+    shown,
+    srun,
+)
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import Survey, survey
@@ -166,3 +184,154 @@ def _script(ctx: ProveContext, batch: Batch) -> Script:
         srun=srun(ctx, batch, task),
         count=len(batch.nodes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What one rank reported.
+
+    Attributes:
+        node: where it ran.
+        size: how many ranks it knows of.
+        heard: by PMI-2 the node of the next rank; by MPI the sum over all ranks.
+        library: openmpi or mpich; "" by PMI-2.
+    """
+
+    node: str
+    size: int
+    heard: str
+    library: str = ""
+
+
+async def hello(ctx: ProveContext) -> Judgement:
+    """multinode.mpi."""
+    wide = [b for b in batches((await survey(ctx)).free, by_gpu=False) if b.nodes[1:]]
+    if not wide:
+        return none_wide(await survey(ctx))
+    listed = await run_as_user(ctx, sh("srun --mpi=list 2>&1"))
+    kinds = kinds_of(listed.stdout)
+    if not listed.ok or "MPI" not in listed.stdout:
+        shown_by = Evidence(ctx.controller, "srun --mpi=list", output_of(listed))
+        return failed("srun does not list its kinds of MPI", shown_by)
+    problems: list[str] = []
+    listed_kinds = {"kinds": " ".join(kinds)}
+    evidence = [Evidence(ctx.controller, "srun --mpi=list", output_of(listed), listed_kinds)]
+    good: list[str] = []
+    for batch in wide:
+        for kind, run in plan(kinds, await _libraries(ctx, batch)):
+            task = (
+                sh("exec perl -e {text}", text=program("proof-pmi2.pl"))
+                if run == "pmi2"
+                else _program()
+            )
+            script = srun(ctx, batch, task, suffix="-mpi", more=_option(kind))
+            result = await run_as_user(ctx, script)
+            hellos = parse(result.stdout)
+            problems += judge(batch.names, kind, hellos, done=result.ok)
+            command = shown(batch, f"--mpi={kind} (hello by {run})")
+            figures = {f"rank {r}": f"{h.node} of {h.size}: {h.heard}" for r, h in hellos.items()}
+            evidence.append(Evidence(ctx.controller, command, output_of(result), figures))
+            library = next((h.library for h in hellos.values() if h.library), "")
+            by = f"{kind} ({library})" if library else kind
+            good.append(f"{by} over {many(len(batch.nodes), 'node')}")
+    if not good:
+        return skipped("Slurm has neither PMI-2 nor PMIx, or the nodes no MPI for what it has")
+    return verdict_of(problems, "; ".join(good), *evidence)
+
+
+def kinds_of(listed: str) -> tuple[str, ...]:
+    """What Slurm speaks, in its own words, from ``srun --mpi=list``: pmi2, pmix, pmix_v5."""
+    words = listed.replace(",", " ").replace(":", " ").split()
+    return tuple(dict.fromkeys(w for w in words if w == "pmi2" or w.startswith("pmix")))
+
+
+def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, str]]:
+    """(``--mpi`` value, program) of each hello.
+
+    PMI-2 is asked by its own words, so it needs no MPI. Open MPI speaks PMIx only (5 and later),
+    MPICH PMI-2; a library that only some nodes have does not count.
+    """
+    runs = [("pmi2", "pmi2")] if "pmi2" in kinds else []
+    if libraries == frozenset({"openmpi"}) and "pmix" in kinds:
+        runs.append(("pmix", "openmpi"))
+    if libraries == frozenset({"mpich"}) and "pmi2" in kinds:
+        runs.append(("pmi2", "mpich"))
+    return runs
+
+
+def parse(text: str) -> dict[int, Hello]:
+    """Rank to what it reported."""
+    hellos: dict[int, Hello] = {}
+    for key, rest in lines(text):
+        match (key, rest.split()):
+            case ("pmi2", [rank, node, size, heard]) if rank.isdigit() and size.isdigit():
+                hellos[_free(hellos, int(rank))] = Hello(node, int(size), heard)
+            case ("mpi", [rank, node, size, total, library]) if rank.isdigit() and size.isdigit():
+                hellos[_free(hellos, int(rank))] = Hello(node, int(size), total, library)
+            case _:
+                pass
+    return hellos
+
+
+def judge(nodes: tuple[str, ...], kind: str, hellos: dict[int, Hello], *, done: bool) -> list[str]:
+    """All ranks ran, know of each other, and what went from rank to rank is right."""
+    count = len(nodes)
+    alone = [h.node for h in hellos.values() if h.size == 1]
+    if alone and count > 1:
+        return [f"--mpi={kind}: each rank sees only itself ({', '.join(sorted(alone))})"]
+    problems = [
+        f"--mpi={kind}: {n} did not run its rank"
+        for n in nodes
+        if n not in {h.node for h in hellos.values()}
+    ]
+    for rank, answer in sorted(hellos.items()):
+        if answer.size != count:
+            problems.append(
+                f"--mpi={kind}: rank {rank} on {answer.node} knows of {answer.size} ranks"
+            )
+            continue
+        after = hellos.get((rank + 1) % count)
+        expected = str(count * (count - 1) // 2) if answer.library else after.node if after else ""
+        if answer.heard != expected:
+            what = "adds the ranks up to" if answer.library else "reads from its neighbour"
+            problems.append(f"--mpi={kind}: rank {rank} on {answer.node} {what} {answer.heard}")
+    if not done and not problems:
+        problems.append(f"--mpi={kind}: srun failed after its ranks had reported")
+    return problems
+
+
+def _free(hellos: dict[int, Hello], rank: int) -> int:
+    """Ranks that all believe to be rank 0 are kept apart."""
+    while rank in hellos:
+        rank += 1
+    return rank
+
+
+def _option(kind: str) -> Script:
+    return sh("--mpi={kind}", kind=kind)
+
+
+async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
+    """The MPI libraries of a batch's nodes; "none" among them where a node has none."""
+    task = sh(
+        'command -v python3 >/dev/null || {{ echo "@ nompi $SLURMD_NODENAME"; exit 0; }}; '
+        "exec python3 -c {text} which",
+        text=_text(),
+    )
+    result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-mpi"))
+    report = lines(result.stdout)
+    names = {rest.split()[1] for key, rest in report if key == "has"}
+    return frozenset(names | {"none" for key, _ in report if key == "nompi"})
+
+
+def _program() -> Script:
+    # Debian's Open MPI looks for InfiniBand at its start and prints at length that there is none.
+    # It ends at once without a home, which a job's clean environment does not name.
+    return sh(
+        "export HOME=/tmp OMPI_MCA_btl=self,vader,sm,tcp; exec python3 -c {text}", text=_text()
+    )
+
+
+@cache
+def _text() -> str:
+    return program("benchmarks/mpi.py")

@@ -19,8 +19,14 @@ from corral.prove.context import (
     verdict_of,
     warned,
 )
-from corral.prove.launch import MEMORY, WAIT, Batch, batches
-from corral.prove.limits import by_limit, limit_of
+from corral.prove.launch import (
+    MEMORY,
+    WAIT,
+    Batch,
+    batches,
+    by_limit,
+    limit_of,
+)
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job

@@ -12,7 +12,7 @@ from corral.hosts.fleet import FAN_OUT
 from corral.inspect import machine, services, slurm
 from corral.inspect.question import MachineState, Question
 from corral.prove.context import ProveContext
-from corral.roles import mlflow
+from corral.roles.services import mlflow
 from corral.slurm.records import Node
 
 LIMIT_S: Final = 60.0
@@ -75,7 +75,7 @@ def not_read(error: CorralError) -> str:
 def island(node: Node) -> str:
     """The part of a mesh that a job of several nodes does not leave.
 
-    "" for none, and for one that jobs may leave (``roles.mesh``).
+    "" for none, and for one that jobs may leave (``roles.machine.mesh``).
     """
     if "islands-joined" in node.features:
         return ""
@@ -83,7 +83,7 @@ def island(node: Node) -> str:
 
 
 def fenced(node: Node) -> bool:
-    """False where there are no cgroups (``roles.pods``)."""
+    """False where there are no cgroups (``roles.slurm.pods``)."""
     return "no-cgroups" not in node.features
 
 

@@ -19,11 +19,17 @@ from corral.prove.context import (
     warned,
 )
 from corral.prove.fabric.benchmark_log import Reading, read
-from corral.prove.launch import Batch, batches, run_as_user, shown, srun
+from corral.prove.launch import (
+    Batch,
+    batches,
+    run_as_user,
+    shown,
+    srun,
+)
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.roles import tcpxo
+from corral.roles.machine import fabric
 from corral.spec.gcp import MACHINE
 from corral.spec.hostlist import expand
 
@@ -45,7 +51,7 @@ _LOOK: Final = sh(
     ' $(cat /sys/class/net/$i/operstate 2>/dev/null)"; done; '
     "env | grep -E '^(NCCL_|GLOO_SOCKET_IFNAME=|LD_LIBRARY_PATH=)' | "
     'while IFS= read -r l; do printf \'@ env %s %s\\n\' "$SLURMD_NODENAME" "$l"; done',
-    rails=tcpxo.RAILS,
+    rails=fabric.RAILS,
 )
 
 
@@ -57,13 +63,13 @@ async def prepared(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
-        task = join([tcpxo.environment(), _LOOK])
+        task = join([fabric.environment(), _LOOK])
         result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
         problems += judge_nodes(batch.names, result.stdout, result.stderr)
         evidence.append(
             Evidence(ctx.controller, shown(batch, "TCPXO's environment"), output_of(result))
         )
-    good = f"profile, environment and {len(tcpxo.RAILS)} NICs on {sum(len(b.nodes) for b in wide)}"
+    good = f"profile, environment and {len(fabric.RAILS)} NICs on {sum(len(b.nodes) for b in wide)}"
     return verdict_of(problems, f"{good} nodes", *evidence)
 
 
@@ -90,14 +96,14 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
             )
             problems.append(why.removeprefix("corral: "))
             continue
-        problems += [f"{node}: {sentence}" for sentence in tcpxo.mistakes(env[node])]
+        problems += [f"{node}: {sentence}" for sentence in fabric.mistakes(env[node])]
         problems += [f"{node}: {sentence}" for sentence in _rails(rails.get(node, {}))]
     return problems
 
 
 def _rails(rails: Mapping[str, tuple[str, str]]) -> list[str]:
     wrong: list[str] = []
-    for name in tcpxo.RAILS:
+    for name in fabric.RAILS:
         mtu, state = rails.get(name, ("", ""))
         if not mtu:
             wrong.append(f"there is no NIC {name}")
@@ -139,7 +145,7 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
     busbw = max(row.best for row in rows)
     network = reading.transport.network
     fastrak = [line for line in log.splitlines() if "FasTrak" in line]
-    named = [r for r in tcpxo.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
+    named = [r for r in fabric.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
     figures: dict[str, Figure] = {
         "busbw GB/s": busbw,
         "reference GB/s": REFERENCE,
@@ -150,9 +156,9 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
     problems: list[str] = []
     if "FasTrak" not in network:
         problems.append(f"NCCL used {network or 'an unknown network'} instead of FasTrak (F45)")
-    if named and len(named) < len(tcpxo.RAILS):
-        missing = ", ".join(r for r in tcpxo.RAILS if r not in named)
-        problems.append(f"{len(named)} of {len(tcpxo.RAILS)} NICs carried it; not {missing}")
+    if named and len(named) < len(fabric.RAILS):
+        missing = ", ".join(r for r in fabric.RAILS if r not in named)
+        problems.append(f"{len(named)} of {len(fabric.RAILS)} NICs carried it; not {missing}")
     if busbw < FAIL_BELOW:
         problems.append(f"{busbw:.1f} GB/s at 8 GiB, {REFERENCE} are reached")
     rails = f"{len(named)} NICs" if named else "its log names no NICs"
@@ -188,7 +194,7 @@ def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Scr
     """Eight ranks on each of two nodes, as Google's guide runs it."""
     task = join(
         [
-            tcpxo.environment(),
+            fabric.environment(),
             sh(
                 "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; exec {binary} {limits}",
                 binary=f"{folder}/build/{PROGRAM}",
@@ -215,7 +221,7 @@ def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Scr
 def _container(folder: str, image: str | None) -> Script:
     if image is None:
         return NOTHING
-    mounts = (*tcpxo.MOUNTS, "/dev/aperture_devices:/dev/aperture_devices", f"{folder}:{folder}")
+    mounts = (*fabric.MOUNTS, "/dev/aperture_devices:/dev/aperture_devices", f"{folder}:{folder}")
     return sh(
         "--container-image={image} --container-mounts={mounts}",
         image=image,

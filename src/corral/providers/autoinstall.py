@@ -16,10 +16,10 @@ from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
-from corral.providers.deepops import as_yaml
+from corral.providers.deepops.export import as_yaml
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
-from corral.spec.texts import INTERFACE, SSH_KEY
+from corral.spec.values import INTERFACE, SSH_KEY
 
 System = Literal["ubuntu", "debian"]
 LOCKED: Final = "!"

@@ -16,8 +16,7 @@ from typing import ClassVar, Protocol
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Emit
 from corral.hosts.target import SshTarget
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.spec.nodes import Node
 
 

@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any, cast
 
 from corral.slurm.conf.conf_file import Pairs, Setting
-from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import all_keys
-from corral.spec.intervals import seconds_of
+from corral.slurm.conf.keys import Key, all_keys
 from corral.spec.models import ClusterSpec
+from corral.spec.values import seconds_of
 
 
 @cache

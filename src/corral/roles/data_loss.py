@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from corral.roles import mlflow
+from corral.roles.services import mlflow
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 

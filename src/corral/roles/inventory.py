@@ -8,17 +8,22 @@ from functools import cached_property
 from typing import Literal
 
 from corral.errors import Code, CorralError
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.mesh.programs import Program
 from corral.slurm.conf.conf_file import SlurmFiles
 from corral.slurm.conf.model import ClusterConf
 from corral.slurm.packages import DebSet
 from corral.slurm.version import Feature, SlurmVersion, has
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of, users_of
+from corral.spec.nodes import (
+    Node,
+    controller_of,
+    nodes_of,
+    partitions_of,
+    users_of,
+)
 from corral.spec.people import User
-from corral.state.guard_key import Watched
+from corral.state.secrets import Watched
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Site:
 
     @cached_property
     def pods(self) -> tuple[str, ...]:
-        """Compute nodes where no systemd runs, such as rented containers (``roles.pods``)."""
+        """Compute nodes where no systemd runs, such as rented containers (``roles.slurm.pods``)."""
         return tuple(n.name for n in self.compute if not self.facts[n.name].systemd)
 
     def is_pod(self, node: str) -> bool:

@@ -6,39 +6,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from corral.roles import (
-    auth_key,
+from corral.roles.inventory import ConfiguredSite, Site
+from corral.roles.machine import (
     base,
-    compute,
     containers,
+    fabric,
+    mesh,
+    nvidia,
+    people,
+    storage,
+    upkeep,
+)
+from corral.roles.machine.upkeep import in_one_run
+from corral.roles.role import Role, Share
+from corral.roles.services import (
+    metrics,
+    mlflow,
+    own_code,
+    page,
+    proof,
+    rental_guard,
+)
+from corral.roles.slurm import (
+    auth_key,
+    compute,
     controller,
     elastic_nodes,
-    fabric,
-    health_check_program,
+    health,
     hung_reconfigure,
     login_nodes,
     lost_jobs,
-    machine,
-    membership,
-    mesh,
-    metrics,
-    mlflow,
-    nvidia,
-    own_code,
-    page,
-    password_login,
-    people,
+    packages,
     pods,
     prolog,
-    proof,
-    rental_guard,
-    slurm_packages,
-    slurmrestd,
-    storage,
 )
-from corral.roles.apt_run import in_one_run
-from corral.roles.inventory import ConfiguredSite, Site
-from corral.roles.role import Role, Share
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
 from corral.spec.gcp_made import made_by_toolkit
@@ -66,32 +67,32 @@ class Stage:
 
 ORDER: Final = (
     Stage("mesh", (mesh.ROLE,)),
-    Stage("members", (membership.ROLE,)),
+    Stage("members", (base.MEMBERSHIP,)),
     Stage(
         "base",
         (
             base.ROLE,
             prolog.ROLE,
             fabric.ROLE,
-            health_check_program.ROLE,
+            health.ROLE,
             hung_reconfigure.ROLE,
             lost_jobs.ROLE,
             proof.ROLE,
-            slurm_packages.ROLE,
-            machine.ROLE,
+            packages.ROLE,
+            upkeep.ROLE,
             auth_key.ROLE,
         ),
         "names, users, packages and folders",
         one_apt_run=True,
     ),
-    Stage("keys", (auth_key.ROLE, machine.ROLE)),
+    Stage("keys", (auth_key.ROLE, upkeep.ROLE)),
     Stage("unmount", (storage.ROLE,)),
     Stage("exports", (storage.ROLE,)),
     Stage("mounts", (storage.ROLE,)),
     Stage("homes", (people.ROLE,)),
     Stage("people", (people.ROLE,)),
     Stage("job-folders", (storage.ROLE,)),
-    Stage("upgrade-controller", (slurm_packages.ROLE,)),
+    Stage("upgrade-controller", (packages.ROLE,)),
     Stage("drivers", (nvidia.ROLE,)),
     Stage("reboots", (nvidia.ROLE,)),
     Stage("containers", (containers.ROLE,)),
@@ -99,17 +100,17 @@ ORDER: Final = (
     Stage("controller", (controller.ROLE,)),
     Stage("gpus", (nvidia.ROLE,)),
     Stage("upgrade", (compute.ROLE,), batches=True),
-    Stage("compute", (compute.ROLE, slurmrestd.ROLE)),
+    Stage("compute", (compute.ROLE, controller.SLURMRESTD)),
     Stage("tracking", (mlflow.ROLE,)),
     Stage("code", (own_code.ROLE,)),
     Stage("page", (page.ROLE,)),
     Stage("metrics", (metrics.ROLE,)),
     Stage("login", (login_nodes.ROLE,)),
     Stage("access", (people.ROLE,)),
-    Stage("resume", (membership.ROLE,)),
+    Stage("resume", (base.MEMBERSHIP,)),
     Stage("proof", (proof.ROLE,)),
     Stage("guard", (rental_guard.ROLE,)),
-    Stage("logins", (password_login.ROLE,)),
+    Stage("logins", (upkeep.PASSWORD_LOGIN,)),
 )
 """Why so: the keys are copied once they are made; machines that leave are drained while slurmctld
 still knows them; shared folders are mounted before homes are made on them; a machine reboots for
@@ -121,7 +122,7 @@ IN_SLURM_FILES: Final = (
     pods.ROLE,
     fabric.ROLE,
     prolog.ROLE,
-    health_check_program.ROLE,
+    health.ROLE,
     people.ROLE,
     containers.ROLE,
     elastic_nodes.ROLE,
@@ -139,7 +140,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     """
     if made_by_toolkit(site.spec):
         return ()  # slurm-gcp sets its machines up, and would undo what others change
-    slurm_packages.check(site)
+    packages.check(site)
     if mesh.outside(site.spec, site.facts):
         # The others' addresses are known once all have joined: no other role can be asked yet.
         return _joined(ORDER[0], mesh.joined(site))

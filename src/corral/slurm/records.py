@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from corral.slurm.gpus import Gpus, listed
 from corral.slurm.rest.loose import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
+from corral.slurm.tres import Gpus, listed
 
 ENDED: Final = frozenset(state.value for state in JobState if state.ended)
 WAITING: Final = frozenset(state.value for state in JobState if state.waiting)
@@ -121,7 +121,7 @@ class Job:
         elapsed: seconds it ran; None in slurmctld's JSON.
         limit: time limit in seconds.
         gpus: those it has or had, before it starts those it asks for, None where nobody asked;
-            gpus_exact: it gets no more (see ``slurm.gpus``).
+            gpus_exact: it gets no more (see ``slurm.tres``).
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
         held: somebody holds it until it is released.

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import all_keys
+from corral.slurm.conf.keys import Key, all_keys
 from corral.slurm.version import NEWEST, OLDEST
 
 _INTRODUCTION: Final = f"""\

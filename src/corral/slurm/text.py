@@ -24,12 +24,19 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job, recorded
 from corral.slurm.records import WAITING, Job, Node
 from corral.slurm.states.jobs import ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
-from corral.slurm.tres import counts
+from corral.slurm.tres import (
+    Gpus,
+    Request,
+    counts,
+    fewest_nodes,
+    listed,
+    of_job,
+    recorded,
+)
 
 SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
 """The command whose answer ``parse_nodes`` reads."""

@@ -6,15 +6,21 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from corral.spec import texts
-from corral.spec.intervals import UNITS, seconds_of
-from corral.spec.kinds import HostName, Interval, Model, about
+from corral.spec import values
 from corral.spec.providers import CLOUDS, RENTALS, CloudName, clouds_with, either, in_words
+from corral.spec.values import (
+    UNITS,
+    HostName,
+    Interval,
+    Model,
+    about,
+    seconds_of,
+)
 
-OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
-Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
-Duration = Annotated[str, Field(pattern=texts.DURATION.pattern)]
-VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
+OfferType = Annotated[str, Field(pattern=values.OFFER_TYPE.pattern, max_length=128)]
+Region = Annotated[str, Field(pattern=values.REGION.pattern)]
+Duration = Annotated[str, Field(pattern=values.DURATION.pattern)]
+VolumeName = Annotated[str, Field(pattern=values.VOLUME.pattern)]
 
 _NO_TIMER: Final = tuple(name for name, rental in RENTALS.items() if not rental.ends_itself)
 _TIMER: Final = tuple(name for name, rental in RENTALS.items() if rental.ends_itself)

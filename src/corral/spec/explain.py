@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from corral.spec import fields
+from corral.spec import schema
 from corral.spec.findings import Finding, Level, dotted, shown
 from corral.spec.providers import PROVIDERS
 from corral.spec.tree import Path, YamlNode
@@ -61,7 +61,7 @@ def touched(error: ErrorDetails) -> Path:
     path = cast(Path, error["loc"])
     if error["type"] != "extra_forbidden":
         return path
-    parent = fields.at(path[:-1])
+    parent = schema.at(path[:-1])
     meant = near(str(path[-1]), [f.name for f in parent.fields]) if parent else ""
     return (*path[:-1], meant) if meant else ()
 
@@ -73,7 +73,7 @@ def repair(raw: dict[str, Any], errors: Sequence[ErrorDetails]) -> None:
         if error["type"] == "extra_forbidden":
             _parent(raw, path).pop(path[-1], None)
             continue
-        field = fields.at(path)
+        field = schema.at(path)
         if field is None or not path:
             continue
         if isinstance(path[-1], int) and field.type == "mapping":
@@ -95,7 +95,7 @@ def _parent(raw: Any, path: Path) -> Any:
 
 def _finding(error: ErrorDetails, path: Path, tree: YamlNode, file: str) -> Finding:
     kind = str(error["type"])
-    field = fields.at(path)
+    field = schema.at(path)
     if kind == "extra_forbidden":
         rule, message, hint = _unknown(path)
         node = tree.key(path)
@@ -112,7 +112,7 @@ def _finding(error: ErrorDetails, path: Path, tree: YamlNode, file: str) -> Find
 
 
 def _unknown(path: Path) -> tuple[str, str, str]:
-    parent = fields.at(path[:-1])
+    parent = schema.at(path[:-1])
     names = [f.name for f in parent.fields] if parent else []
     key = str(path[-1])
     meant = near(key, names)
@@ -122,12 +122,12 @@ def _unknown(path: Path) -> tuple[str, str, str]:
 
 
 def _elsewhere(key: str, names: list[str]) -> str:
-    homes = [f.path for f in fields.walk() if f.name == key and f.path != key]
+    homes = [f.path for f in schema.walk() if f.name == key and f.path != key]
     here = f"fields here: {', '.join(names)}"
     return f"{homes[0]} is such a field; {here}" if homes else here
 
 
-def _missing(path: Path, field: fields.Field | None) -> tuple[str, str, str]:
+def _missing(path: Path, field: schema.Field | None) -> tuple[str, str, str]:
     name = str(path[-1]) if path else ""
     place = f"{dotted(path[:-1])} has no {name}" if len(path) > 1 else f"the file has no {name}"
     if field is None:
@@ -136,7 +136,7 @@ def _missing(path: Path, field: fields.Field | None) -> tuple[str, str, str]:
 
 
 def _wrong(
-    error: ErrorDetails, path: Path, node: YamlNode, field: fields.Field | None
+    error: ErrorDetails, path: Path, node: YamlNode, field: schema.Field | None
 ) -> tuple[str, str, str]:
     name = dotted(path)
     if field is None:
@@ -157,14 +157,14 @@ def _wrong(
     return _wrong_text(name, value, str(error["input"]), field)
 
 
-def _number_hint(field: fields.Field, value: object) -> str:
+def _number_hint(field: schema.Field, value: object) -> str:
     if field.path == "groups.gpu.count" and value == 0:
         return "leave gpu out for nodes without GPUs"
     bounds = " and ".join(f"{key} {limit:g}" for key, limit in field.limits.items())
     return f"{field.name} has {bounds}. {field.meaning}"
 
 
-def _wrong_text(name: str, value: str, text: str, field: fields.Field) -> tuple[str, str, str]:
+def _wrong_text(name: str, value: str, text: str, field: schema.Field) -> tuple[str, str, str]:
     if field.type == "choice":
         meant = _SYNONYMS.get(text.lower(), "")
         meant = meant if meant in field.choices else near(text, field.choices)
@@ -195,7 +195,7 @@ def _like(text: str, pattern: str) -> str:
     return next((t for t in tries if t and t != text and re.fullmatch(pattern, t)), "")
 
 
-def _wrong_type(kind: str, name: str, node: YamlNode, field: fields.Field) -> tuple[str, str, str]:
+def _wrong_type(kind: str, name: str, node: YamlNode, field: schema.Field) -> tuple[str, str, str]:
     got = _what(node)
     expected, hint = _expected(kind, node, field)
     if node.empty:
@@ -219,7 +219,7 @@ def shown_raw(node: YamlNode) -> str:
     return f"the {word} {shown(node.text).strip(chr(34))}"
 
 
-def _expected(kind: str, node: YamlNode, field: fields.Field) -> tuple[str, str]:
+def _expected(kind: str, node: YamlNode, field: schema.Field) -> tuple[str, str]:
     example = _flow(field.placeholder())
     if kind == "tuple_type":
         as_list = f"[{shown_flow(node)}]" if node.text else example

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from corral.spec.kinds import (
+from corral.spec.values import (
     AbsolutePath,
     GcpBucket,
     GcpProject,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from corral.spec.cloud import Budget, Cloud, Elastic
-from corral.spec.fabric import Topology
 from corral.spec.gcp import Gcp
-from corral.spec.health import Health
-from corral.spec.kinds import (
+from corral.spec.network import Mesh, Topology
+from corral.spec.people import Access, Account, Qos, User
+from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities, ProviderName, either
+from corral.spec.services import Health, Prolog, ScheduledProof, Services
+from corral.spec.software import Software
+from corral.spec.values import (
     AbsolutePath,
     ClusterName,
     Feature,
@@ -31,13 +34,6 @@ from corral.spec.kinds import (
     VersionRange,
     about,
 )
-from corral.spec.mesh import Mesh
-from corral.spec.people import Access, Account, Qos, User
-from corral.spec.prolog import Prolog
-from corral.spec.proof import ScheduledProof
-from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities, ProviderName, either
-from corral.spec.services import Services
-from corral.spec.software import Software
 
 
 class Gpu(Model):

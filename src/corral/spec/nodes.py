@@ -1,4 +1,4 @@
-"""The nodes a cluster file declares, one record each. Pure."""
+"""The nodes a cluster file declares, one record each; groups whose machines come as one. Pure."""
 
 from __future__ import annotations
 
@@ -118,3 +118,12 @@ def sole_user(spec: ClusterSpec) -> str:
 def users_of(spec: ClusterSpec) -> tuple[User, ...]:
     """Declared users, or the one called corral; the first submits Corral's own jobs."""
     return spec.users or (JOB_USER,)
+
+
+def together_of(spec: ClusterSpec) -> dict[str, tuple[str, ...]]:
+    """Such groups of a cluster file, with their nodes in the order of ranks."""
+    groups: dict[str, list[str]] = {}
+    for node in declared_of(spec):
+        if node.group.cloud is not None and node.group.cloud.cluster:
+            groups.setdefault(node.group.name, []).append(node.name)
+    return {name: tuple(nodes) for name, nodes in groups.items()}

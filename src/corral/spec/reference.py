@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from corral.spec import fields
+from corral.spec import schema
 from corral.spec.load import READ_RULES
 from corral.spec.rules import RULES
 
@@ -48,15 +48,15 @@ def _fields() -> Iterator[str]:
     yield ""
     yield from _row("field", "type", "default", "impact", "meaning")
     yield _rule_line(5)
-    for field in fields.walk():
+    for field in schema.walk():
         default = "*needed*" if field.required else _code(field.default)
         yield from _row(f"`{_path(field)}`", _type(field), default, field.impact, field.meaning)
 
 
-def _path(field: fields.Field) -> str:
+def _path(field: schema.Field) -> str:
     """The path with ``[]`` behind each list."""
     parts = field.path.split(".")
-    ends = [fields.at(tuple(parts[: i + 1])) for i in range(len(parts))]
+    ends = [schema.at(tuple(parts[: i + 1])) for i in range(len(parts))]
     written = [
         f"{part}[]" if end is not None and end.many and end is not field else part
         for part, end in zip(parts, ends, strict=True)
@@ -64,7 +64,7 @@ def _path(field: fields.Field) -> str:
     return ".".join(written)
 
 
-def _type(field: fields.Field) -> str:
+def _type(field: schema.Field) -> str:
     type_name = field.type
     if field.type == "choice":
         type_name = " or ".join(f"`{choice}`" for choice in field.choices)
@@ -92,7 +92,7 @@ def _impacts() -> Iterator[str]:
 def _texts() -> Iterator[str]:
     yield from _row("kind", "allowed", "pattern")
     yield _rule_line(3)
-    used = {field.kind.name: field.kind for field in fields.walk() if field.kind is not None}
+    used = {field.kind.name: field.kind for field in schema.walk() if field.kind is not None}
     for kind in used.values():
         yield from _row(kind.name, kind.words, f"`{kind.pattern}`")
 

@@ -1,11 +1,52 @@
-"""Services alongside Slurm."""
+"""Services next to Slurm: page, metrics, MLflow; health checks, proof, prolog and epilog."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from corral.spec.kinds import Model, TrackingUri, about
-from corral.spec.page import Page
+from corral.spec.values import (
+    AbsolutePath,
+    Address,
+    Interval,
+    Model,
+    TrackingUri,
+    about,
+)
+
+
+class Page(Model):
+    """Where the controller's page listens, and by which names.
+
+    It always listens on the controller's loopback, where ``corral ui --controller`` and a reverse
+    proxy reach it.
+    """
+
+    listen: Literal["loopback", "control"] = about(
+        "restart",
+        "loopback: reached by a tunnel or a reverse proxy on the controller; control: on the "
+        "controller's address of the control network too, by TLS, or plainly in a mesh.",
+        default="loopback",
+    )
+    port: int = about("restart", "Its port.", default=8765, ge=1024, le=65535)
+    names: tuple[Address, ...] = about(
+        "restart",
+        "Names by which browsers reach it: those of the certificate or of the reverse proxy.",
+        default=(),
+    )
+    certificate: AbsolutePath | None = about(
+        "restart",
+        "File of the certificate and its chain on the controller, PEM (listen: control).",
+        default=None,
+    )
+    key: AbsolutePath | None = about(
+        "restart", "File of its private key there; root's alone is right.", default=None
+    )
+    hsts: bool = about(
+        "restart",
+        "Browsers that came by TLS use TLS alone for this name from then on, on every port of it "
+        "(HSTS); false where another service of the same name has no TLS.",
+        default=True,
+    )
 
 
 class Services(Model):
@@ -39,4 +80,115 @@ class Services(Model):
         "Prometheus on the controller with figures of nodes, GPUs, jobs and Corral, and a "
         "dashboard for Grafana.",
         default=False,
+    )
+
+
+class ScheduledProof(Model):
+    """A round of measurements on idle nodes, run by the controller."""
+
+    every: Interval = about(
+        "restart",
+        "How often; off: never. Only idle nodes take part, at the lowest priority, and any job of "
+        "a user's that needs a node ends the measurement there at once.",
+        default="off",
+    )
+    minutes: int = about("reload", "Longest time on one node.", default=10, ge=1, le=240)
+    drain: bool = about(
+        "none",
+        "A node far below its peers' median or its own past, twice, is drained with the figure "
+        "as the reason, and resumed when a later round finds it healthy; false: only reported, as "
+        "always for embedded nodes, which share one machine.",
+        default=True,
+    )
+    at_most: int = about(
+        "none",
+        "Percent of the nodes that may be out for this at once (one node always may).",
+        default=25,
+        ge=0,
+        le=100,
+    )
+
+
+HealthCheck = Literal[
+    "health.gpus",
+    "health.ecc",
+    "health.remap",
+    "health.pcie",
+    "health.xid",
+    "health.nvlink",
+    "health.ib",
+    "health.mounts",
+    "health.clock",
+    "health.disk",
+    "health.memory",
+    "health.spool",
+    "health.services",
+    "health.leftover",
+]
+
+
+class Health(Model):
+    """Slurm's HealthCheckProgram: a few seconds' look at each node, without Python."""
+
+    every: Interval = about(
+        "reload", "How often each compute node looks at itself; off: never.", default="5m"
+    )
+    drain: bool = about(
+        "none",
+        "A node that fails takes no new jobs, with the check's id as the reason, and takes them "
+        "again automatically once all checks pass; false: failures are only "
+        "reported (syslog, corral doctor).",
+        default=True,
+    )
+    at_most: int = about(
+        "none",
+        "Percent of the nodes that may be out for this at once (one node always may): a cause that "
+        "all nodes have, such as a file server that is away, takes out no more.",
+        default=25,
+        ge=0,
+        le=100,
+    )
+    skip: tuple[HealthCheck, ...] = about(
+        "none", "Checks that are left out; corral's reference lists all.", default=()
+    )
+
+
+class Prolog(Model):
+    """Small scripts that run as root on each node of a job, in /etc/slurm/prolog.d and epilog.d.
+
+    Scripts that somebody else puts there run too and stay. The first of these fields brings Prolog=
+    and Epilog= into slurm.conf, which Slurm reads again; from then on the scripts count from the
+    next job and no daemon has to reread anything.
+    """
+
+    leftovers: bool = about(
+        "reload",
+        "After a user's last job on a node: end processes that the job left outside any login, and "
+        "remove the user's files in /dev/shm, /tmp and /var/tmp and System V memory; the files "
+        "stay while the user is logged in there.",
+        default=True,
+    )
+    gpus: bool = about(
+        "reload",
+        "After a job: end what still computes on its GPUs, and drain the node where that fails; "
+        "after one that had the entire node also reset clocks, power and compute mode.",
+        default=True,
+    )
+    clocks: Literal["keep", "highest"] = about(
+        "reload",
+        "highest: for a job that has the entire node, GPUs and CPUs at their highest clocks.",
+        default="keep",
+    )
+    drop_caches: bool = about(
+        "reload",
+        "After a job that had the entire node, empty the page cache, so that the next "
+        "one starts under the same conditions.",
+        default=False,
+    )
+    minutes: int = about(
+        "reload",
+        "How long all scripts of a job may take together; then the node is drained.",
+        default=5,
+        ge=1,
+        le=60,
     )

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+)
 
 SYSCTL: Final = "/etc/sysctl.d/60-corral-enroot.conf"
 PLUGIN: Final = "/usr/local/lib/slurm/spank_pyxis.so"

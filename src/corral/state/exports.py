@@ -9,7 +9,13 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen, Standalone
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+    Standalone,
+)
 
 FILE: Final = "/etc/exports.d/corral.exports"
 ETAB: Final = "/var/lib/nfs/etab"

@@ -1,4 +1,4 @@
-"""Files and folders. Pure."""
+"""Files, folders and symbolic links: as they must be, shared with others, or gone. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen, Standalone
+from corral.hosts.quote import Script, join, sh
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+    Standalone,
+)
 
 SHOWN_BYTES = 65536
 """Of a file that differs, at most this much is read back to be shown in the plan."""
@@ -158,3 +165,178 @@ def _decode(encoded: str) -> str:
         return base64.b64decode(encoded).decode(errors="replace")
     except (binascii.Error, ValueError):
         return ""
+
+
+UNITS = "/etc/systemd/system"
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Standalone):
+    """A symbolic link.
+
+    Attributes:
+        path: absolute path of the link.
+        target: what it points to.
+        why: shown in the plan.
+    """
+
+    path: str
+    target: str
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    def probe(self) -> Script:
+        """Where it points to; ``other`` for something that is not a link."""
+        return sh(
+            "if [ -L {path} ]; then readlink {path}; elif [ -e {path} ]; then echo other; "
+            "else echo absent; fi",
+            path=self.path,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare the target."""
+        if seen.text == self.target:
+            return None
+        script = sh("ln -sfn {target} {path}", target=self.target, path=self.path)
+        if self.path.startswith(f"{UNITS}/"):
+            script = sh("{script} && {known}", script=script, known=self._known())
+        before = "" if seen.text == "absent" else seen.text
+        summary = self.why or f"link {self.path} to {self.target}"
+        return Change(self.id, summary, before, self.target, script)
+
+    def _known(self) -> Script:
+        # systemd goes on with a unit that it has loaded until a reload (systemctl(1)), which reads
+        # all units again; one that it has not loaded it finds masked at once.
+        if self.target != "/dev/null":
+            return sh("systemctl daemon-reload")
+        return sh(
+            '[ "$(systemctl show -p LoadState {unit})" = LoadState=masked ] || '
+            "systemctl daemon-reload",
+            unit=self.path.rpartition("/")[2],
+        )
+
+
+def masked(unit: str, why: str) -> Link:
+    """A unit that nothing can start any more, as ``systemctl mask`` makes it."""
+    return Link(f"{UNITS}/{unit}", "/dev/null", why)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Standalone):
+    """A file that is removed; only for paths that nobody but Corral writes.
+
+    Attributes:
+        path: absolute path.
+        folder: it is a folder, removed with all that is in it.
+    """
+
+    path: str
+    folder: bool = False
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    def probe(self) -> Script:
+        """``there`` or ``absent``."""
+        return sh("if [ -e {path} ]; then echo there; else echo absent; fi", path=self.path)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Remove it."""
+        if seen.text != "there":
+            return None
+        remove = sh("rm -rf {p}", p=self.path) if self.folder else sh("rm -f {p}", p=self.path)
+        return Change(self.id, f"remove {self.path}", "there", "", remove)
+
+
+MARK: Final = "# Written by Corral."
+"""Begins the second line of each file of Corral's."""
+
+
+@dataclass(frozen=True)
+class Parts(Standalone):
+    """Executable files of Corral's in a folder; others' files there are left alone.
+
+    Attributes:
+        folder: absolute path.
+        files: name and text of each; a file with Corral's mark that is not among them goes.
+            A file of somebody else under one of their names is replaced (the ledger keeps it).
+
+    Raises:
+        ValueError: a text lacks the mark.
+    """
+
+    folder: str
+    files: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        for name, text in self.files:
+            if not text.startswith(f"#!/bin/sh\n{MARK}"):
+                raise ValueError(f"{name} does not state that Corral wrote it")
+
+    @property
+    def id(self) -> str:
+        """``parts:<folder>``."""
+        return f"parts:{self.folder}"
+
+    @cached_property
+    def wanted(self) -> dict[str, str]:
+        """Digest and mode by name, as the probe prints them."""
+        return {n: f"{hashlib.sha256(t.encode()).hexdigest()} 755 root:root" for n, t in self.files}
+
+    def probe(self) -> Script:
+        """``name digest mode owner`` of each file that is Corral's, by mark or by name."""
+        return sh(
+            'for f in {folder}/*; do [ -f "$f" ] || continue; n=${{f##*/}}; '
+            'case " {names} " in *" $n "*) ;; *) '
+            'sed -n 2p "$f" | grep -q {mark} || continue ;; esac; '
+            'd=$(sha256sum < "$f"); printf \'%s %s %s\\n\' "$n" "${{d%% *}}" '
+            '"$(stat -c \'%a %U:%G\' "$f")"; done',
+            folder=self.folder,
+            names=[name for name, _ in self.files],
+            mark=f"^{MARK}",
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Write what differs, remove what is Corral's and no longer wanted."""
+        present = {n: rest for n, _, rest in (line.partition(" ") for line in _lines(seen.text))}
+        late = [(n, t) for n, t in self.files if present.get(n) != self.wanted[n]]
+        gone = sorted(present.keys() - self.wanted.keys())
+        if not late and not gone:
+            return None
+        steps = [f"write {n}" for n, _ in late] + [f"remove {n}" for n in gone]
+        return Change(
+            self.id,
+            f"{self.folder}: {', '.join(steps)}",
+            "\n".join(sorted(present)),
+            "\n".join(sorted(self.wanted)),
+            join(
+                [
+                    sh("set -e; mkdir -p {f}", f=self.folder),
+                    *map(self._write, late),
+                    *(sh("rm -f {p}", p=self._path(n)) for n in gone),
+                ]
+            ),
+            keeps=tuple(f"file:{self._path(n)}" for n in [*(n for n, _ in late), *gone]),
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def _write(self, file: tuple[str, str]) -> Script:
+        # The other name has a dot in it, so that the runner does not take it for a part.
+        return sh(
+            "printf %s {text} > {path}.new && chown root:root {path}.new && "
+            "chmod 755 {path}.new && mv -f {path}.new {path}",
+            text=file[1],
+            path=self._path(file[0]),
+        )
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line]

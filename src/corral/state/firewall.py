@@ -15,7 +15,13 @@ from typing import Final, Literal
 
 from corral import agents
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Resource, Seen, Standalone
+from corral.state.base import (
+    Change,
+    Context,
+    Resource,
+    Seen,
+    Standalone,
+)
 from corral.state.files import File
 from corral.state.service import Service
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Impact, Seen, Standalone
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+    Standalone,
+)
 
 NFS_OPTIONS: Final = "rw,hard,vers=4.2,noatime"
 """How Corral mounts by NFS, without what depends on the kernel."""

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.state.base import Change, Context, Seen, Standalone
+from corral.state.base import (
+    Change,
+    Context,
+    Seen,
+    Standalone,
+)
 
 TOP: Final = "corral"
 JOBS: Final = "jobs"

@@ -1,4 +1,4 @@
-"""Who belongs to the cluster: nodes to remove from Slurm, machines still to be released. Pure.
+"""Who belongs to the cluster, who leaves it, and nodes that a stopped run left drained. Pure.
 
 There is no state file, so a node that the cluster file names no longer is found in two places:
 slurmctld still knows it (``Leaving``), and the controller keeps a list of the machines that hold
@@ -12,8 +12,17 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
+from corral.slurm.records import Node
+from corral.slurm.text import readable_nodes
 from corral.spec.hostlist import fold
-from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen, Standalone
+from corral.state.base import (
+    ROLL_TAG,
+    Change,
+    Context,
+    Impact,
+    Seen,
+    Standalone,
+)
 from corral.state.service import STAMPS
 
 ROSTER: Final = "/var/lib/corral/members"
@@ -226,7 +235,7 @@ def quiet(wait: int = WAIT_S) -> Script:
     """Shell that drains the entire cluster and waits until no job runs.
 
     Nodes that a person drained stay as they are. The drained ones carry ``ROLL_TAG``: a last stage
-    resumes them (``state.resumed``), and so does this when jobs do not end in time. Pending jobs
+    resumes them (``state.members``), and so does this when jobs do not end in time. Pending jobs
     stay in the queue. Nothing happens where slurmctld does not run.
     """
     return sh(
@@ -276,3 +285,55 @@ def _ended(which: Script, wait: int) -> Script:
         which=which,
         wait=wait,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Standalone):
+    """On the controller: no node is drained for a stage that is over.
+
+    Its stage is the last one, so what drained the nodes has been done by then.
+    """
+
+    @property
+    def id(self) -> str:
+        """``resume``."""
+        return "resume"
+
+    def probe(self) -> Script:
+        """Name, state and reason, one node a line; nothing while slurmctld does not answer."""
+        return sh("! command -v scontrol >/dev/null || {{ {nodes}; }}", nodes=_NODES)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Resume those that are drained for Corral's own reason, and still are by then."""
+        listed = readable_nodes(seen.text).values()
+        nodes = [node.name for node in listed if drained_by_roll(node)]
+        if not nodes:
+            return None
+        return Change(
+            self.id,
+            f"resume {', '.join(nodes)} (drained by a corral that was stopped)",
+            " ".join(nodes),
+            "",
+            sh(
+                "for n in {nodes}; do "
+                "timeout 10 scontrol --oneliner show nodes $n | grep -qF {reason} || continue; "
+                "timeout 30 scontrol update NodeName=$n State=RESUME || exit 1; done",
+                nodes=nodes,
+                reason=f" Reason={ROLL_TAG}",
+            ),
+            Impact.NONE,
+        )
+
+
+def drained_by_roll(node: Node) -> bool:
+    """Whether a rolling stage drained it."""
+    return node.state.drained and node.reason.startswith(ROLL_TAG)
+
+
+# Three fields of each line: a node's load and free memory differ from one probe to the next.
+_NODES: Final = sh(
+    "timeout 10 scontrol --oneliner show nodes 2>/dev/null | "
+    "sed -n 's/^\\(NodeName=[^ ]*\\) .* \\(State=[^ ]*\\) .* \\(Reason={tag}.*\\)/\\1 \\2 \\3/p' | "
+    "sort",
+    tag=Script(ROLL_TAG),
+)

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen, Standalone
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+    Standalone,
+)
 
 SOURCES: Final = "/etc/apt/sources.list.d/corral-components.list"
 APT: Final = Script(

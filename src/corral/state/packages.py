@@ -1,4 +1,11 @@
-"""Packages (apt): those of the distribution, and Slurm's in one version. Pure."""
+"""Packages of apt: installed, held, and brought as files from this machine. Pure.
+
+Package files that came from this machine, as an apt repository on the node itself.
+
+The files travel by the script's stdin and are compared with the digests in the plan; the index is
+written there by dpkg-deb. apt trusts the folder (``trusted=yes``): only root can write it, and a
+signature would be made and checked by that same root (docs/guide/slurm-versions.md#design-notes).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,15 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
-from corral.state.base import Change, Context, Impact, Seen, Standalone
+from corral.state.base import (
+    HERE,
+    Change,
+    Context,
+    Impact,
+    SecretRef,
+    Seen,
+    Standalone,
+)
 
 # Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
 # of one release, and does not name a conflict (24.11.5, seen). apt removes it after unpacking, so
@@ -208,3 +223,223 @@ def _missing(names: tuple[str, ...]) -> Script:
     if not names:
         return sh("more=")
     return sh('more=; for p in {names}; do there "$p" || more="$more $p"; done', names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """All installed packages of these names are held.
+
+    Attributes:
+        name: what the set is for, such as ``slurm``.
+        patterns: names with dpkg's wildcards, such as ``libslurm*``.
+        after: ids of the resources that install such packages.
+    """
+
+    name: str
+    patterns: tuple[str, ...]
+    after: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """``holds:<name>``."""
+        return f"holds:{self.name}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """What installs such packages."""
+        return self.after
+
+    def probe(self) -> Script:
+        """Names of those that are installed and not held."""
+        return self._free()
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Hold those that are not; and those that this plan installs."""
+        coming = any(w in context.changed for w in self.after)
+        free = seen.text.split()
+        if not free and not coming:
+            return None
+        return Change(
+            self.id,
+            f"hold packages of {self.name}: no upgrade replaces them by the way",
+            " ".join(free),
+            "held",
+            sh('p=$({free}); [ -z "$p" ] || apt-mark hold $p >&2', free=self._free()),
+            keeps=tuple(f"hold:{name}" for name in free),
+        )
+
+    def _free(self) -> Script:
+        return sh(
+            "dpkg-query -W -f '${{db:Status-Want}} ${{db:Status-Status}} ${{Package}}\\n' "
+            '{patterns} 2>/dev/null | awk \'$1 != "hold" && $2 == "installed" {{ print $3 }}\' '
+            "| sort -u",
+            patterns=self.patterns,
+        )
+
+
+DEBS: Final = "/var/lib/corral/debs"
+SOURCES: Final = "/etc/apt/sources.list.d/corral-slurm.list"
+
+_SUMS: Final = "SHA256SUMS"
+
+
+@dataclass(frozen=True, slots=True)
+class DebRepository(Standalone):
+    """The files of a set, and apt's knowledge of them.
+
+    Attributes:
+        debs: the set.
+    """
+
+    debs: DebSet
+
+    @property
+    def id(self) -> str:
+        """``debs:slurm``."""
+        return "debs:slurm"
+
+    @property
+    def path(self) -> str:
+        """The folder on the node."""
+        return f"{DEBS}/{self.debs.digest}"
+
+    def probe(self) -> Script:
+        """``complete`` when all files and their index are there and apt reads them."""
+        return sh(
+            "cd {path} && [ -s Packages ] && sha256sum -c --quiet --status {sums} && "
+            "grep -qsF {path} {sources} && echo complete || echo absent",
+            path=self.path,
+            sums=_SUMS,
+            sources=SOURCES,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Send the files."""
+        if seen.text == "complete":
+            return None
+        debs = self.debs.debs
+        return Change(
+            self.id,
+            f"{len(debs)} package files of Slurm {self.debs.package_version}",
+            "",
+            self.path,
+            self._receive(),
+            secrets=tuple(SecretRef(d.file, HERE, f"{self.debs.folder}/{d.file}") for d in debs),
+            keeps=(f"file:{SOURCES}",),
+        )
+
+    def _receive(self) -> Script:
+        debs = self.debs.debs
+        sums = "".join(f"{d.sha256}  {d.file}\n" for d in debs)
+        # Other sets of Corral go: they would be offered by nobody and fill the disk.
+        return sh(
+            "umask 022; rm -rf {path}.new && mkdir -p {path}.new && cd {path}.new && "
+            'for f in {files}; do IFS= read -r n && head -c "$n" > "$f" || exit 1; done && '
+            "printf %s {sums} > {name} && sha256sum -c --quiet {name} && "
+            'for f in {files}; do dpkg-deb -f "$f" > .c && [ -s .c ] && cat .c && '
+            "printf 'Filename: ./%s\\nSize: %s\\nSHA256: %s\\n\\n' \"$f\" "
+            '"$(stat -c %s "$f")" "$(sha256sum < "$f" | cut -d\' \' -f1)" || exit 1; done '
+            "> Packages && rm -f .c && chmod 755 . && cd / && "
+            'for d in {root}/*; do [ "$d" = {path}.new ] || rm -rf "$d"; done && '
+            "mv {path}.new {path} && mkdir -p {etc} && "
+            "printf '%s\\n' '# Written by Corral.' {line} > {sources}.corral && "
+            "mv -f {sources}.corral {sources} && "
+            "apt-get update -q -o DPkg::Lock::Timeout=300 -o Dir::Etc::sourcelist={sources} "
+            "-o Dir::Etc::sourceparts=/dev/null -o APT::Get::List-Cleanup=0 >&2",
+            path=self.path,
+            root=DEBS,
+            files=[d.file for d in debs],
+            sums=sums,
+            name=_SUMS,
+            etc=SOURCES.rpartition("/")[0],
+            line=f"deb [trusted=yes] file:{self.path} ./",
+            sources=SOURCES,
+        )
+
+
+def stanzas(text: str) -> list[dict[str, str]]:
+    """Each stanza's fields by name in lower case; continued lines are joined by line feeds."""
+    parsed: list[dict[str, str]] = [{}]
+    key = ""
+    for raw in text.splitlines():
+        if not raw.strip():
+            parsed.append({})
+            key = ""
+        elif raw.startswith("#"):
+            continue
+        elif raw[0] in " \t":
+            if key:
+                # A line that holds one dot stands for an empty one (inline PGP keys).
+                more = raw.strip()
+                parsed[-1][key] += "\n" + ("" if more == "." else more)
+        else:
+            name, _, value = raw.partition(":")
+            key = name.strip().lower()
+            parsed[-1][key] = value.strip()
+    return [{k: v.strip() for k, v in fields.items()} for fields in parsed if fields]
+
+
+FOLDER: Final = "/var/lib/corral/files"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact(Standalone):
+    """A file on the node with exactly these bytes.
+
+    Attributes:
+        place: where it comes from: a path on this machine, sent by the script's stdin, or an https
+            address, which the node fetches itself.
+        sha256: digest of the entire file.
+        name: its name on the node.
+    """
+
+    place: str
+    sha256: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where the node has it."""
+        return f"{FOLDER}/{self.sha256[:16]}/{self.name}"
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    def probe(self) -> Script:
+        """``complete`` when the file is there with its digest."""
+        return sh(
+            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo complete || '
+            "echo absent",
+            path=self.path,
+            sum=self.sha256,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Send or fetch it; a file of another digest fails and is not kept."""
+        if seen.text == "complete":
+            return None
+        here = not self.place.startswith("https:")
+        get = (
+            sh('IFS= read -r n && head -c "$n" > {new}', new=f"{self.path}.new")
+            if here
+            else sh("curl -fsSL --retry 3 -o {new} {url}", new=f"{self.path}.new", url=self.place)
+        )
+        return Change(
+            self.id,
+            f"{self.name} from {'this machine' if here else self.place}",
+            "",
+            self.sha256,
+            sh(
+                'mkdir -p {folder} && {get} && {{ [ "$(sha256sum < {new} | cut -c 1-64)" = {sum} ] '
+                "|| {{ rm -f {new}; echo {wrong} >&2; exit 1; }}; }} && mv -f {new} {path}",
+                folder=self.path.rpartition("/")[0],
+                get=get,
+                sum=self.sha256,
+                new=f"{self.path}.new",
+                wrong=f"{self.place} is another file than the cluster file declares",
+                path=self.path,
+            ),
+            secrets=(SecretRef(self.name, HERE, self.place),) if here else (),
+        )

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen, Standalone
+from corral.state.base import (
+    HERE,
+    Change,
+    Context,
+    Impact,
+    SecretRef,
+    Seen,
+    Standalone,
+)
 
 WHEELS: Final = "wheels"
 """Folder of wheels in this machine's cache, as it is in a ``SecretRef``."""

@@ -14,7 +14,7 @@ from corral.events import ignore
 from corral.providers.containers.image import Images
 from corral.providers.containers.machine import host_limits, host_runtime
 from corral.providers.containers.podman import Podman
-from corral.roles.elastic_nodes import times
+from corral.roles.slurm.elastic_nodes import times
 from corral.slurm.conf.conf_file import assembled
 from corral.slurm.version import SlurmVersion
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.apply.guess import guessed, remember
-from corral.apply.observe import see
+from corral.apply.observe import guessed, remember, see
 from corral.apply.run import run_stages
 from corral.events import ignore
 from corral.hosts.fleet import Fleet
@@ -21,11 +20,11 @@ from corral.plan.make import make_plan
 from corral.providers import providers_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.providers import CONTAINERS
-from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.service import Service
+from corral.state.users import UserAccount
 from corral.state_dir import cluster_dir
 
 Inventory = dict[str, dict[str, str]]

@@ -12,37 +12,30 @@ from dataclasses import replace
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.inspect.facts import Facts, Gpu
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Gpu, Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.spec.digest import digest
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
 from corral.spec.providers import OWNED
-from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Seen
 from corral.state.clock import Clock
-from corral.state.database import Database
+from corral.state.databases import Database
 from corral.state.exports import Exports
-from corral.state.files import Directory, File
+from corral.state.files import Directory, File, Gone, Link
 from corral.state.firewall import Closed
 from corral.state.fstab import FormerMounts
-from corral.state.gone import Gone
-from corral.state.holds import Holds
 from corral.state.host_names import Hostname, HostsBlock
-from corral.state.links import Link
-from corral.state.members import Leaving, NoController, Roster
-from corral.state.packages import Packages
-from corral.state.pam import SshdAdopt
-from corral.state.person import FormerPeople, Person
-from corral.state.resumed import Resumed
-from corral.state.secret import Secret
-from corral.state.service import Service, Stopped
-from corral.state.slurm_account import SlurmAccounts
-from corral.state.timer import Timer
+from corral.state.members import Leaving, NoController, Resumed, Roster
+from corral.state.packages import Holds, Packages
+from corral.state.secrets import Secret
+from corral.state.service import Service, Stopped, Timer
+from corral.state.slurm_accounts import SlurmAccounts
+from corral.state.sshd import SshdAdopt
+from corral.state.users import FormerPeople, Person, UserAccount
 
 RECORDED: Final = Facts(
     node="n0",

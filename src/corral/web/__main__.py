@@ -21,13 +21,17 @@ from corral.passwords import accompanied
 from corral.stack_dump import on_signal
 from corral.web.app import create_app
 from corral.web.listener.admission import Admission, Admitted
-from corral.web.listener.connections import Bounded, Waiting, more_files
+from corral.web.listener.connections import (
+    Bounded,
+    Waiting,
+    at_hangup,
+    more_files,
+    without_cut_streams,
+)
 from corral.web.listener.door import Loop
-from corral.web.listener.quiet import without_cut_streams
-from corral.web.listener.renewal import at_hangup
 from corral.web.settings import Settings
 from corral.web.slurm.slurmrest import Login
-from corral.web.users.attendant import attendant
+from corral.web.users.audit import attendant
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from corral.api.evidence.report_pages import write_page
 from corral.api.output import is_device, write_folder, write_output
 from corral.api.workload.profile import keep_profile
 from corral.errors import Code, CorralError
-from corral.jobs.recordings import Recordings
+from corral.jobs.profile.recordings import Recordings
 from tests.swapping import swapping
 
 

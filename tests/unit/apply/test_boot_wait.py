@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from corral.apply import boot_wait
-from corral.apply.boot_wait import BOOTED, REBOOT_S, rebooting, until_booted
+from corral.apply import readiness
 from corral.apply.journal import Journal
+from corral.apply.readiness import (
+    BOOTED,
+    REBOOT_S,
+    rebooting,
+    until_booted,
+)
 from corral.apply.roll import BACK, REBOOTS
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
@@ -53,7 +58,7 @@ class Boots:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boot_wait, "EACH_S", 0.0)
+    monkeypatch.setattr(readiness, "EACH_S", 0.0)
 
 
 def waited(machine: Boots, seconds: float) -> list[str]:

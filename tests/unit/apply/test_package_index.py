@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.apply import package_index
-from corral.apply.package_index import read_missing
+from corral.apply import readiness
+from corral.apply.readiness import read_missing
 from corral.errors import CorralError
 from corral.events import Event
 from corral.hosts.fleet import Fleet
@@ -18,7 +18,7 @@ from corral.inspect.facts import QUESTIONS
 from corral.inspect.question import shells
 from tests.fakes import Answer, Recorded, asked, framed, recorded
 
-READ: Script = package_index._READ
+READ: Script = readiness._READ
 FACTS: Script = asked(shells(QUESTIONS))
 KNOWS = (Path(__file__).parents[2] / "recorded/facts/debian-12-host/plain.txt").read_text()
 BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)

@@ -17,8 +17,15 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.plan.model import NodeChange, Plan, Stage
-from corral.state.base import Change, Context, Gate, Impact, Roll, Seen
-from corral.state.resumed import Resumed
+from corral.state.base import (
+    Change,
+    Context,
+    Gate,
+    Impact,
+    Roll,
+    Seen,
+)
+from corral.state.members import Resumed
 
 from .conftest import Folder
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.apply.journal import Journal, read_journal
-from corral.apply.lock import cluster_lock
+from corral.apply.journal import Journal, cluster_lock, read_journal
 from corral.apply.run import require_allowed, require_fresh, run_stages
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from corral.apply import observe
-from corral.apply.guess import NAME, guessed, remember
-from corral.apply.observe import FACTS_KEY, see
+from corral.apply.observe import FACTS_KEY, NAME, guessed, remember, see
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry

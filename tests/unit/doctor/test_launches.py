@@ -7,7 +7,7 @@ import pytest
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
-from corral.doctor.launches import launches
+from corral.doctor.job_steps import launches
 from corral.doctor.model import Source
 from corral.slurm.states.reasons import explain
 from tests.unit.doctor.scenes import SILENT, scene, with_answers

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.drain_reason import fixed_by_plan, node_of, of_nodes, resumable, why_drained
+from corral.doctor.drain_reason import (
+    fixed_by_plan,
+    node_of,
+    of_nodes,
+    resumable,
+    why_drained,
+)
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending_reason import queue_ahead, why_pending

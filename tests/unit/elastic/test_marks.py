@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.elastic.driver import wind_down
 from corral.elastic.marks import Marks, decide, jobs_of, states, together
-from corral.elastic.spent import wind_down
 
 TEXT = """\
 NodeName=gpu0 CoresPerSocket=1 CPUAlloc=1 State=ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP Threads=1

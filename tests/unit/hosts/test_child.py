@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from corral.hosts import child
-from corral.hosts.child import Child
+from corral.hosts import process as child
+from corral.hosts.process import Child
 from tests.unit.hosts.test_local import until_gone
 
 

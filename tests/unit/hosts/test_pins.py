@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts import keysetup, pins
+from corral.hosts import keysetup, sshkeys
 from corral.hosts.sshkeys import make_key
 from corral.hosts.target import SshTarget
 
@@ -25,7 +25,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 def known(file: Path, target: SshTarget) -> str:
     options = ("-F", "none", "-o", f"UserKnownHostsFile={file}", "-o", "GlobalKnownHostsFile=none")
-    return asyncio.run(pins.known_to_user("node7", replace(target, options=options)))
+    return asyncio.run(sshkeys.known_to_user("node7", replace(target, options=options)))
 
 
 def test_hashed_and_plain_lines_by_address_and_port(tmp_path: Path, keys: tuple[str, str]) -> None:
@@ -45,15 +45,15 @@ def test_hashed_and_plain_lines_by_address_and_port(tmp_path: Path, keys: tuple[
 
 def test_pinning_is_once_and_one_node_can_be_forgotten(tmp_path: Path) -> None:
     file = tmp_path / "c" / "known_hosts"
-    pins.pin(file, "node1 ssh-ed25519 A\n")
-    pins.pin(file, "node1 ssh-ed25519 A\nnode10 ssh-ed25519 B\n")
+    sshkeys.pin(file, "node1 ssh-ed25519 A\n")
+    sshkeys.pin(file, "node1 ssh-ed25519 A\nnode10 ssh-ed25519 B\n")
     assert file.read_text() == "node1 ssh-ed25519 A\nnode10 ssh-ed25519 B\n"
     assert file.stat().st_mode & 0o777 == 0o600
     target = replace(TARGET, known_hosts=file, pin_new=True, user_config=True)
     assert target.trust("node1")["StrictHostKeyChecking"] == "yes"
     assert target.trust("node2")["StrictHostKeyChecking"] == "accept-new"
     assert replace(target, pin_new=False).trust("node2")["StrictHostKeyChecking"] == "yes"
-    pins.unpin(file, "node1")
+    sshkeys.unpin(file, "node1")
     assert file.read_text() == "node10 ssh-ed25519 B\n"
 
 

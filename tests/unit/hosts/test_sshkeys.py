@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.hosts.sshkeys import fingerprint, known_fingerprints, known_hosts_line, make_key
+from corral.hosts.sshkeys import (
+    fingerprint,
+    known_fingerprints,
+    known_hosts_line,
+    make_key,
+)
 
 # A key made for this test and used nowhere.
 PUBLIC = (

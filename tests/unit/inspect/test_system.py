@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.inspect import gpu, machine, network, system
+from corral.inspect import (
+    gpu,
+    machine,
+    network,
+    system,
+)
 from corral.inspect.facts import Facts
 from corral.inspect.question import inquiry
 from tests.unit.roles.test_cluster import FACTS

@@ -13,7 +13,7 @@ import pytest
 
 from corral import checkpoint
 from corral.checkpoint import AGAIN, Checkpoints
-from corral.jobs import restarts
+from corral.jobs import script
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ saved.leave()
 
 def test_leaving_asks_to_be_started_again(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", LEAVER, str(tmp_path)], check=False)
-    assert ran.returncode == AGAIN == restarts.AGAIN
+    assert ran.returncode == AGAIN == script.AGAIN
     assert names(tmp_path) == ["000000000001.ckpt", "000000000001.sha256"]
 
 

@@ -21,7 +21,7 @@ from corral.jobs.fabric import (
     settings,
     sourced,
 )
-from corral.roles.tcpxo import FOLDER, mistakes
+from corral.roles.machine.fabric import FOLDER, mistakes
 from corral.spec.load import load_or_raise
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

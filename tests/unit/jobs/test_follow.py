@@ -18,7 +18,7 @@ from corral.hosts.local import Local
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs import control
-from corral.jobs.follow_lines import Live, Outcome, RankLine
+from corral.jobs.follow import Live, Outcome, RankLine
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from tests.unit.jobs.conftest import FakeSlurm

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.jobs.gpu_utilization import ABSENT, QUERY, in_words, sample
 from corral.jobs.model import JobSpec
+from corral.jobs.usage import (
+    ABSENT,
+    QUERY,
+    gpus_in_words,
+    sample,
+)
 
 ONE_GPU = JobSpec(script="train.py", gpus_per_node=1)
 
@@ -34,7 +39,7 @@ ONE_GPU = JobSpec(script="train.py", gpus_per_node=1)
     ],
 )
 def test_in_words(nodes: dict[str, str], words: str) -> None:
-    assert in_words(nodes) == words
+    assert gpus_in_words(nodes) == words
 
 
 @pytest.mark.parametrize("there", [True, False])

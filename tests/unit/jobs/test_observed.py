@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.jobs import profiler
 from corral.jobs.model import JobSpec, parse_job
+from corral.jobs.profile import profiler
 from corral.jobs.script import Place, batch_script
 from corral.jobs.tracking import UNTRACKED, Tracking, tracking_of
-from corral.spec.digest import digest
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.services import Services
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.jobs.follow_script import watch_script
+from corral.jobs.follow import watch_script
 from corral.slurm.text import show_queue
 
 MARK = "abcd0123"

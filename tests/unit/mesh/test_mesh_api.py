@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from corral.api.mesh.access import merged, needed
+from corral.api.mesh.tailnet import merged, needed
 from corral.errors import Code, CorralError
 from corral.mesh import control
-from corral.mesh.control import Device, Policy, tailnet
-from corral.mesh.control_http import Answer, Http, secret
+from corral.mesh.control import Answer, Device, Http, Policy, secret, tailnet
 
 TAG = "tag:corral-lab"
 NODE = Device("n1", "node1", "100.64.0.1", (TAG,), True, "", "", expired=False)
@@ -184,7 +183,7 @@ def test_reading_is_tried_again_and_writing_is_not(monkeypatch: pytest.MonkeyPat
         return None
 
     monkeypatch.setattr(Http, "_once", fails)
-    monkeypatch.setattr("corral.mesh.control_http.asyncio.sleep", at_once)
+    monkeypatch.setattr("corral.mesh.control.asyncio.sleep", at_once)
     for method in ("GET", "POST"):
         with pytest.raises(CorralError):
             asyncio.run(Http(HEADSCALE).ask(method, "/x"))

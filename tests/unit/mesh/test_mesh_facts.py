@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.api.mesh.nfs import thin
-from corral.api.mesh.tailnet import watched
+from corral.api.mesh.tailnet import thin, watched
 from corral.inspect.facts import Facts
 from corral.inspect.mesh import QUESTIONS, MeshFacts, mesh
 from corral.inspect.question import shells
 from corral.mesh.control import Device
 from corral.mesh.link import Link, parse_figures, parse_path
-from corral.spec.mesh import Mesh
 from corral.spec.models import Storage
+from corral.spec.network import Mesh
 
 JOINED = """\
 tun

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.inspect.facts import Facts
+from corral.inspect.facts import Facts, Traits
 from corral.inspect.mesh import MeshFacts
-from corral.inspect.traits import Traits
-from corral.roles import mesh, pods
 from corral.roles.inventory import Site
+from corral.roles.machine import mesh
 from corral.roles.order import wanted
+from corral.roles.slurm import pods
 from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Resource, Seen
-from corral.state.mesh import MINT, MeshMember
-from corral.state.mesh_supervised import Supervised
+from corral.state.mesh import MINT, MeshMember, Supervised
 
 URL = "https://headscale.example.org"
 HOME = MeshFacts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from corral.mesh.udp import question, udp_of, udp_script
+from corral.mesh.link import question, udp_of, udp_script
 
 
 def test_the_question_is_one_that_tailscales_relays_answer() -> None:

@@ -9,9 +9,17 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import MachineChange, Plan
-from corral.state.base import Change, Context, Gate, Impact, Seen, StageWanted, Wanted
+from corral.state.base import (
+    Change,
+    Context,
+    Gate,
+    Impact,
+    Seen,
+    StageWanted,
+    Wanted,
+)
 from corral.state.files import File
-from corral.state.secret import Secret
+from corral.state.secrets import Secret
 from corral.state.service import Service
 
 

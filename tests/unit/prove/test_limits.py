@@ -10,11 +10,16 @@ import pytest
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.prove.context import ProveContext, failed, passed
-from corral.prove.limits import by_limit, held_back, limit_of, watched
-from corral.roles.people import own_proof_user
+from corral.prove.launch import (
+    by_limit,
+    held_back,
+    limit_of,
+    watched,
+)
+from corral.roles.machine.people import own_proof_user
 from corral.spec.models import ClusterSpec, Slurm
 from corral.spec.people import Account, Limits, Qos, User
-from corral.spec.proof import ScheduledProof
+from corral.spec.services import ScheduledProof
 from tests.unit.roles.test_cluster import laptop
 
 

@@ -8,7 +8,12 @@ import pytest
 
 from corral.agents import program
 from corral.prove.launch import WAIT
-from corral.prove.mpi import judge, kinds_of, parse, plan
+from corral.prove.ranks import (
+    judge,
+    kinds_of,
+    parse,
+    plan,
+)
 
 NODES = ("node0", "node1", "node2")
 # srun --mpi=list of Slurm 24.11.5 on Debian 13.

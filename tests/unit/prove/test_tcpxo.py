@@ -9,17 +9,17 @@ import pytest
 from corral.prove.fabric.benchmark_log import read
 from corral.prove.model import Evidence, Verdict
 from corral.prove.tcpxo import judge_nodes, judge_speed
-from corral.roles import tcpxo
+from corral.roles.machine import fabric
 
 TABLE = (Path(__file__).parents[2] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
 HEAD = "n:1:1 [0] NCCL INFO"
-RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in tcpxo.RAILS)
+RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in fabric.RAILS)
 LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTrak\n{TABLE}"
-ENV = {**tcpxo.OVERRIDES, **tcpxo.DEMANDED, "LD_LIBRARY_PATH": tcpxo.LIBRARIES}
+ENV = {**fabric.OVERRIDES, **fabric.DEMANDED, "LD_LIBRARY_PATH": fabric.LIBRARIES}
 
 
 def printed(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
-    rails = [f"@ rail {node} {nic} {mtu} up" for nic in tcpxo.RAILS]
+    rails = [f"@ rail {node} {nic} {mtu} up" for nic in fabric.RAILS]
     return "\n".join([*rails, *(f"@ env {node} {k}={v}" for k, v in env.items())]) + "\n"
 
 
@@ -50,5 +50,5 @@ def test_nodes_that_are_ready_and_those_that_are_not() -> None:
     small = judge_nodes(("a",), printed("a", mtu=1460), "")
     assert len(small) == 8
     assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
-    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(tcpxo.RAILS))}
+    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(fabric.RAILS))}
     assert "in another order" in judge_nodes(("a",), printed("a", order), "")[0]

@@ -13,15 +13,16 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.errors import CorralError
-from corral.providers import blueprint, deepops, toolkit
-from corral.providers.blueprint import Deployment, deployment_of, not_exported
-from corral.providers.blueprint_modules import LATER
+from corral.providers.blueprint import cluster, releases
+from corral.providers.blueprint.cluster import Deployment, deployment_of, not_exported
+from corral.providers.blueprint.modules import LATER
+from corral.providers.deepops import export
+from corral.providers.deepops.export import _below, unexpressed
 from corral.providers.gcp.deployment import _require_addresses
-from corral.providers.unexpressed import _below, unexpressed
-from corral.spec.fields import walk
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.reference import _path
+from corral.spec.schema import walk
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -79,7 +80,7 @@ def test_every_setting_is_in_the_release(case: str) -> None:
         broken = {"deployment_groups": [{"modules": [module]}]}
         module.setdefault("settings", {})["no_such_setting"] = 1
         with pytest.raises(CorralError, match="no_such_setting"):
-            toolkit.check(made.release, broken)
+            releases.check(made.release, broken)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_every_setting_is_in_the_release(case: str) -> None:
 def test_types_are_checked(setting: str, value: object, reason: str) -> None:
     module = {"id": "n", "source": "modules/network/vpc", "settings": {setting: value}}
     with pytest.raises(CorralError, match=reason):
-        toolkit.check("v1.95.0", {"deployment_groups": [{"modules": [module]}]})
+        releases.check("v1.95.0", {"deployment_groups": [{"modules": [module]}]})
 
 
 def test_nine_networks_with_large_frames() -> None:
@@ -116,9 +117,9 @@ def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
     for case in ("today", "seed"):
         runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
         text = runners["runners"][0]["content"]
-        assert toolkit.PROLOGS_COMMIT in text
+        assert releases.PROLOGS_COMMIT in text
         assert "/master/" not in text
-        assert all(digest in text for digest in toolkit.PROLOGS.values())
+        assert all(digest in text for digest in releases.PROLOGS.values())
         assert "@" not in text.replace("@tcp", "")
         assert "partition-a3mega-prolog_slurmd.d" in text
 
@@ -162,7 +163,7 @@ def test_what_blueprints_cannot_express_is_reported() -> None:
         assert field in text
 
 
-EXPORTERS = {"blueprint": blueprint._EXPRESSED, "deepops": deepops._EXPRESSED}
+EXPORTERS = {"blueprint": cluster._EXPRESSED, "deepops": export._EXPRESSED}
 PATHS = [_path(field) for field in walk() if field.path]
 
 

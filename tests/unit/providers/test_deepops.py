@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers import deepops, deepops_import
-from corral.providers.deepops_inventory import read_inventory
-from corral.providers.deepops_variables import UNKNOWN, variables
+from corral.providers.deepops import adoption, export
+from corral.providers.deepops.adoption import UNKNOWN, read_inventory, variables
 from corral.spec.load import load_or_raise, load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -59,7 +58,7 @@ nfs_mounts:
 
 
 def dgx() -> dict[str, str]:
-    return deepops.deepops_files(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
+    return export.deepops_files(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
 
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
@@ -69,7 +68,7 @@ def test_golden(golden: Callable[[str, str], None]) -> None:
 
 def test_there_and_back_it_is_the_same_machines() -> None:
     before = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
-    text, _ = deepops_import.from_deepops(dgx())
+    text, _ = adoption.from_deepops(dgx())
     after = load_text(text, "back.yaml").spec
     assert after is not None
     logins = {n.name: (n.address, n.group.ssh) for n in nodes_of(before)}
@@ -84,14 +83,14 @@ def test_folders_come_back_with_who_is_root_there() -> None:
     before = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
     open_data = before.storage[1].model_copy(update={"root_squash": False})
     spec = before.model_copy(update={"storage": (before.storage[0], open_data)})
-    files = deepops.deepops_files(spec)
+    files = export.deepops_files(spec)
     assert set(files) == {
         "inventory",
         "group_vars/slurm-cluster.yml",
         "host_vars/nfs01.yml",
         "host_vars/nfs02.yml",
     }
-    after = load_text(deepops_import.from_deepops(files)[0], "back.yaml").spec
+    after = load_text(adoption.from_deepops(files)[0], "back.yaml").spec
     assert after is not None
     assert [s.root_squash for s in after.storage] == [True, False]
 
@@ -129,7 +128,7 @@ nfs_mounts:
 
 
 def test_the_form_of_its_performance_guide_is_read() -> None:
-    text, left = deepops_import.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
+    text, left = adoption.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
     spec = load_text(text, "perf.yaml").spec
     assert spec is not None, text
     logins = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
@@ -158,7 +157,7 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
     ],
 )
 def test_a_jump_host_is_read(arguments: str, jump: str | None) -> None:
-    text, left = deepops_import.from_deepops(
+    text, left = adoption.from_deepops(
         {"inventory": f"{PERF}[all:vars]\nansible_ssh_common_args='{arguments}'\n"}
     )
     spec = load_text(text, "perf.yaml").spec
@@ -177,7 +176,7 @@ users: [{username: "a\\nb"}, 7]
 slurm_install_pyxis: [1]
 """
     files = {"inventory": PERF + "[all:vars]\nansible_port=ssh\n", "group_vars/all.yml": hostile}
-    text, left = deepops_import.from_deepops(files)
+    text, left = adoption.from_deepops(files)
     assert all("\n" not in line for line in left)
     assert "\nname: evil" not in text
     assert load_text(text, "x.yaml").findings, "a port that is none is a finding of the file"
@@ -185,7 +184,7 @@ slurm_install_pyxis: [1]
 
 def test_deepops_own_form_is_read() -> None:
     files = {"inventory": THEIRS, "group_vars/slurm-cluster.yml": VARS}
-    text, left = deepops_import.from_deepops(files)
+    text, left = adoption.from_deepops(files)
     loaded = load_text(text, "theirs.yaml")
     assert loaded.spec is not None, loaded.findings
     assert [n.name for n in nodes_of(loaded.spec)] == ["gpu01", "gpu02", "gpu03", "login01"]
@@ -211,7 +210,7 @@ def test_deepops_own_form_is_read() -> None:
 )
 def test_what_is_none_is_refused(files: dict[str, str], code: Code) -> None:
     with pytest.raises(CorralError) as raised:
-        deepops_import.from_deepops(files)
+        adoption.from_deepops(files)
     assert raised.value.code is code
 
 
@@ -226,7 +225,7 @@ def test_any_text_is_an_inventory_or_an_error(text: str) -> None:
 
 def test_other_providers_are_refused() -> None:
     with pytest.raises(CorralError, match="embedded"):
-        deepops.deepops_files(load_or_raise(EXAMPLES / "laptop.yaml"))
+        export.deepops_files(load_or_raise(EXAMPLES / "laptop.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -267,11 +266,11 @@ def test_ansible_itself_reads_it(ansible: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ansible_reads_an_adopted_cluster_as_its_own(ansible: str, tmp_path: Path) -> None:
     """DeepOps' inventory, adopted, exported: Ansible knows the same machines by the same groups."""
-    text, _ = deepops_import.from_deepops({"inventory": THEIRS, "group_vars/all.yml": ""})
+    text, _ = adoption.from_deepops({"inventory": THEIRS, "group_vars/all.yml": ""})
     loaded = load_text(text, "cluster.yaml")
     assert loaded.spec is not None, loaded.findings
     theirs = listed_by(ansible, {"inventory": THEIRS}, tmp_path / "theirs")
-    ours = listed_by(ansible, deepops.deepops_files(loaded.spec), tmp_path / "ours")
+    ours = listed_by(ansible, export.deepops_files(loaded.spec), tmp_path / "ours")
 
     def addresses(answer: dict[str, Any]) -> dict[str, str]:
         hosts = answer["_meta"]["hostvars"].items()
@@ -284,7 +283,7 @@ def test_ansible_reads_an_adopted_cluster_as_its_own(ansible: str, tmp_path: Pat
 
 def carried(text: str, **files: str) -> tuple[str, str]:
     """The cluster file and all that it leaves behind, for variables of group_vars/all.yml."""
-    imported, left = deepops_import.from_deepops(
+    imported, left = adoption.from_deepops(
         {"inventory": THEIRS, "group_vars/all.yml": text, **files}
     )
     body = "".join(line + "\n" for line in imported.splitlines() if not line.startswith("#"))
@@ -350,8 +349,8 @@ def test_each_variable_is_carried_over_or_reported(name: str) -> None:
 )
 def test_a_variable_that_nobody_knows_is_reported(files: dict[str, str]) -> None:
     given_files = {"inventory": THEIRS, **files}
-    assert set(deepops_import.names(given_files)) == set(given_files)
-    _, left = deepops_import.from_deepops(given_files)
+    assert set(adoption.names(given_files)) == set(given_files)
+    _, left = adoption.from_deepops(given_files)
     assert f"frobnicate: {UNKNOWN}" in left
 
 
@@ -388,7 +387,7 @@ def test_what_cannot_be_read_is_reported(text: str, word: str) -> None:
 
 def test_exports_of_one_host_that_cannot_be_read_are_reported() -> None:
     given_files = {"inventory": THEIRS, "host_vars/login01.yml": "nfs_exports: '{{ shares }}'\n"}
-    _, left = deepops_import.from_deepops(given_files)
+    _, left = adoption.from_deepops(given_files)
     assert "nfs_exports of login01: not a list, not read" in left
 
 
@@ -443,7 +442,7 @@ def test_hosts_outside_slurm_are_reported() -> None:
         "gpu[01:03]  ansible_user=dgx   # the DGX", "gpu[01:03] ansible_user=dgx\nmgmt[1:2]"
     )
     inventory += "[slurm-metric]\nmgmt1\n[kube_node]\nmgmt2\n"
-    _, left = deepops_import.from_deepops({"inventory": inventory})
+    _, left = adoption.from_deepops({"inventory": inventory})
     assert "hosts mgmt1, mgmt2: in none of Slurm's groups" in left
     assert "slurm-metric on mgmt1: Corral's services run on the controller" in left
     assert "Kubernetes" in left
@@ -459,7 +458,7 @@ def test_variables_of_kubernetes_do_not_replace_those_of_slurm() -> None:
 
 def test_a_groups_login_is_that_of_its_hosts() -> None:
     inventory = f"{THEIRS}[slurm-node:vars]\nansible_port=2222\n"
-    body, _ = deepops_import.from_deepops({"inventory": inventory})
+    body, _ = adoption.from_deepops({"inventory": inventory})
     spec = load_text(body, "x.yaml").spec
     assert spec is not None
     assert {n.name: n.group.ssh.port for n in nodes_of(spec)} == {
@@ -476,7 +475,7 @@ def test_there_and_back_it_has_the_same_containers_drivers_and_gpus(driver: str)
     data = before.model_dump(mode="json")
     data["software"]["nvidia"] = {"driver": driver}
     before = ClusterSpec.model_validate(data)
-    text, left = deepops_import.from_deepops(deepops.deepops_files(before))
+    text, left = adoption.from_deepops(export.deepops_files(before))
     after = load_text(text, "back.yaml").spec
     assert after is not None
     assert after.software == before.software
@@ -500,14 +499,14 @@ def test_the_driver_of_deepops_own_variables(flavour: str, kernel: bool) -> None
 
 
 def test_what_deepops_has_no_variable_for_is_reported() -> None:
-    lines = deepops.not_exported(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
+    lines = export.not_exported(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
     text = "\n".join(lines)
     for field in ("users", "network.topology", "network.data", "slurm.prolog"):
         assert field in text
-    assert all(f"# not carried over: {line}" in dgx()[deepops.VARIABLES] for line in lines)
+    assert all(f"# not carried over: {line}" in dgx()[export.VARIABLES] for line in lines)
     data = load_or_raise(EXAMPLES / "dgx-infiniband.yaml").model_dump(mode="json")
     data["partitions"].append({"name": "debug", "groups": ["dgx"]})
     data["storage"].append({"mount": "/scratch", "kind": "existing"})
-    more = "\n".join(deepops.not_exported(ClusterSpec.model_validate(data)))
+    more = "\n".join(export.not_exported(ClusterSpec.model_validate(data)))
     assert "partitions: DeepOps makes one partition" in more
     assert "storage[].kind: DeepOps mounts by NFS alone" in more

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.process import Ended
 from corral.providers.base import Action, MachineAction
-from corral.providers.containers import container, layout, recipe, user_image
+from corral.providers.containers import (
+    container,
+    image,
+    layout,
+    recipe,
+)
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman, bridge, subnets
 from corral.providers.embedded import access
@@ -93,7 +98,7 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
         recipe.EARLY,
         recipe.late(recipe.RECIPES["debian"]),
         recipe.late(recipe.RECIPES["ubuntu"]),
-        user_image.SCRIPT,
+        image.SCRIPT,
     ],
 )
 def test_scripts_are_shell(script: str) -> None:

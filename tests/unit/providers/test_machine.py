@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.inspect import cpu, system
-from corral.providers.containers import machine, namespaces, reboot
-from corral.providers.containers.reboot import Places
+from corral.providers.containers import machine, stale_objects
+from corral.providers.containers.stale_objects import Places
 
 V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
@@ -137,13 +137,13 @@ def process(
 def test_after_a_reboot_the_runtime_state_goes(tmp_path: Path) -> None:
     folders = places(tmp_path)
     process(tmp_path / "proc")
-    assert reboot.clear(folders, tmp_path / "proc")
+    assert stale_objects.clear(folders, tmp_path / "proc")
     assert not folders.tmpdir.exists()
     assert not folders.runroot.exists()
     assert [p.name for p in (tmp_path / "runc").iterdir()] == ["theirs"]
     assert (folders.root / "overlay-containers" / IDENTITY).exists()
     assert folders.ipam.exists(), "another podman's addresses may be in it"
-    assert not reboot.clear(folders, tmp_path / "proc"), "nothing more to do"
+    assert not stale_objects.clear(folders, tmp_path / "proc"), "nothing more to do"
 
 
 def test_nothing_goes_while_a_container_or_conmon_lives(tmp_path: Path) -> None:
@@ -152,17 +152,17 @@ def test_nothing_goes_while_a_container_or_conmon_lives(tmp_path: Path) -> None:
     exits = str(folders.tmpdir / "exits").encode()
     process(tmp_path / "b", cmdline=b"conmon\0--exit-dir\0" + exits + b"\0")
     for proc in ("a", "b"):
-        assert not reboot.clear(folders, tmp_path / proc)
+        assert not stale_objects.clear(folders, tmp_path / proc)
     assert (tmp_path / "runc" / IDENTITY).exists()
     assert folders.tmpdir.exists()
 
 
 def test_what_is_of_this_boot_is_left_to_podman(tmp_path: Path) -> None:
     """All processes were killed: without its state podman does not find the network namespaces."""
-    assert namespaces.mounted(MOUNTED + PODMANS) == {OF_PODMAN}
+    assert stale_objects.mounted(MOUNTED + PODMANS) == {OF_PODMAN}
     podman = places(tmp_path)
     process(tmp_path / "proc", mounts=MOUNTED + PODMANS)
-    assert not reboot.clear(podman, tmp_path / "proc")
+    assert not stale_objects.clear(podman, tmp_path / "proc")
     assert podman.tmpdir.exists()
 
 
@@ -170,17 +170,17 @@ def test_a_zombie_is_not_alive(tmp_path: Path) -> None:
     """PID 1 of a container that runs Corral may reap nobody: "sleep" does not."""
     podman = places(tmp_path)
     process(tmp_path / "proc", cgroup=f"0::/libpod-{IDENTITY}", cmdline=b"", state="Z")
-    reboot.bury(podman, IDENTITY, tmp_path / "proc")
+    stale_objects.bury(podman, IDENTITY, tmp_path / "proc")
     assert (podman.tmpdir / "exits" / IDENTITY).read_text() == "137"
 
 
 def test_a_dead_container_is_buried_and_a_living_one_not(tmp_path: Path) -> None:
     folders = places(tmp_path)
     process(tmp_path / "alive", cgroup=f"4:memory:/libpod_parent/libpod-{IDENTITY}")
-    reboot.bury(folders, IDENTITY, tmp_path / "alive")
+    stale_objects.bury(folders, IDENTITY, tmp_path / "alive")
     assert not (folders.tmpdir / "exits" / IDENTITY).exists()
     process(tmp_path / "dead")
-    reboot.bury(folders, IDENTITY, tmp_path / "dead")
+    stale_objects.bury(folders, IDENTITY, tmp_path / "dead")
     assert (folders.tmpdir / "exits" / IDENTITY).read_text() == "137"
 
 

@@ -19,7 +19,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.events import Event, ignore
 from corral.providers.base import Action
-from corral.providers.containers import Podman, namespaces
+from corral.providers.containers import Podman, stale_objects
 from tests.unit.providers import test_embedded as embedded
 from tests.unit.providers.fake_podman import FakePodman
 from tests.unit.providers.test_embedded import podman  # noqa: F401  # the fixture
@@ -95,22 +95,22 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Host]:
     """Two old namespaces: of node1 on the cluster's bridge, and of another cluster."""
     machine = Host(tmp_path / "netns")
     machine.folder.mkdir()
-    monkeypatch.setattr(namespaces, "FOLDER", machine.folder)
-    monkeypatch.setattr(namespaces, "ip", machine)
+    monkeypatch.setattr(stale_objects, "FOLDER", machine.folder)
+    monkeypatch.setattr(stale_objects, "ip", machine)
     machine.add("veth1", OLD, card("10.174.5.11"))
     machine.add("veth0", LIVE, card("10.174.5.10"))
     machine.add("veth5", OTHERS, card("10.88.0.5"), bridge="podman2")
     live = (machine.folder / LIVE).stat().st_ino
-    monkeypatch.setattr(namespaces, "occupied", lambda: frozenset({live}))
+    monkeypatch.setattr(stale_objects, "occupied", lambda: frozenset({live}))
     yield machine
 
 
-def find(fake: FakePodman) -> namespaces.Leftovers:
-    return asyncio.run(namespaces.find(Podman(run=fake), "corral-lab", BRIDGE))
+def find(fake: FakePodman) -> stale_objects.Leftovers:
+    return asyncio.run(stale_objects.find(Podman(run=fake), "corral-lab", BRIDGE))
 
 
-def remove(fake: FakePodman) -> namespaces.Leftovers:
-    return asyncio.run(namespaces.remove(Podman(run=fake), "corral-lab", BRIDGE))
+def remove(fake: FakePodman) -> stale_objects.Leftovers:
+    return asyncio.run(stale_objects.remove(Podman(run=fake), "corral-lab", BRIDGE))
 
 
 def container(fake: FakePodman, namespace: str) -> None:
@@ -131,7 +131,7 @@ def test_only_what_no_process_and_no_container_has_is_removed(host: Host) -> Non
     assert host.calls == []
     assert remove(fake).addresses == {"10.174.5.11"}
     assert host.calls == ["link delete veth1", f"netns delete {OLD}"]
-    assert remove(fake) == namespaces.Leftovers()
+    assert remove(fake) == stale_objects.Leftovers()
 
 
 def test_podman_is_asked_after_the_namespaces_were_listed(
@@ -150,8 +150,9 @@ def test_podman_is_asked_after_the_namespaces_were_listed(
         container(fake, OLD)
         return await fake(argv, stdin=stdin, timeout=timeout)
 
-    monkeypatch.setattr(namespaces, "ip", noted)
-    assert asyncio.run(namespaces.find(Podman(run=starts), "corral-lab", BRIDGE)).namespaces == ()
+    monkeypatch.setattr(stale_objects, "ip", noted)
+    found = asyncio.run(stale_objects.find(Podman(run=starts), "corral-lab", BRIDGE))
+    assert found.namespaces == ()
     assert order == ["ip", "ip", "ps", "inspect"]
 
 
@@ -163,8 +164,8 @@ def test_a_namespace_in_another_network_too_stays_without_its_link(host: Host) -
 
 def test_no_network_is_no_question(host: Host) -> None:
     host.broken = "link show"
-    none = asyncio.run(namespaces.find(Podman(run=FakePodman()), "corral-lab", ""))
-    assert none == namespaces.Leftovers()
+    none = asyncio.run(stale_objects.find(Podman(run=FakePodman()), "corral-lab", ""))
+    assert none == stale_objects.Leftovers()
 
 
 @pytest.mark.parametrize("broken", ["link show", "netns list", "-n"])
@@ -187,7 +188,7 @@ def test_a_process_that_cannot_be_read_makes_all_unknown(
     def refused() -> frozenset[int]:
         raise PermissionError(13, "Permission denied", "/proc/17/ns/net")
 
-    monkeypatch.setattr(namespaces, "occupied", refused)
+    monkeypatch.setattr(stale_objects, "occupied", refused)
     assert "/proc/17/ns/net" in remove(FakePodman()).unknown
     assert host.calls == []
 
@@ -197,8 +198,8 @@ def test_namespaces_with_processes_are_read(tmp_path: Path) -> None:
     (tmp_path / "17/ns/net").touch()
     (tmp_path / "18").mkdir()  # it ended while this was read
     (tmp_path / "self").mkdir()
-    assert namespaces.occupied(tmp_path) == {(tmp_path / "17/ns/net").stat().st_ino}
-    assert Path("/proc/self/ns/net").stat().st_ino in namespaces.occupied()
+    assert stale_objects.occupied(tmp_path) == {(tmp_path / "17/ns/net").stat().st_ino}
+    assert Path("/proc/self/ns/net").stat().st_ino in stale_objects.occupied()
 
 
 def test_up_of_a_running_node_with_an_occupied_address(podman: FakePodman, host: Host) -> None:  # noqa: F811

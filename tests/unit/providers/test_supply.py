@@ -14,7 +14,12 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, ignore
 from corral.hosts import quote
 from corral.hosts.process import Ended
-from corral.providers.containers import archive, image, image_build, recipe, supply
+from corral.providers.containers import (
+    archive,
+    image,
+    image_build,
+    recipe,
+)
 from corral.providers.containers.archive import Source
 from corral.providers.containers.image_build import Bench, require_programs
 from corral.providers.containers.podman import Podman
@@ -66,17 +71,17 @@ class Archives:
         (keys / "debian-archive-keyring.gpg").touch()
 
 
-def host(tmp_path: Path, *, keyring: bool = True) -> supply.Host:
+def host(tmp_path: Path, *, keyring: bool = True) -> recipe.Host:
     keys = tmp_path / "host" / "usr" / "share" / "keyrings" / "debian-archive-keyring.gpg"
     keys.parent.mkdir(parents=True)
     if keyring:
         keys.touch()
-    return supply.Host("ubuntu", "jammy", UBUNTU, keys)
+    return recipe.Host("ubuntu", "jammy", UBUNTU, keys)
 
 
 def find(
-    monkeypatch: pytest.MonkeyPatch, here: supply.Host, archives: Archives, tmp_path: Path
-) -> tuple[supply.Supply, list[str]]:
+    monkeypatch: pytest.MonkeyPatch, here: recipe.Host, archives: Archives, tmp_path: Path
+) -> tuple[recipe.Supply, list[str]]:
     monkeypatch.setattr(image_build, "mmdebstrap", archives)
     notes: list[str] = []
 
@@ -84,12 +89,12 @@ def find(
         notes.append(event.message)
 
     recipes = recipe.recipes_for(here.os_id)
-    return asyncio.run(supply.find(recipes, here, Bench(tmp_path, 0, {}), emit)), notes
+    return asyncio.run(recipe.find(recipes, here, Bench(tmp_path, 0, {}), emit)), notes
 
 
 def test_debian_host_asks_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archives = Archives({})
-    here = supply.Host("debian", "bookworm", DEBIAN)
+    here = recipe.Host("debian", "bookworm", DEBIAN)
     chosen, notes = find(monkeypatch, here, archives, tmp_path)
     assert chosen.recipe is recipe.RECIPES["debian"]
     assert [s.line() for s in chosen.sources] == ["deb http://archive.example/debian trixie main"]
@@ -115,13 +120,13 @@ def test_ubuntu_host_builds_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_old_keys_are_renewed_through_the_hosts_own_archive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keyring: bool
 ) -> None:
-    archives = Archives({supply.BRIDGE: "ubuntu.gpg", "trixie": "newer"})
+    archives = Archives({recipe.BRIDGE: "ubuntu.gpg", "trixie": "newer"})
     chosen, _ = find(monkeypatch, host(tmp_path, keyring=keyring), archives, tmp_path)
     assert chosen.recipe is recipe.RECIPES["debian"]
     assert chosen.keyring is not None
     assert chosen.keyring.is_relative_to(tmp_path / "by-newer")
     bridge = archives.calls[-2]
-    assert bridge[-1] == f"deb http://archive.example/ubuntu {supply.BRIDGE} universe"
+    assert bridge[-1] == f"deb http://archive.example/ubuntu {recipe.BRIDGE} universe"
     assert "--keyring=/keys/ubuntu.gpg" in bridge
 
 
@@ -130,14 +135,14 @@ def test_old_keys_are_renewed_through_the_hosts_own_archive(
 def test_without_debian_it_is_the_hosts_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: Code, bridge: str
 ) -> None:
-    archives = Archives({supply.BRIDGE: bridge}, code)
+    archives = Archives({recipe.BRIDGE: bridge}, code)
     chosen, notes = find(monkeypatch, host(tmp_path), archives, tmp_path)
     assert chosen.recipe is recipe.RECIPES["ubuntu"]
     assert [s.suite for s in chosen.sources] == ["noble", "noble-security", "noble-updates"]
     assert chosen.keyring == Path("/keys/ubuntu.gpg")
     reasons = "trixie is not signed"
     if bridge == "nobody":
-        reasons += f"; nor the keys of {supply.BRIDGE}: {supply.BRIDGE} is not signed"
+        reasons += f"; nor the keys of {recipe.BRIDGE}: {recipe.BRIDGE} is not signed"
     assert notes[-2] == f"debian trixie is not available here: {reasons}"
     assert "without PyTorch" in notes[-1]
 
@@ -154,7 +159,7 @@ def test_mmdebstrap_that_knows_no_such_suite(
 def test_nothing_is_taken_unverified(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blind: bool
 ) -> None:
-    for k, verified in enumerate(({}, {supply.BRIDGE: "ubuntu.gpg", "trixie": "newer"})):
+    for k, verified in enumerate(({}, {recipe.BRIDGE: "ubuntu.gpg", "trixie": "newer"})):
         archives = Archives(verified)
         here = host(tmp_path / str(k))
         here = replace(here, sources=tuple(replace(s, trusted=blind) for s in here.sources))

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import wanted
@@ -22,7 +21,7 @@ from corral.spec.nodes import nodes_of
 from corral.spec.people import Access, Account, Limits, Qos, User
 from corral.state.base import Resource, StageWanted
 from corral.state.files import File
-from corral.state.secret import Secret
+from corral.state.secrets import Secret
 from corral.state.service import Service
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -11,8 +11,8 @@ from corral import roles
 def test_no_two_services_have_one_number() -> None:
     """The user and its group have the same number (``UserAccount``)."""
     owners: dict[int, str] = {}
-    for info in pkgutil.iter_modules(roles.__path__):
-        module = importlib.import_module(f"{roles.__name__}.{info.name}")
+    for info in pkgutil.walk_packages(roles.__path__, f"{roles.__name__}."):
+        module = importlib.import_module(info.name)
         for name, value in vars(module).items():
             if name != "UID" and not name.endswith("_UID"):
                 continue

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections import Counter
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
@@ -13,24 +14,33 @@ from corral import roles
 from corral.errors import Code, CorralError
 from corral.roles.conf_fields import pairs_of_fields, settings_of_fields, written
 from corral.roles.order import IN_SLURM_FILES, ORDER, configured, wanted
-from corral.roles.pods import slurm_conf_on
 from corral.roles.role import Role
+from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import ConfLine
-from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import all_keys
-from corral.spec.health import Health
+from corral.slurm.conf.keys import Key, all_keys
 from corral.spec.models import ClusterSpec, Partition
+from corral.spec.services import Health
 from corral.tables import parse_table
 from tests.unit.mesh.test_mesh_plan import site_of
 from tests.unit.roles.test_cluster import laptop, site
 
 
+def modules() -> list[ModuleType]:
+    """Every module of the roles."""
+    infos = pkgutil.walk_packages(roles.__path__, f"{roles.__name__}.")
+    return [importlib.import_module(info.name) for info in infos]
+
+
 def known() -> dict[str, Role]:
-    """The role of each module that has one."""
-    names = [info.name for info in pkgutil.iter_modules(roles.__path__)]
-    modules = {name: importlib.import_module(f"{roles.__name__}.{name}") for name in names}
-    return {name: module.ROLE for name, module in modules.items() if hasattr(module, "ROLE")}
+    """All roles, by the name of their module; those of a module with several, by their own."""
+    found: dict[str, Role] = {}
+    for module in modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Role):
+                own = module.__name__.rpartition(".")[2]
+                found[own if name == "ROLE" else name.lower()] = value
+    return found
 
 
 def test_each_role_is_in_the_stages_that_it_declares_and_in_no_other() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corral.roles.elastic_nodes import times
+from corral.roles.slurm.elastic_nodes import times
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import Setting, SlurmFiles, assembled
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf

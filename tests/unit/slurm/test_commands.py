@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.roles.metrics import SLURM_PATHS
+from corral.roles.services.metrics import SLURM_PATHS
 from corral.slurm.rest import commands, read, write
 from corral.slurm.rest.loose import records
 

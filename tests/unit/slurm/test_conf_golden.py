@@ -9,8 +9,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.slurm.conf.conf_file import Setting, assembled
-from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import all_keys, keys_by_id
+from corral.slurm.conf.keys import Key, all_keys, keys_by_id
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
 from corral.tables import parse_table

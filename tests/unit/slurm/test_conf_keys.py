@@ -8,7 +8,7 @@ import pytest
 
 from corral.slurm.conf.conf_file import read
 from corral.slurm.conf.impact import impact_of as impact_of_files
-from corral.slurm.conf.key import ImpactWord
+from corral.slurm.conf.keys import ImpactWord
 from corral.slurm.conf.model import PartitionConf
 from tests.unit.slurm.clusters import LAPTOP, SLOTS, render
 

@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from corral.slurm.gpus import Gpus, Request, asked, listed, of_type, requested
 from corral.slurm.records import Job, Node, gpus_settled
 from corral.slurm.rest import commands, past, read
 from corral.slurm.rest.read import past_job
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import parse_counted, parse_history, parse_tres
+from corral.slurm.tres import (
+    Gpus,
+    Request,
+    asked,
+    listed,
+    of_type,
+    requested,
+)
 from corral.web.exposition import untracked
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "gpus"

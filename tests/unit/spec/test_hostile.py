@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 import corral.spec
-from corral.spec import fields, models, texts
 from corral.spec import load as loading
-from corral.spec.fields import Field
-from corral.spec.texts import Kind
+from corral.spec import models, values
+from corral.spec import schema as fields
+from corral.spec.schema import Field
+from corral.spec.values import Kind
 
 from .cases import LAB, changed, load_dict
 
@@ -48,7 +49,7 @@ SAFE_OF = {
 
 def types() -> Iterator[tuple[str, Any, Kind]]:
     """Each text type of the models, with the kind whose pattern it has."""
-    kinds = {kind.pattern: kind for kind in texts.KINDS}
+    kinds = {kind.pattern: kind for kind in values.KINDS}
     for module in pkgutil.iter_modules(corral.spec.__path__, "corral.spec."):
         for name, value in vars(import_module(module.name)).items():
             for info in get_args(value)[1:] if get_origin(value) is Annotated else ():
@@ -81,7 +82,7 @@ def judge(field: Field, text: str) -> bool:
     assert field.choices == () or text in field.choices
     assert safe.fullmatch(text), (where, text)
     assert ".." not in text.split("/"), (where, text)
-    assert len(text) <= (65536 if field.kind is texts.HOST_LIST else 4096)
+    assert len(text) <= (65536 if field.kind is values.HOST_LIST else 4096)
     return False
 
 
@@ -94,7 +95,7 @@ def test_the_walk_reaches_every_text() -> None:
 def test_every_text_has_a_kind_or_choices() -> None:
     for field in TEXTS:
         assert field.choices or field.kind, field.path
-    for kind in texts.KINDS:
+    for kind in values.KINDS:
         assert re.fullmatch(kind.pattern, kind.example)
         assert kind.pattern.startswith("^")
         assert kind.pattern.endswith("$")
@@ -151,7 +152,7 @@ def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
 
 
 def test_all_kinds_are_types() -> None:
-    assert {kind for _, kind in TYPES.values()} == set(texts.KINDS)
+    assert {kind for _, kind in TYPES.values()} == set(values.KINDS)
 
 
 def refused(among: Sequence[Field], value: object, *rules: str) -> list[str]:

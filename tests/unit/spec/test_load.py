@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from corral.errors import Code, Exit
 from corral.spec import load as loading
 from corral.spec.findings import Level
-from corral.spec.load import READ_RULES, load, load_bytes, load_or_raise, load_text
+from corral.spec.load import (
+    READ_RULES,
+    load,
+    load_bytes,
+    load_or_raise,
+    load_text,
+)
 
 from .cases import LAB, changed, found, load_dict
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Traits
 from corral.plan.make import make_plan
 from corral.roles.inventory import Site
 from corral.roles.order import wanted

@@ -14,10 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.spec import fields, reference, template
-from corral.spec.digest import digest
+from corral.spec import reference, template
+from corral.spec import schema as fields
 from corral.spec.findings import Finding, Level
-from corral.spec.load import READ_RULES, SpecInvalidError, load, load_text
+from corral.spec.load import (
+    READ_RULES,
+    SpecInvalidError,
+    digest,
+    load,
+    load_text,
+)
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of
 from corral.spec.rehearse import rehearsal_notes, rehearse

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.spec import rules, texts
+from corral.spec import rules, values
 from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
@@ -20,7 +20,7 @@ VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
 EMBEDDED = {"name": "e", "provider": "embedded", "nodes": "e0"}
 PLAIN = {"slurm.accounting": False, "slurm.rest": False}
 GPU_LIMIT = {"users.0.limits": {"gpus": 1}}
-KEY = texts.SSH_KEY.example
+KEY = values.SSH_KEY.example
 
 
 def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other constants do
@@ -68,7 +68,7 @@ FIRES: list[Case] = [
     (
         "mlflow-twice",
         LAB,
-        {"services": {"mlflow": True, "mlflow_uri": texts.TRACKING_URI.example}},
+        {"services": {"mlflow": True, "mlflow_uri": values.TRACKING_URI.example}},
         "services.mlflow_uri",
     ),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-2"}, "groups[0].nodes"),
@@ -380,7 +380,7 @@ def test_rules_are_checked_in_addition_to_other_errors() -> None:
 
 
 def test_what_a_rule_reads_is_a_field() -> None:
-    from corral.spec import fields  # noqa: PLC0415
+    from corral.spec import schema as fields  # noqa: PLC0415
 
     known = {field.path for field in fields.walk()}
     for rule in rules.RULES:

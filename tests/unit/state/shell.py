@@ -5,8 +5,14 @@ from __future__ import annotations
 import subprocess
 
 from corral.hosts.framing import Inquiry
-from corral.state.base import Change, Context, Resource, Seen
-from corral.state.probe_script import parse_probes, probes
+from corral.state.base import (
+    Change,
+    Context,
+    Resource,
+    Seen,
+    parse_probes,
+    probes,
+)
 
 
 def probe(*resources: Resource) -> dict[str, Seen]:

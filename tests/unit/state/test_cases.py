@@ -9,18 +9,22 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.hosts.quote import Script
-from corral.state.accounts import UserAccount
-from corral.state.base import Change, Context, Impact, Resource, Seen
-from corral.state.database import Database
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Resource,
+    Seen,
+)
+from corral.state.databases import Database
 from corral.state.exports import ExistingFolder, Exports, ServedFolder
-from corral.state.files import File
+from corral.state.files import File, Gone
 from corral.state.fstab import FormerMounts, Mount
-from corral.state.gone import Gone
 from corral.state.host_names import BOOT, Hostname, own_name
 from corral.state.packages import Packages
-from corral.state.pam import SshdAdopt
-from corral.state.person import FormerPeople, Person
 from corral.state.service import Service
+from corral.state.sshd import SshdAdopt
+from corral.state.users import FormerPeople, Person, UserAccount
 
 KINDS = {
     k.__name__: k

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.framing import Reports
-from corral.state import undo
+from corral.state import ledger
 from corral.state.host_names import HostsBlock
 from tests.unit.state.shell import diff, run
 
@@ -23,7 +23,7 @@ WAS = f"""\
 10.0.0.5  printer # the owner's
 """
 BACK = re.search(
-    r"^hosts\(\) \{.*?^\}$", undo.undo(Reports(), purge=False), re.DOTALL | re.MULTILINE
+    r"^hosts\(\) \{.*?^\}$", ledger.undo(Reports(), purge=False), re.DOTALL | re.MULTILINE
 )
 
 

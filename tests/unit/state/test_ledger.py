@@ -10,8 +10,13 @@ import pytest
 
 from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, join, reread, sh
-from corral.state import ledger, undo
-from corral.state.ledger import FUNCTIONS, KEPT_AS, keeping, kept
+from corral.state import ledger
+from corral.state.ledger import (
+    FUNCTIONS,
+    KEPT_AS,
+    keeping,
+    kept,
+)
 
 STATE = Path(ledger.__file__).parent
 
@@ -36,8 +41,9 @@ class Machine:
     def undo(self, *, purge: bool = False) -> list[str]:
         reports = Reports()
         head = sh("PURGE={p}; OTHERS=; REPORT={r}", p="yes" if purge else "no", r=reports.mark)
-        files = reread(str(undo._FILES).replace("/usr/local/sbin/corral-firewall", "/nonexistent"))
-        script = join([head, undo._COMMON, files, sh("PASS=2 restore")])
+        program = "/usr/local/sbin/corral-firewall"
+        files = reread(str(ledger._FILES).replace(program, "/nonexistent"))
+        script = join([head, ledger._COMMON, files, sh("PASS=2 restore")])
         return reports.all(self.run(script))
 
 
@@ -153,9 +159,9 @@ def test_every_kind_of_resource_has_a_row_in_kept_as() -> None:
 def test_all_scripts_are_shell() -> None:
     reports = Reports()
     for script in (
-        undo.undo(reports, purge=True),
-        undo.survey(reports),
-        undo.leftovers(reports),
-        undo.close(),
+        ledger.undo(reports, purge=True),
+        ledger.survey(reports),
+        ledger.leftovers(reports),
+        ledger.close(),
     ):
         assert subprocess.run(["/bin/sh", "-n", "-c", script], check=False).returncode == 0

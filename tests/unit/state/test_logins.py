@@ -9,8 +9,13 @@ import pytest
 from corral.hosts.quote import Script
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.state.base import Context, Seen, StageWanted, Wanted
-from corral.state.logins import TRIAL_S, KeysOnly, confirmed
+from corral.state.base import (
+    Context,
+    Seen,
+    StageWanted,
+    Wanted,
+)
+from corral.state.sshd import TRIAL_S, KeysOnly, confirmed
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from corral.state.accounts import UserAccount
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import (
+    Change,
+    Context,
+    Impact,
+    Seen,
+)
 from corral.state.clock import Clock
+from corral.state.files import Link, masked
 from corral.state.firewall import Closed, Open, Ports, exactly
-from corral.state.holds import Holds
-from corral.state.links import Link, masked
-from corral.state.reboot import Reboot
+from corral.state.kernel import Reboot
+from corral.state.packages import Holds
+from corral.state.users import UserAccount
 from tests.unit.state.shell import diff, run
 
 PORTS = Ports(

@@ -9,7 +9,14 @@ import pytest
 
 from corral.errors import CorralError
 from corral.state.base import Context, Impact, Seen
-from corral.state.members import Leaving, Member, NoController, Roster, parse_members, quiet
+from corral.state.members import (
+    Leaving,
+    Member,
+    NoController,
+    Roster,
+    parse_members,
+    quiet,
+)
 
 HERE = Context("node0")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.state.parts import Parts
+from corral.state.files import Parts
 from tests.unit.state.shell import diff, probe, run
 
 OWN = "#!/bin/sh\n# Written by Corral. It does nothing.\nexit 0\n"

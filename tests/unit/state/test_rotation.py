@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import Script, sh
-from corral.state import rotation
+from corral.state import secrets
 from corral.state.base import Context, Seen
-from corral.state.secret import Secret
+from corral.state.secrets import Secret
 from tests.embedded.living import HALF_WRITTEN
 
 ME = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
@@ -38,16 +38,16 @@ class Keys:
         return done.stdout.strip()
 
     def phase(self) -> str:
-        return self.sh(rotation.phase(str(self.jwks)))
+        return self.sh(secrets.phase(str(self.jwks)))
 
     def announce(self) -> None:
-        self.sh(rotation.announce(str(self.jwks), str(self.key), ME))
+        self.sh(secrets.announce(str(self.jwks), str(self.key), ME))
 
     def promote(self) -> None:
-        self.sh(rotation.promote(str(self.jwks), ME))
+        self.sh(secrets.promote(str(self.jwks), ME))
 
     def retire(self) -> None:
-        self.sh(rotation.retire(str(self.jwks), str(self.key), ME))
+        self.sh(secrets.retire(str(self.jwks), str(self.key), ME))
 
     def read(self) -> list[dict[str, Any]]:
         assert stat.S_IMODE(self.jwks.stat().st_mode) == 0o600
@@ -81,7 +81,7 @@ def test_the_first_rotation_keeps_the_old_key_until_it_expires(keys: Keys) -> No
     assert keys.phase() == "rotated"
     retired, signs = keys.read()
     left = retired["exp"] - time.time()
-    assert rotation.OVERLAP_S - 60 < left <= rotation.OVERLAP_S
+    assert secrets.OVERLAP_S - 60 < left <= secrets.OVERLAP_S
     assert (signs["use"], signs["k"], "exp" in signs) == ("default", new["k"], False)
     assert keys.key.read_bytes() == base64.b64decode(new["k"])
 
@@ -115,19 +115,19 @@ def test_each_phase_done_again_changes_nothing(keys: Keys) -> None:
 
 
 def test_no_phase_is_skipped_and_a_file_of_somebody_else_is_left_alone(keys: Keys) -> None:
-    keys.sh(rotation.promote(str(keys.jwks), ME), status=1)
+    keys.sh(secrets.promote(str(keys.jwks), ME), status=1)
     keys.announce()
-    keys.sh(rotation.retire(str(keys.jwks), str(keys.key), ME), status=1)
+    keys.sh(secrets.retire(str(keys.jwks), str(keys.key), ME), status=1)
     keys.jwks.write_text('{"keys": []}\n')
     assert keys.phase() == "foreign"
-    keys.sh(rotation.announce(str(keys.jwks), str(keys.key), ME), status=1)
+    keys.sh(secrets.announce(str(keys.jwks), str(keys.key), ME), status=1)
     assert keys.jwks.read_text() == '{"keys": []}\n'
 
 
 def test_a_next_key_is_made_once(keys: Keys) -> None:
-    script = rotation.prepare(str(keys.key), 64, ME, "400")
+    script = secrets.prepare(str(keys.key), 64, ME, "400")
     keys.sh(script)
-    coming = Path(f"{keys.key}{rotation.NEXT}")
+    coming = Path(f"{keys.key}{secrets.NEXT}")
     first = coming.read_bytes()
     assert len(first) == 64
     keys.sh(script)
@@ -142,9 +142,9 @@ def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, step: str) -> 
     copied = Secret(path, "node0", ME).diff(Seen(0, "other 600 x"), Context("node1"))
     assert made is not None and copied is not None
     script = {
-        "announce": rotation.announce(str(keys.jwks), path, ME),
-        "replace": rotation.replace(path, 64, ME, "600"),
-        "prepare": rotation.prepare(path, 64, ME, "400"),
+        "announce": secrets.announce(str(keys.jwks), path, ME),
+        "replace": secrets.replace(path, 64, ME, "600"),
+        "prepare": secrets.prepare(path, 64, ME, "400"),
         "make": made.script,
         "copy": copied.script,
     }[step]

@@ -5,8 +5,15 @@ from __future__ import annotations
 import shlex
 
 from corral.state.base import Change, Context, Seen
-from corral.state.slurm_account import SlurmAccounts
-from corral.state.slurm_assoc import Account, Limit, Member, Quality, parse, qos_fields
+from corral.state.slurm_accounts import (
+    Account,
+    Limit,
+    Member,
+    Quality,
+    SlurmAccounts,
+    parse,
+    qos_fields,
+)
 
 # Recorded from sacctmgr 24.11.5.
 SEEN = """@assoc

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.quote import join, sh
-from corral.state import undo
+from corral.state import ledger
 from corral.state.ledger import FUNCTIONS
 
 FAKES = {
@@ -64,7 +64,7 @@ class Server:
         """Everything it prints, and at the end which databases of others it left."""
         end = sh('serves_others postgresql && echo "stays: $PG_OTHERS" || echo goes')
         head = sh("PURGE={p}", p="yes" if purge else "no")
-        text = str(join([head, FUNCTIONS, undo._COMMON, undo._DATABASE, end]))
+        text = str(join([head, FUNCTIONS, ledger._COMMON, ledger._DATABASE, end]))
         for path, here in (("/var/lib/corral", "ledger"), ("/var/backups", "backups")):
             text = text.replace(path, f"{self.root}/{here}")
         path = f"{self.root}/bin:{os.environ['PATH']}"

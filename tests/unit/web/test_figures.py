@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.api.operations.figures import readings
-from corral.api.page.web_extras import HIDDEN, extras_of
+from corral.api.operations.health import readings
+from corral.api.page.web_jobs import HIDDEN, extras_of
 from corral.errors import CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest import read

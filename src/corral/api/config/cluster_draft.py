@@ -9,7 +9,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.inspect.discovery import Found
-from corral.spec import texts
+from corral.spec import values
 from corral.spec.findings import one_line
 from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
@@ -121,7 +121,7 @@ def draft(
 
 def _check_login(machine: Found) -> None:
     """Refuse words of a machine's that YAML would read as more than one name."""
-    if re.fullmatch(texts.USER_NAME.pattern, machine.login) is None:
+    if re.fullmatch(values.USER_NAME.pattern, machine.login) is None:
         raise CorralError(
             Code.PARSE_FAILED,
             f"{machine.at} calls its account {_plain(machine.login)!r}, which is not a user name",
@@ -132,7 +132,7 @@ def _check_login(machine: Found) -> None:
 def _names(machines: Sequence[Found]) -> list[str]:
     """Host names where they are good and all different, else node0, node1, ..."""
     own = [m.hostname for m in machines]
-    good = all(re.fullmatch(texts.HOST_NAME.pattern, n) and n[0].isalpha() for n in own)
+    good = all(re.fullmatch(values.HOST_NAME.pattern, n) and n[0].isalpha() for n in own)
     if good and len(set(own)) == len(own) and not _NO_NAMES & {n.lower() for n in own}:
         return own
     return [f"node{i}" for i in range(len(machines))]
@@ -256,7 +256,7 @@ def _network(machines: Sequence[Found]) -> list[str]:
     wired = not any(m.nic in m.wireless for m in machines)
     if len(machines) > 1 and all(speeds) and wired:
         lines.append("  data:                     # between GPUs (NCCL): the wired interface")
-        same = len(nics) == 1 and re.fullmatch(texts.INTERFACE.pattern, next(iter(nics)))
+        same = len(nics) == 1 and re.fullmatch(values.INTERFACE.pattern, next(iter(nics)))
         if same:
             lines.append(f"    interface: {next(iter(nics))}")
         else:
@@ -272,7 +272,7 @@ def _storage(names: list[str], machines: Sequence[Found]) -> list[str]:
         return ["# storage: none to share"]
     server = names[-place]
     folder = machines[-place].disks[0].mount
-    good = folder not in ("/", "/home") and re.fullmatch(texts.ABSOLUTE_PATH.pattern, folder)
+    good = folder not in ("/", "/home") and re.fullmatch(values.ABSOLUTE_PATH.pattern, folder)
     path = f"{folder}/corral" if good else "/srv/corral"
     return [
         "storage:",
@@ -299,7 +299,7 @@ def _users(machines: Sequence[Found]) -> list[str]:
         (uid, name)
         for name, uid in first.people
         if all((name, uid) in m.people for m in others)
-        and re.fullmatch(texts.USER_NAME.pattern, name)
+        and re.fullmatch(values.USER_NAME.pattern, name)
         and name not in SYSTEM_NAMES
     )
     if not people:

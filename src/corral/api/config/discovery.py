@@ -1,26 +1,34 @@
-"""Use case: inspect machines that no file declares yet, and write a cluster file."""
+"""Use cases: inspect machines over ssh, and write a cluster file for them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+from corral.api.config.adoption import machine_of
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.api.operations.keys import open_jump_hosts
 from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts import keysetup, pins
+from corral.hosts import keysetup, sshkeys
+from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import check
-from corral.inspect.discovery import Found, inquiry, parse
+from corral.inspect.discovery import Found, discovery_inquiry, parse
+from corral.inspect.facts import QUESTIONS, parse_facts
+from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
+from corral.inspect.question import inquiry
+from corral.slurm.adopt.machine import Machine
 from corral.spec.hostlist import expand
-from corral.state_dir import cluster_dir
+from corral.state_dir import cluster_dir, state_dir
 
 ASK_S = 60.0
 AT_ONCE = 32
@@ -134,7 +142,7 @@ async def _target(at: str, access: Access, folder: Path) -> SshTarget:
     )
     if access.user:
         return target
-    return replace(target, user=(await pins.settings(target, any_user=True)).get("user", "root"))
+    return replace(target, user=(await sshkeys.settings(target, any_user=True)).get("user", "root"))
 
 
 async def _ask(
@@ -151,7 +159,7 @@ async def _ask(
     node = OpenSSH(at, target, control_dir(), hops=hops)
     try:
         before = time.time()
-        asked = inquiry()
+        asked = discovery_inquiry()
         result = check(await node.run(asked.script, timeout=ASK_S), "asking it what it is")
         after = time.time()
     except CorralError as error:
@@ -181,8 +189,61 @@ def _rename(folder: Path, made: Draft, *, installed: bool) -> None:
     for at, node in made.nodes.items():
         lines = [line for line in text.splitlines() if line.partition(" ")[0] == at]
         if at != node:
-            pins.unpin(file, at)
-            pins.unpin(file, node)
-            pins.pin(file, "".join(f"{node} {line.partition(' ')[2]}\n" for line in lines))
+            sshkeys.unpin(file, at)
+            sshkeys.unpin(file, node)
+            sshkeys.pin(file, "".join(f"{node} {line.partition(' ')[2]}\n" for line in lines))
     if installed:
         keysetup.note_proven(folder, frozenset(made.nodes.values()))
+
+
+# What the rules compare and the facts do not hold.
+_MORE: Final = (HOSTNAME, USERS, OPEN_KEYS)
+_FROM: Final = re.compile(r"(?:(?P<node>[^=@]+)=)?(?:(?P<user>[^@]+)@)?(?P<address>[^@]+)")
+
+
+async def ask_machines(
+    where: Sequence[str], emit: Emit, *, timeout: float = 60.0
+) -> dict[str, Machine]:
+    """Ask machines what they are, read-only, all at once.
+
+    Args:
+        where: ``[NODE=][USER@]ADDRESS`` each; the node's name is what the machine calls itself
+            where none is given. Ports and keys are those of the user's own ssh config.
+        emit: receives nothing yet; every use case takes one.
+        timeout: seconds for one machine.
+
+    Raises:
+        CorralError: USAGE, an address that is none; else what the transport raises.
+    """
+    del emit
+    targets: dict[str, SshTarget] = {}
+    named: dict[str, str] = {}
+    for text in where:
+        match = _FROM.fullmatch(text)
+        if not match:
+            raise CorralError(
+                Code.USAGE, f"{text!r} is not an address", hint="[NODE=][USER@]ADDRESS"
+            )
+        key = match["node"] or match["address"]
+        targets[key] = SshTarget(match["address"], user=match["user"] or "root")
+        named[key] = match["node"] or ""
+    fleet = Fleet({n: OpenSSH(n, t, state_dir() / "control") for n, t in targets.items()})
+    asked = inquiry((*QUESTIONS, *_MORE))
+    try:
+        machines: dict[str, Machine] = {}
+        for node, answer in (await fleet.all(asked.script, timeout=timeout)).items():
+            if isinstance(answer, CorralError):
+                raise answer
+            texts = asked.answers(check(answer, "reading facts").stdout, node, "reading facts")
+            hostname = HOSTNAME.parse(texts[HOSTNAME.name]).partition(".")[0]
+            users = USERS.parse(texts[USERS.name])
+            name = named[node] or hostname or node
+            more = {
+                "hostname": hostname,
+                "uids": {user: int(uid) for user, uid in users.items() if uid.isdigit()},
+                "open_keys": OPEN_KEYS.parse(texts[OPEN_KEYS.name]),
+            }
+            machines[name] = machine_of(parse_facts(name, texts), more)
+        return machines
+    finally:
+        await fleet.close()

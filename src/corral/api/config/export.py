@@ -8,9 +8,9 @@ from pathlib import Path
 
 from corral.api.output import write_folder
 from corral.errors import Code, CorralError
-from corral.providers import deepops, deepops_import
 from corral.providers.autoinstall import Install, autoinstall_files, reservations
-from corral.providers.blueprint import Deployment, deployment_of, not_exported
+from corral.providers.blueprint.cluster import Deployment, deployment_of, not_exported
+from corral.providers.deepops import adoption, export
 from corral.slurm import topology
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
@@ -79,12 +79,12 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     Raises:
         CorralError: SPEC_INVALID, another provider; USAGE, a file is there already.
     """
-    files = deepops.deepops_files(spec)
+    files = export.deepops_files(spec)
     write(files, folder, overwrite=overwrite)
-    run = f"ansible-playbook -i {folder}/{deepops.INVENTORY} playbooks/slurm-cluster.yml"
-    if deepops.nfs_servers(spec)[1:]:
+    run = f"ansible-playbook -i {folder}/{export.INVENTORY} playbooks/slurm-cluster.yml"
+    if export.nfs_servers(spec)[1:]:
         run += " -e nfs_server_group=slurm-nfs"  # it takes the group's first server alone
-    return Exported(str(folder), tuple(files), (run,), deepops.not_exported(spec))
+    return Exported(str(folder), tuple(files), (run,), export.not_exported(spec))
 
 
 def export_autoinstall(
@@ -130,12 +130,12 @@ def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
     """
     try:
         paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-        texts = {name: paths[name].read_text("utf-8") for name in deepops_import.names(paths)}
+        texts = {name: paths[name].read_text("utf-8") for name in adoption.names(paths)}
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
             Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
         ) from error
-    return deepops_import.from_deepops(texts)
+    return adoption.from_deepops(texts)
 
 
 def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:

@@ -13,7 +13,12 @@ from corral.doctor.model import Severity
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading, read_all
 from corral.prove.fabric.hardware import known_hardware, reference
-from corral.prove.fabric.limits import Algorithm, Topology, between, limit
+from corral.prove.fabric.limits import (
+    Algorithm,
+    Topology,
+    between,
+    limit,
+)
 from corral.prove.fabric.model import Collective, Table
 from corral.prove.fabric.transport import SOCKETS, Transport, complaints, transport_of
 from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge

@@ -23,11 +23,8 @@ from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
-from corral.prove.fabric.declared import efficiency
-from corral.prove.fabric.halves import Bisected, Half, bisected
-from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective
-from corral.prove.fabric.pairs import Pair, Slow, slow
 from corral.prove.fabric.program import (
     MEASURES,
     PROGRAM,
@@ -36,6 +33,7 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
+from corral.prove.fabric.slow_parts import Bisected, Half, Pair, Slow, bisected, slow
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES

@@ -22,8 +22,8 @@ from corral.prove.context import ProveContext
 from corral.prove.model import Proof
 from corral.prove.runner import REACHED
 from corral.prove.runner import prove as run_checks
-from corral.roles.mesh import on_control
-from corral.roles.people import PROOF, own_proof_user
+from corral.roles.machine.mesh import on_control
+from corral.roles.machine.people import PROOF, own_proof_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
 from corral.state_dir import cluster_dir

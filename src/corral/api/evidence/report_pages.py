@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from corral.api.evidence.past_measured import WORDS
+from corral.api.evidence.past_proofs import WORDS
 from corral.api.output import is_device, write_output
 from corral.errors import Code, CorralError
 from corral.prove.compare import Comparison

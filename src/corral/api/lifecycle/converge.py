@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable
 
 from corral.api.lifecycle.machine_return import given_back
-from corral.apply.journal import Journal, declared_before
-from corral.apply.lock import cluster_lock
+from corral.apply.journal import Journal, cluster_lock, declared_before
 from corral.apply.run import require_fresh, run_stages
 from corral.apply.session import Look, Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.plan.model import Plan
-from corral.providers.cloud.on_call import on_call
-from corral.roles import containers, slurm_packages, storage
+from corral.providers.cloud.elastic import on_call
 from corral.roles.data_loss import controller_moved
-from corral.spec.digest import digest
+from corral.roles.machine import containers, storage
+from corral.roles.slurm import packages
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
@@ -171,7 +171,7 @@ async def _looked(session: Session, emit: Emit) -> Look:
     before = declared_before(session.folder / "journal.jsonl")
     moved = controller_moved(before[-1], session.spec) if before else ""
     folders = storage.exposed(look.stages, look.observed)
-    for message in filter(None, (moved, slurm_packages.notice(look.site), jobs, folders)):
+    for message in filter(None, (moved, packages.notice(look.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=message))
     return look
 

@@ -21,7 +21,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts
-from corral.roles.mesh import addresses
+from corral.roles.machine.mesh import addresses
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.state.job_folders import CHECKS, TAKEN, remedy

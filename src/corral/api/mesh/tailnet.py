@@ -1,18 +1,16 @@
-"""The use cases of the mesh: who is in it, how good its links are, its policy, its keys."""
+"""The use cases of the mesh: members, links, policy, keys, and whether NFS over it can pay."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from corral.api.mesh.access import Wanted, merged, needed
-from corral.api.mesh.nfs import thin
-from corral.apply.journal import Journal
-from corral.apply.lock import cluster_lock
+from corral.apply.journal import Journal, cluster_lock
 from corral.apply.mesh import devices_of
 from corral.apply.run import run_stages
 from corral.apply.session import Session
@@ -27,12 +25,121 @@ from corral.mesh.control import Device, Policy, tailnet
 from corral.mesh.link import Link
 from corral.plan.model import NodeChange, Plan, Stage
 from corral.roles.inventory import Site
-from corral.roles.mesh import login_of, member, member_of, mesh_of, tag_of, way_words
-from corral.spec.digest import digest
-from corral.spec.mesh import Mesh
-from corral.spec.models import ClusterSpec
+from corral.roles.machine.mesh import (
+    login_of,
+    member,
+    member_of,
+    mesh_of,
+    tag_of,
+    way_words,
+)
+from corral.spec.load import digest
+from corral.spec.models import ClusterSpec, Storage
+from corral.spec.network import Mesh
 from corral.state.base import Gate
 from corral.state_dir import cluster_dir
+
+OWNER = "autogroup:admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the policy must contain.
+
+    Attributes:
+        tag: ``tag:NAME``; its owners are under ``tagOwners``.
+        owners: who that is.
+        rule: an entry of ``acls``: machines with the tag reach each other by all ports, which
+            Slurm, srun, NCCL and gloo choose as they please (F18).
+    """
+
+    tag: str
+    rule: Mapping[str, Any]
+    owners: tuple[str, ...] = (OWNER,)
+
+    @property
+    def text(self) -> str:
+        """The part as JSON, to be put into a policy by hand."""
+        part = {"tagOwners": {self.tag: list(self.owners)}, "acls": [dict(self.rule)]}
+        return json.dumps(part, indent=2)
+
+
+def needed(tag: str, *, tailscale: bool = True) -> Wanted:
+    """The part that a cluster with this tag needs.
+
+    headscale knows no ``autogroup:admin`` (0.29.3: "invalid owner format"); a key made by its API
+    carries the tag whoever owns it.
+    """
+    rule = {"action": "accept", "src": [tag], "dst": [f"{tag}:*"]}
+    return Wanted(tag, rule, (OWNER,) if tailscale else ())
+
+
+def merged(policy: str, part: Wanted) -> str | None:
+    """The policy with what it lacks; None when it lacks nothing.
+
+    Raises:
+        CorralError: NOT_GOOD, it is not plain JSON: comments would be lost.
+    """
+    try:
+        parsed: Any = json.loads(policy)
+    except ValueError as error:
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the policy has comments or trailing commas, which would be lost",
+            tail=part.text,
+            hint="add this part by hand",
+        ) from error
+    if not isinstance(parsed, dict):
+        raise CorralError(Code.NOT_GOOD, "the policy is not a JSON object", hint="look at it there")
+    fields = cast("dict[str, Any]", parsed)
+    owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
+    rules = cast("list[Any]", fields.get("acls") or [])
+    if part.tag in owners and dict(part.rule) in rules:
+        return None
+    fields["tagOwners"] = {**owners, part.tag: owners.get(part.tag, list(part.owners))}
+    fields["acls"] = rules if dict(part.rule) in rules else [*rules, dict(part.rule)]
+    return json.dumps(fields, indent=2)
+
+
+THIN_MBPS: Final = 500.0
+"""Half of what a gigabit line carries, the least that NFS is usually run over."""
+
+SET_GB: Final = 10
+"""A data set to reckon with, in gigabytes."""
+
+
+def thin(storage: Sequence[Storage], links: Sequence[Link], controller: str) -> tuple[str, ...]:
+    """One line for each NFS folder and node whose link to its server is too thin for it.
+
+    Args:
+        storage: the cluster's shared folders.
+        links: measured links; one without figures is left out.
+        controller: serves what names no server.
+    """
+    return tuple(
+        line
+        for folder in storage
+        if folder.kind == "nfs"
+        for line in _of(folder, links, folder.server or controller)
+    )
+
+
+def _of(folder: Storage, links: Sequence[Link], server: str) -> Iterator[str]:
+    for measured in links:
+        if server not in (measured.source, measured.target) or not measured.mbps:
+            continue
+        other = measured.target if measured.source == server else measured.source
+        where = f"{other}: {folder.mount} from {server}"
+        if measured.mtu == 0:
+            yield f"{where} cannot be mounted there: it is reached by TCP only"
+        elif measured.path == "relayed" or measured.mbps < THIN_MBPS:
+            minutes = SET_GB * 8e3 / measured.mbps / 60
+            relayed = ", by a relay" if measured.path == "relayed" else ""
+            yield (
+                f"{where} comes at {measured.mbps:.0f} Mb/s{relayed}: {SET_GB} GB take "
+                f"{minutes:.0f} minutes, in each epoch"
+            )
+
 
 SOON: Final = timedelta(days=14)
 """A node key that expires within this time is a finding."""

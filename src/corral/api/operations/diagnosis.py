@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.api.operations.nodes import chosen
-from corral.apply.guess import guessed
+from corral.apply.observe import guessed
 from corral.apply.session import Session
 from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.diagnosis import explain
@@ -22,8 +22,8 @@ from corral.hosts.fleet import Fleet
 from corral.inspect.machine import ports
 from corral.inspect.question import Question
 from corral.inspect.slurm import JOBS, SLURM_CONF, STEPS
-from corral.roles.mesh import addresses as mesh_addresses
-from corral.roles.mesh import mesh_of
+from corral.roles.machine.mesh import addresses as mesh_addresses
+from corral.roles.machine.mesh import mesh_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, sole_user
 

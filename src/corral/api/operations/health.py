@@ -1,16 +1,22 @@
-"""Use case: what does each node's own health check see now?"""
+"""Use cases: each node's health check, and what its jobs and GPUs use now."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from corral.api.operations.nodes import chosen
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
+from corral.hosts.quote import sh
 from corral.prove.health import HealthLine, common, look_at_health
-from corral.spec.intervals import seconds_of
+from corral.roles.services.metrics import program
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
+from corral.spec.values import seconds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +79,56 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
         line for answer in answers if not isinstance(answer, CorralError) for line in answer
     )
     return ClusterHealth(names, lines, tuple(e for e in answers if isinstance(e, CorralError)))
+
+
+TIMEOUT: Final = 30.0
+_LINE: Final = re.compile(r"([a-z_]+)\{([^}]*)\} ([0-9.eE+-]+)")
+_LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value, as Prometheus' text has it: bytes, seconds, ratio, degrees, watts."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+async def node_figures(
+    spec: ClusterSpec, nodes: Sequence[str]
+) -> Mapping[str, tuple[Reading, ...]]:
+    """Values of each node that answers.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up.
+    """
+    script = sh("sh -c {program}", program=program())
+    async with await Session.open(spec) as session:
+        session.require_running()
+        known = [node for node in nodes if node in session.fleet.nodes]
+
+        async def figures_of(node: str) -> tuple[Reading, ...]:
+            try:
+                answer = await session.fleet.run(node, script, timeout=TIMEOUT)
+            except CorralError:
+                return ()
+            return readings(answer.stdout)
+
+        answers = await asyncio.gather(*(figures_of(node) for node in known))
+    return dict(zip(known, answers, strict=True))
+
+
+def readings(text: str) -> tuple[Reading, ...]:
+    """The values in a text; comments and what is not a value are left out."""
+    values: list[Reading] = []
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        values.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
+    return tuple(values)

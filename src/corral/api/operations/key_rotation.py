@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from corral.apply.journal import Journal
-from corral.apply.lock import cluster_lock
+from corral.apply.journal import Journal, cluster_lock
 from corral.apply.observe import observe
 from corral.apply.run import run_stages
 from corral.apply.session import Look, Session
@@ -19,14 +18,24 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.plan.make import make_plan
 from corral.plan.model import NodeChange, Plan, Stage
-from corral.roles.auth_key import SLURM_JWKS, SLURM_KEY, key, keys
+from corral.roles.slurm.auth_key import (
+    SLURM_JWKS,
+    SLURM_KEY,
+    key,
+    keys,
+)
 from corral.slurm.conf.cluster import JWT_KEY
 from corral.slurm.version import Feature, has
-from corral.spec.digest import digest
+from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
-from corral.state import rotation
-from corral.state.base import Change, Impact, StageWanted, Wanted
-from corral.state.secret import Secret
+from corral.state import secrets as secret_files
+from corral.state.base import (
+    Change,
+    Impact,
+    StageWanted,
+    Wanted,
+)
+from corral.state.secrets import Secret
 from corral.state.service import Service
 from corral.state_dir import cluster_dir
 
@@ -149,33 +158,33 @@ class _Rotation:
                 hint="upgrade Slurm first: slurm.source in the cluster file",
             )
         for title, script in (
-            ("a new key in addition to the old one", rotation.announce(SLURM_JWKS, SLURM_KEY)),
-            ("the new key signs", rotation.promote(SLURM_JWKS)),
-            ("the old key ends", rotation.retire(SLURM_JWKS, SLURM_KEY)),
+            ("a new key in addition to the old one", secret_files.announce(SLURM_JWKS, SLURM_KEY)),
+            ("the new key signs", secret_files.promote(SLURM_JWKS)),
+            ("the old key ends", secret_files.retire(SLURM_JWKS, SLURM_KEY)),
         ):
             # A phase that was over when a rotation was killed is gone through again: its script
             # does nothing then, and what some machine may not have received is sent again.
             await self._do([self._on_controller(SLURM_JWKS, title, script)])
             await self._copied(keys(self._site))
             await self._do(self._services(SLURM_JWKS, _reconfigure(SLURM_JWKS)))
-        minutes = rotation.OVERLAP_S // 60
+        minutes = secret_files.OVERLAP_S // 60
         means = f"jobs run on; {WAITS}; the old key ends in {minutes} minutes"
         return Rotated(SLURM_JWKS, self._all, means)
 
     async def _munge(self) -> Rotated:
         secret = key(self._site)
-        coming = replace(secret, path=f"{secret.path}{rotation.NEXT}", optional=True)
-        made = rotation.prepare(secret.path, secret.size, secret.owner, secret.mode)
+        coming = replace(secret, path=f"{secret.path}{secret_files.NEXT}", optional=True)
+        made = secret_files.prepare(secret.path, secret.size, secret.owner, secret.mode)
         await self._do([self._on_controller(coming.path, "the next munge key", made)])
         await self._copied((coming,))
         await self._do(
-            self._services(secret.path, {"munge": rotation.swap_munge(secret.path)}),
+            self._services(secret.path, {"munge": secret_files.swap_munge(secret.path)}),
         )
         means = f"jobs run on; what began while munged was away failed; {WAITS}"
         return Rotated(secret.path, self._all, means)
 
     async def _jwt(self) -> Rotated:
-        script = rotation.replace(JWT_KEY, JWT_BYTES, "slurm:slurm", "600")
+        script = secret_files.replace(JWT_KEY, JWT_BYTES, "slurm:slurm", "600")
         await self._do([self._on_controller(JWT_KEY, "a new JWT key", script)])
         await self._do(self._services(JWT_KEY, _reconfigure(JWT_KEY)))
         means = "all tokens made before are refused now; make new ones: scontrol token"
@@ -238,11 +247,11 @@ class _Rotation:
 def _reconfigure(path: str) -> dict[str, Script | None]:
     """How each service takes a key without being away."""
     asked = sh("timeout 60 scontrol reconfigure")
-    taken = rotation.reconfigured("slurmctld", path)
+    taken = secret_files.reconfigured("slurmctld", path)
     return {
         "slurmdbd": None,  # its SIGHUP does not read keys; slurmctld keeps records meanwhile
         "slurmctld": sh("{a} && {t}", a=asked, t=taken),
-        "slurmd": rotation.reconfigured("slurmd", path),
+        "slurmd": secret_files.reconfigured("slurmd", path),
     }
 
 
@@ -250,5 +259,5 @@ async def rotation_phase(spec: ClusterSpec) -> str:
     """Where slurm.jwks is: none, announced, promoted, rotated or foreign."""
     async with await Session.open(spec) as session:
         session.require_running()
-        answer = await session.fleet.run(session.controller, rotation.phase(SLURM_JWKS))
+        answer = await session.fleet.run(session.controller, secret_files.phase(SLURM_JWKS))
         return check(answer, "reading slurm.jwks").stdout.strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 from corral.api.operations.nodes import chosen
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts import keysetup, pins
+from corral.hosts import keysetup, sshkeys
 from corral.hosts.jump import along
 from corral.hosts.keysetup import Installed
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
@@ -97,7 +97,7 @@ async def _open_jump_host(name: str, folder: Path, hop: SshTarget, emit: Emit) -
     except CorralError as error:
         if "may not log in" not in error.message:
             raise
-        user = hop.user or (await pins.settings(hop, any_user=True)).get("user", "root")
+        user = hop.user or (await sshkeys.settings(hop, any_user=True)).get("user", "root")
         key = folder / keysetup.KEY
         public = keysetup.public_key(key, f"corral-{name}")
         put = await keysetup.install(hop.alias, replace(hop, user=user), key, public, kind=JUMP)
@@ -130,7 +130,7 @@ async def forget_host_keys(spec: ClusterSpec, nodes: str) -> dict[str, list[str]
         name = jump.alias if jump else node
         gone[node] = list(known_fingerprints(name, "\n".join(target.pinned(name))))
         await OpenSSH(name, target, control_dir()).close()
-        pins.unpin(target.known_hosts or Path(), name)
+        sshkeys.unpin(target.known_hosts or Path(), name)
     return gone
 
 

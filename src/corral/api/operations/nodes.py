@@ -1,4 +1,4 @@
-"""Use cases of single nodes: run a command, log in, drain, resume."""
+"""Use cases of nodes: run a command, log in, drain, resume; Slurm's commands as a user."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from corral.hosts.openssh import control_dir
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
+from corral.jobs.follow import as_user
 from corral.providers import providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import parse_nodes, readable_nodes
@@ -242,3 +243,38 @@ async def _update(
         )
     nodes = readable_nodes(check(answer, "scontrol").stdout)
     return {name: str(node.state) for name, node in nodes.items()}
+
+
+LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command returned: its exit status, standard output and standard error."""
+
+    status: int
+    out: str
+    err: str
+
+
+async def slurm_command(
+    spec: ClusterSpec, user: str, command: Sequence[str], stdin: str = ""
+) -> CommandResult:
+    """Run a command as a user of the cluster.
+
+    Args:
+        spec: the cluster.
+        user: who asks; Slurm decides what this user may.
+        command: program and arguments; never a shell's text.
+        stdin: what it reads.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE; TIMED_OUT.
+    """
+    script = as_user(user, sh("timeout {limit} {words}", limit=int(LIMIT_S), words=list(command)))
+    async with await Session.open(spec) as session:
+        session.require_running()
+        done = await session.fleet.run(
+            session.controller, script, stdin=stdin.encode(), timeout=LIMIT_S + 10
+        )
+    return CommandResult(done.status, done.stdout, done.stderr)

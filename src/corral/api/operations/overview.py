@@ -18,7 +18,7 @@ from corral.inspect.services import units
 from corral.inspect.slurm import NODES, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
-from corral.roles.mesh import mesh_of
+from corral.roles.machine.mesh import mesh_of
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.text import parse_nodes

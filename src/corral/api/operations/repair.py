@@ -10,7 +10,13 @@ from corral.api.lifecycle.converge import Approve, up
 from corral.api.operations.diagnosis import look
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.session import Session
-from corral.doctor.drain_reason import WhyDrained, fixed_by_plan, node_of, resumable, why_drained
+from corral.doctor.drain_reason import (
+    WhyDrained,
+    fixed_by_plan,
+    node_of,
+    resumable,
+    why_drained,
+)
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import WhyPending, queue_ahead, why_pending
@@ -21,8 +27,8 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
-from corral.slurm.gpus import requested
 from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
+from corral.slurm.tres import requested
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 

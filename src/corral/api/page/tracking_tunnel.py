@@ -11,8 +11,8 @@ from typing import Any, Final
 from corral.api.page.page_server import tunnel_to
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
-from corral.hosts.child import Child
-from corral.roles.mlflow import PORT
+from corral.hosts.process import Child
+from corral.roles.services.mlflow import PORT
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
 

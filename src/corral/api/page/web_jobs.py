@@ -1,19 +1,22 @@
-"""Use cases of a job's page: its live log and its script, read with its owner's rights."""
+"""Use cases of a job's page: log, script, environment, tracked run, with its owner's rights."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
-from corral.api.here import reached
+from corral.api.sync import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
-from corral.jobs.follow_script import as_user
+from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.roof import JOBS, not_ours, roof_script
+from corral.jobs.profile.profiler import FOLDER
+from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
+from corral.roles.services.mlflow import uri
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 
@@ -209,3 +212,103 @@ async def make_room(spec: ClusterSpec, user: str) -> None:
         if (taken := not_ours(made)) is not None:
             raise taken
         check(made, f"making the jobs' folder of {user}")
+
+
+HIDDEN: Final = "(hidden)"
+_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|JWT")
+# A job's first process that has Slurm's variables; /proc shows it to its owner alone.
+_SCRIPT: Final = """\
+cd {folder} 2>/dev/null && {{
+  [ ! -r mlflow-run ] || printf 'run %s\\n' "$(head -c 200 mlflow-run)"
+  ls {profile} 2>/dev/null | sed 's/^/recording /'
+}}
+[ -n {running} ] || exit 0
+pids=$(timeout 10 scontrol listpids {id} 2>/dev/null | sed -n 's/^\\([0-9][0-9]*\\) .*/\\1/p')
+for pid in $pids; do
+  vars=$(tr '\\n\\0' ' \\n' <"/proc/$pid/environ" 2>/dev/null) || continue
+  case $vars in *SLURM_JOB_ID={id}*) printf '%s\\n' "$vars" | sed 's/^/env /'; exit 0 ;; esac
+done
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What else there is of a job.
+
+    Attributes:
+        environment: of its first process while it runs, secrets hidden; sorted by name.
+        run: MLflow's run, "" for none.
+        tracking: address of the tracking server, "" for none.
+        recordings: files that its profiled ranks wrote.
+    """
+
+    environment: tuple[tuple[str, str], ...] = ()
+    run: str = ""
+    tracking: str = ""
+    recordings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "environment": [list(pair) for pair in self.environment],
+            "run": self.run,
+            "tracking": self.tracking,
+            "recordings": list(self.recordings),
+        }
+
+
+async def job_extras(
+    spec: ClusterSpec,
+    user: str,
+    job_id: int,
+    *,
+    output: str,
+    nodes: str,
+    running: bool,
+    here: bool = False,
+) -> Extras:
+    """Look, with the job's owner's rights.
+
+    Args:
+        spec: the cluster.
+        user: owner of the job.
+        job_id: its number.
+        output: its output file: next to it is what ``corral run`` keeps of a job.
+        nodes: hostlist of its nodes.
+        running: it runs, so that it has an environment.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    folder = output.removesuffix("/batch.log") if output.endswith("/batch.log") else "/nonexistent"
+    script = sh(_SCRIPT, folder=folder, profile=FOLDER, id=job_id, running="yes" if running else "")
+    async with reached(spec, here=here) as (fleet, controller):
+        first = next(iter(expand(nodes)), "") if nodes else ""
+        node = first if first in fleet.nodes else controller
+        answer = await fleet.run(node, as_user(user, script), timeout=30)
+    return extras_of(answer.stdout, uri(spec))
+
+
+def extras_of(text: str, tracking: str) -> Extras:
+    """What the script printed."""
+    lines = [line.partition(" ") for line in text.splitlines()]
+    run = next((value for word, _, value in lines if word == "run"), "")
+    run = run if re.fullmatch(r"[0-9a-f]{32}", run) else ""
+    variables = dict(
+        value.split("=", 1) for word, _, value in lines if word == "env" and "=" in value
+    )
+    return Extras(
+        tuple(sorted((name, _shown(name, value)) for name, value in variables.items())),
+        run,
+        tracking if run else "",
+        tuple(value for word, _, value in lines if word == "recording"),
+    )
+
+
+def _shown(name: str, value: str) -> str:
+    """A value as a page may show it: other people see screens."""
+    if _SECRET.search(name.upper()):
+        return HIDDEN
+    return re.sub(r"(://[^:/@\s]+:)[^@/\s]+@", rf"\1{HIDDEN}@", value)

@@ -1,7 +1,7 @@
 """Use cases: what belongs to an entire account, firewall rules, ssh keys and file systems.
 
 Rules and keys can only be replaced as a whole set, so each change reads, merges, asks, writes and
-reads again (``providers.cloud.account_sets``); no entry is ever dropped.
+reads again (``providers.cloud.accounts``); no entry is ever dropped.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
-from corral.providers.cloud.account_sets import change
-from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.accounts import change, open_account
 from corral.providers.cloud.model import (
     AccountKeysApi,
     CloudApi,

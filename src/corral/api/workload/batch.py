@@ -18,8 +18,8 @@ from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome, Part
 from corral.jobs.directives import asked_of
 from corral.jobs.fabric import Setting, sourced
-from corral.jobs.follow_lines import Live, RankLine
-from corral.jobs.follow_lines import Outcome as JobOutcome
+from corral.jobs.follow import Live, RankLine
+from corral.jobs.follow import Outcome as JobOutcome
 from corral.jobs.jobfile import is_job_file, read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.jobs.points import parse_sweep

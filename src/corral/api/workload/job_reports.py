@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.hosts.framing import Reports
-from corral.jobs.follow_lines import RankLine
+from corral.jobs.follow import RankLine
 from corral.jobs.model import JobSpec
 from corral.prove.measure.remark import MARK
 

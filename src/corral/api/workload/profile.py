@@ -11,8 +11,8 @@ from corral.api.workload.batch import JobRef, handle_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.jobs.recordings import Recordings, Row, recordings
-from corral.jobs.trace import Kernel, RankTrace
+from corral.jobs.profile.recordings import Recordings, Row, recordings
+from corral.jobs.profile.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec
 
 __all__ = ["Kernel", "RankTrace", "Recordings", "Row", "job_profile", "keep_profile"]

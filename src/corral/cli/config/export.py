@@ -9,7 +9,7 @@ import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.terminal.output import folder_of
+from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import declared
 from corral.errors import Code, CorralError, Exit

@@ -1,4 +1,4 @@
-"""``corral init``: a commented cluster file to start from, or the JSON Schema."""
+"""``corral init``: a cluster file to start from, from machines, or from others' files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,28 @@ import typer
 
 from corral import api
 from corral.api.output import write_output
-from corral.cli.config import init_adopted
 from corral.cli.options import JSON, examples, verb_app
-from corral.cli.terminal.output import STDOUT
+from corral.cli.terminal.files import STDOUT
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+
+EXISTING = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--existing",
+        metavar="PATH",
+        help="Make it from a slurm.conf that is there: a folder such as /etc/slurm, or files "
+        "(/etc/hosts gives addresses). What cannot be carried over is in comments.",
+        show_default=False,
+    ),
+]
+
+
+def text_of(paths: list[str]) -> tuple[str, list[str]]:
+    """The cluster file's text, and what is still wrong with it, one line each."""
+    text, findings = api.adopt(paths)
+    return text, [str(finding) for finding in findings]
+
 
 app = verb_app()
 WORDS = Annotated[
@@ -124,7 +141,7 @@ def init(
     output: OUTPUT = "",
     force: FORCE = False,
     schema: SCHEMA = False,
-    existing: init_adopted.EXISTING = None,
+    existing: EXISTING = None,
     deepops: DEEPOPS = "",
     as_json: JSON = False,
 ) -> int:
@@ -146,7 +163,7 @@ def init(
         for line in left:
             ui.note(f"not carried over: {line}", "yellow")
     elif existing:
-        text, wrong = init_adopted.text_of(existing)
+        text, wrong = text_of(existing)
         for line in wrong:
             ui.note(line, "yellow")
     else:

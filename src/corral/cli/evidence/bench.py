@@ -16,11 +16,18 @@ from corral.cli.evidence.bench_nodes import (
     bench_network,
     bench_storage,
 )
-from corral.cli.evidence.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
+from corral.cli.evidence.bench_run import (
+    HISTORY_EPILOG,
+    RUN_EPILOG,
+    bench_history,
+    bench_run,
+    failure_view,
+    transport_view,
+    view,
+)
 from corral.cli.evidence.bench_scaling import SCALING_EPILOG, bench_scaling
-from corral.cli.evidence.benchview import failure_view, transport_view, view
 from corral.cli.options import JSON, examples, verb_app
-from corral.cli.terminal.pasted import pasted
+from corral.cli.terminal.files import pasted
 from corral.cli.terminal.text import right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit

@@ -13,8 +13,7 @@ from rich.text import Text
 from corral import api
 from corral.api.evidence.node_bench import Where, as_proof, causes_of
 from corral.api.workload.batch import JobHandle
-from corral.cli.evidence.bench_run import bytes_of
-from corral.cli.evidence.benchview import STYLES
+from corral.cli.evidence.bench_run import STYLES, bytes_of
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui

@@ -1,25 +1,120 @@
-"""``corral prove``: does the cluster work? With evidence."""
+"""``corral prove``: does the cluster work? Its tables, and two proofs compared."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.cli.evidence.compareview import compare_view
-from corral.cli.evidence.proofview import proof_view
 from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
-from corral.cli.terminal.text import clean, right, table
+from corral.cli.terminal.text import clean, duration, one_line, plural, right, table
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
-from corral.prove.model import Verdict
-from corral.spec.intervals import seconds_of
+from corral.prove.compare import Change, Comparison
+from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.models import ClusterSpec
+from corral.spec.values import seconds_of
+
+STYLES: Final = {
+    Verdict.PASS: "green",
+    Verdict.WARN: "yellow",
+    Verdict.FAIL: "bold red",
+    Verdict.SKIP: "dim",
+}
+
+
+def proof_view(proof: Proof, *, verbose: bool = False) -> list[RenderableType]:
+    """The table, the evidence of what is not good (of all, when verbose), and the verdict."""
+    rows = [
+        (
+            result.check,
+            Text(result.verdict.value, STYLES[result.verdict]),
+            f"{result.seconds:.1f}",
+            result.summary,
+        )
+        for result in proof.results
+    ]
+    shown: list[RenderableType] = [table(("check", "verdict", *right("s"), "what was seen"), rows)]
+    for result in proof.results:
+        bad = result.verdict in (Verdict.FAIL, Verdict.WARN)
+        if bad or verbose:
+            shown += [Text(), *_details(result)]
+    return [*shown, Text(), verdict_line(proof)]
+
+
+def verdict_line(proof: Proof) -> Text:
+    """The verdict in one line."""
+    counts = {verdict: proof.count(verdict) for verdict in Verdict}
+    seconds = max((result.seconds for result in proof.results), default=0.0)
+    words = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped"}
+    parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
+    text = Text.assemble((f"{proof.cluster}: ", "bold"))
+    color = "green" if proof.proven else "yellow" if proof.good else "bold red"
+    text.append(clean(proof.words), color)
+    text.append("; " if proof.good and not proof.proven else ", ")
+    text.append(f"{plural(len(proof.results), 'check')}: {', '.join(parts) or 'none'}")
+    return text.append(f"; the longest took {duration(seconds)}", "dim")
+
+
+def _details(result: CheckResult) -> Iterator[Text]:
+    head = Text.assemble(
+        (f"{result.verdict.value} ", STYLES[result.verdict]), (result.check, "bold")
+    )
+    yield head.append(f": {one_line(result.title)}: {one_line(result.summary)}")
+    if result.hint:
+        yield Text.assemble(("  hint: ", "bold"), clean(result.hint))
+    for evidence in result.evidence:
+        yield from _evidence(evidence)
+
+
+def _evidence(evidence: Evidence) -> Iterator[Text]:
+    where = f"{evidence.node}: " if evidence.node else ""
+    yield Text(f"  {where}{one_line(evidence.command)}", "dim")
+    for line in evidence.output.splitlines():
+        yield Text(f"  | {clean(line)}")
+    if evidence.figures:
+        figures = ", ".join(f"{k}={v}" for k, v in evidence.figures.items())
+        yield Text(f"  = {one_line(figures)}", "dim")
+
+
+CHANGE_STYLES: Final = {
+    Change.WORSE: "bold red",
+    Change.BETTER: "green",
+    Change.NEW: "cyan",
+    Change.GONE: "dim",
+}
+
+
+def compare_view(comparison: Comparison) -> list[RenderableType]:
+    """What changed, worse first, and the outcome in one line."""
+    rows = [
+        (
+            Text(difference.change.value, CHANGE_STYLES[difference.change]),
+            clean(difference.check),
+            clean(difference.node),
+            clean(difference.figure) or "verdict",
+            clean(difference.before),
+            clean(difference.after),
+            clean(difference.words),
+        )
+        for difference in comparison.differences
+    ]
+    head = ("", "check", "node", "what", *right("before", "after"), "")
+    line = Text(f"{_moment(comparison.before)} to {_moment(comparison.after)}: ")
+    line.append(comparison.words, "bold red" if comparison.worse else "green")
+    return [*([table(head, rows)] if rows else []), line]
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
 
 app = verb_app()
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from corral import api
-from corral.cli.lifecycle.approval import STATE, Approval
-from corral.cli.lifecycle.planview import plan_lines
+from corral.cli.lifecycle.planview import STATE, Approval, plan_lines
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import again, declared, remember

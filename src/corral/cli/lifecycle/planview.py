@@ -1,14 +1,15 @@
-"""How a plan looks: machines first, then stages; equal changes folded over nodes. Pure."""
+"""How a plan looks, and the question whether it shall be done."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from rich.text import Text
 
 from corral.cli.terminal.text import clean, duration, labels, one_line, plural
+from corral.cli.terminal.ui import Ui
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.spec.hostlist import fold
 from corral.state.base import Impact, Roll
@@ -121,3 +122,53 @@ def _deferred(plan: Plan) -> Iterator[Text]:
         more = len(resources) - DEFERRED_SHOWN
         rest = f" and {more} more" if more > 0 else ""
         yield Text(f"  {fold(nodes)}  {plural(len(resources), 'thing')}: {shown}{rest}")
+
+
+STATE: Final = (
+    "what was done stays done; the change that was under way is complete or is made again"
+)
+"""How things are when applying a plan is interrupted."""
+
+
+class Approval:
+    """Answers ``api.up`` and keeps the plans it was asked about.
+
+    The second plan of one run is what the first one announced ("known once the machines exist"), so
+    a person who approved making machines is asked again only when it would do more than that:
+    when it disturbs something.
+
+    Args:
+        ui: where to show and ask.
+        yes: answer yes without asking.
+
+    Attributes:
+        plans: those it was asked about.
+        given: one of them was agreed to.
+    """
+
+    def __init__(self, ui: Ui, *, yes: bool) -> None:
+        self._ui = ui
+        self._yes = yes
+        self._announced: set[str] = set()
+        self.plans: list[dict[str, Any]] = []
+        self.given = False
+
+    def __call__(self, plan: Plan) -> bool:
+        """Show the plan and ask.
+
+        Raises:
+            CorralError: USAGE, standard input is not a terminal.
+        """
+        with self._ui.paused():
+            self._ui.show(*plan_lines(plan), "")
+        state = STATE if self.plans else "nothing was changed"
+        self.plans.append(plan.as_dict())
+        known = self._yes or self._covers(plan)
+        self._announced |= {name for nodes, _ in plan.deferred for name in nodes}
+        agreed = self._ui.confirm("Do it?", yes=known, state=state)
+        self.given = self.given or agreed
+        return agreed
+
+    def _covers(self, plan: Plan) -> bool:
+        touched = {name for s in plan.stages for entry in s.changes for name in entry.nodes}
+        return not plan.machines and bool(touched) and touched <= self._announced

@@ -10,8 +10,8 @@ from corral import api
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui, error_dict, error_text
 from corral.cli.which import cluster
-from corral.cli.workload.joboptions import job_ref
 from corral.cli.workload.jobview import end_line
+from corral.cli.workload.run import job_ref
 from corral.errors import CorralError, Exit
 
 app = verb_app()

@@ -11,9 +11,8 @@ from corral import api
 from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
-from corral.cli.workload.joblive import Screen
-from corral.cli.workload.joboptions import job_ref
-from corral.cli.workload.jobrun import show_end
+from corral.cli.workload.follow import Screen, show_end
+from corral.cli.workload.run import job_ref
 from corral.errors import Exit
 
 app = verb_app()

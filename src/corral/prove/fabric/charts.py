@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.prove.fabric.model import Table
-from corral.prove.fabric.pairs import Pair
+from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import SEVERAL, SINGLE, Verdict
 from corral.prove.figures import Axis, Level, Mark, Matrix, Plot, Series
 

@@ -18,8 +18,7 @@ from pydantic import (
 )
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.consistency import settled
-from corral.prove.fabric.infer import named
+from corral.prove.fabric.consistency import named, settled
 from corral.prove.fabric.model import Rank, Row, Table, Timing
 
 _WORDS: Final = ("nan", "-nan", "inf", "-inf")

@@ -1,4 +1,4 @@
-"""What a fabric can carry at most: busbw limits from NICs and GPU links. Pure arithmetic.
+"""What a fabric can carry at most: busbw limits from NICs, GPU links and declared rates. Pure.
 
 Sources: nccl-tests doc/PERFORMANCE.md for the bus bandwidth. Hierarchical all-reduce over k nodes
 and n ranks shows up to (n-1)/n x k/(k-1) times the NIC rate, as less data crosses the NICs than the
@@ -7,13 +7,18 @@ What each rank sends to single others goes by its own interface, and not over al
 ring does: of all_to_all (n-g)/(n-1) leaves a node of g GPUs, of sendrecv one rank's share.
 NVLink SHARP (NVLS) lets each GPU send and receive the data once instead of 2(n-1)/n times, so that
 all-reduce within a node may pass the link's rate by as much.
+
+What a declared data network should reach. Pure data and arithmetic.
+
+Shares of the line rate: reference/baselines.md, section 6. NVIDIA's rules of thumb (nccl-tests
+issues 119 and 290): 46 to 48 GB/s of a 400G card; TCP costs CPU time from 25 Gb/s on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import ConfigDict
 
@@ -109,3 +114,15 @@ def limit(
         bandwidth *= (ranks - 1) / ranks * nodes / (nodes - 1)
     # One GPU per node: nothing moves within a node.
     return min(bandwidth, inside) if inside and topology.gpus > 1 else bandwidth
+
+
+_TCP: Final = ((10.0, 0.94), (25.0, 0.75))
+_TCP_ABOVE: Final = 0.45
+_RDMA: Final = 0.94
+
+
+def efficiency(fabric: str, gbps: float) -> float:
+    """The share of the line rate that a healthy network of this kind reaches."""
+    if fabric != "ethernet":
+        return _RDMA
+    return next((share for rate, share in _TCP if gbps <= rate), _TCP_ABOVE)

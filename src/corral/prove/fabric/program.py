@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 from corral import agents
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.prove.fabric.benchmark_log import OWN, Reading, read
-from corral.prove.fabric.halves import Half
-from corral.prove.fabric.pairs import Pair
+from corral.prove.fabric.slow_parts import Half, Pair
 
 PROGRAM: Final = agents.FOLDER / "benchmarks/collectives.py"
 """The benchmark; it is never imported here, as it needs PyTorch."""

@@ -4,22 +4,175 @@ A log may hold several tables, other programs' lines between the rows, and somet
 line (``marks``); where people paste, the ``#`` of a header may be gone. What looks like a row and
 is not a complete one is an error, and so are rows that contradict themselves, their table or its
 closing lines.
+
+Which columns a table has: read from its own header, so that no layout is assumed.
+
+nccl-tests 2.0 to 2.12 print only the columns that the collective has (no ``redop`` for all_gather,
+no ``root`` for all_reduce); since 2.13 there are always both, ``error`` (greatest difference)
+became ``#wrong`` (elements that differ), ``-C`` prints ``cputime``, ``-I`` adds ``i_*`` and ``-S``
+a timestamp.
+
+What launchers, loggers and people put before each line of a program's output.
+
+A rank's name keeps the lines of ranks apart; a time, a quotation mark or a line's number differs
+from line to line and does not identify who printed it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.consistency import settled
-from corral.prove.fabric.infer import named
-from corral.prove.fabric.layout import HEADER, OLD_HEADER, Layout, layout
-from corral.prove.fabric.marks import parted
+from corral.prove.fabric.consistency import named, settled
 from corral.prove.fabric.model import Rank, Row, Table, Timing
-from corral.prove.fabric.numbers import printed
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+# A locale's comma. Three digits after it could as well be thousands: then it is not guessed.
+_COMMA: Final = re.compile(r"[+-]?\d+,\d{1,2}")
+_NONE: Final = frozenset({"nan", "-nan", "inf", "-inf"})
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number and half a unit of its last printed digit."""
+
+    value: float
+    half: float
+
+
+def printed(text: str) -> Printed:
+    """Read one number.
+
+    Raises:
+        ValueError: it is not a number, or is ambiguous.
+    """
+    if text.lower() in _NONE:
+        return Printed(float(text), 0.0)
+    plain = text.replace(",", ".") if _COMMA.fullmatch(text) else text
+    if not _NUMBER.fullmatch(plain):
+        raise ValueError(f"{text!r} is not a number")
+    mantissa, _, exponent = plain.lower().partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return Printed(float(plain), 0.5 * math.pow(10, int(exponent or 0) - decimals))
+
+
+HEADER: Final = re.compile(r"#?\s*size\s+count\s+type\s")
+OLD_HEADER: Final = re.compile(r"#?\s*bytes\s+N\s+type\s")
+"""nccl-tests 1: other columns, milliseconds."""
+
+_LEFT: Final = ("size", "count", "type", "redop", "root")
+_TIMES: Final = ("time", "cputime")
+_GROUP: Final = ("algbw", "busbw")
+_CHECKS: Final = ("error", "#wrong")
+_AFTER: Final = {"timestamp": 2, "algo": 1, "proto": 1, "nchannels": 1}
+"""Columns after the measurements, and their words: ``-S``, and what rccl-tests adds for AMD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of one table.
+
+    Attributes:
+        left: columns before the measurements.
+        groups: the columns of each group of measurements (out-of-place, then in-place).
+        check: ``error`` or ``#wrong``.
+        cpu: times are CPU times, which do not follow from size and bandwidth.
+        after: words of a row after its measurements, unrelated to speed.
+    """
+
+    left: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    check: str
+    cpu: bool
+    after: int
+
+    @property
+    def group_width(self) -> int:
+        """Columns of one group."""
+        return len(self.groups[0])
+
+    @property
+    def width(self) -> int:
+        """Words in a complete row."""
+        return len(self.left) + sum(map(len, self.groups)) + self.after
+
+
+def layout(header: str) -> Layout:
+    """Columns from the header line.
+
+    Raises:
+        ValueError: a column that is not known, or one missing.
+    """
+    # Pages and chats take the sign before "wrong" for markup.
+    names = ["#wrong" if name == "wrong" else name for name in header.lstrip("# ").split()]
+    left: list[str] = []
+    while names and names[0] in _LEFT:
+        left.append(names.pop(0))
+    after = 0
+    while names and names[-1] in _AFTER:
+        after += _AFTER[names.pop()]
+    groups: list[tuple[str, ...]] = []
+    for name in names:
+        if name in _TIMES:
+            groups.append((name,))
+        elif groups:
+            groups[-1] = (*groups[-1], name)
+        else:
+            raise ValueError(f"column {name!r} comes before any time")
+    if not groups or len(groups) > 2 or len(set(groups)) != 1:  # noqa: PLR2004 - two buffers
+        raise ValueError("there must be one or two equal groups of columns that begin with time")
+    first = groups[0]
+    known = (*_TIMES, *_GROUP, *_CHECKS, "i_min", "i_max", "i_p99", "i_cv%")
+    odd = [name for name in first if name not in known]
+    checks = [name for name in first if name in _CHECKS]
+    if odd or len(checks) != 1 or first[1:3] != _GROUP or len(set(first)) != len(first):
+        raise ValueError(f"columns are {' '.join(first)}: not time, algbw, busbw and one check")
+    return Layout(tuple(left), tuple(groups), checks[0], first[0] == "cputime", after)
+
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+# ts, kubectl --timestamps, docker -t, journalctl, mpirun --timestamp-output, dmesg.
+_TIME: Final = re.compile(
+    rf"\[?(?:\d{{4}}[-/]\d\d[-/]\d\d[T ]{_CLOCK}|{_CLOCK})(?: ?Z| ?UTC|[+-]\d\d:?\d\d)?\]?(?=\s|$)"
+    rf"|\[?(?:[A-Z][a-z]{{2}} )?{_MONTH} [ \d]\d {_CLOCK}(?: \d{{4}})?\]?(?=\s|\[|$)"
+    r"|\[\s*\d+\.\d+\](?=\s|$)"
+)
+_QUOTE: Final = re.compile(r">+(?=\s|$)")
+# srun --label, worker names, mpirun and prterun --tag-output, kubectl --prefix, grep, docker
+# compose, the host and program of a journal.
+_NAME: Final = re.compile(
+    r"(?P<tag>\[[^\]]*\](?:(?:\[[^\]]*\])?<\w+>:?|:?(?=[\s#]|$)))|(?P<name>[\w./-]+:)(?:\d+:)?(?=[\s#]|$)"
+    r"|(?P<column>[\w.-]+)\s*\|(?=\s|$)|(?P<journal>[\w.-]+ [\w.-]+\[\d+\]:)(?=\s|$)"
+)
+
+
+def parted(line: str) -> tuple[str, str]:
+    """A line without its prefix, colours and blanks of other alphabets.
+
+    Args:
+        line: as it was logged.
+
+    Returns:
+        who printed it (``3:``, ``[1,0]<stdout>:``), "" when nothing shows it; and the rest.
+    """
+    body = _ANSI.sub("", line).replace("\u00a0", " ").replace("\ufeff", "").lstrip()
+    names: list[str] = []
+    while True:
+        if match := _TIME.match(body) or _QUOTE.match(body):
+            pass
+        elif match := _NAME.match(body):
+            names.append(next(filter(None, match.groups())))
+        else:
+            return " ".join(names), body
+        body = body[match.end() :].lstrip()
+
 
 _ROW: Final = re.compile(
     r"\d[\d,.]*\s+\d[\d,.]*\s+(?:u?int(?:8|32|64)?|u?char|half|b?float(?:16|32|64)?|double|bf16"

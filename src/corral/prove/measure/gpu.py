@@ -1,4 +1,4 @@
-"""Is each GPU what its model should be? Reads ``agents/benchmarks/gpu.py``. Pure.
+"""Is each GPU what its model should be (``gpu_models.yaml``)? Pure.
 
 Two opinions on each rate: against the model's data sheet, which is coarse, for shapes, libraries
 and power differ; and against GPUs of the same model in the same measurement, which is sharp.
@@ -6,16 +6,71 @@ and power differ; and against GPUs of the same model in the same measurement, wh
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
+
+from pydantic import Field
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.gpu_models import GpuModel, model_of
 from corral.prove.measure.remark import Remark, graver_first, results_of
+from corral.tables import Row, read_table
+
+
+class GpuModel(Row):
+    """One kind of GPU.
+
+    Attributes:
+        title: its name.
+        pattern: what its name looks like to PyTorch and nvidia-smi.
+        half: peak of bfloat16 and float16 in TFLOP/s.
+        tf32: peak in TFLOP/s, 0 where there is none.
+        single: peak of float32 in TFLOP/s.
+        memory: peak of its memory in GB/s.
+        source: where the peaks are from.
+        own: type to TFLOP/s, and ``memory`` to GB/s, that Corral's own program measured on a
+            healthy one (docs/measurements/).
+        seen: type to TFLOP/s that somebody else published for a healthy one.
+        seen_source: who.
+    """
+
+    title: str
+    pattern: str
+    half: float
+    tf32: float
+    single: float
+    memory: float
+    source: str
+    own: Mapping[str, float] = Field(default_factory=dict)
+    seen: Mapping[str, float] = Field(default_factory=dict)
+    seen_source: str = ""
+
+    def peak(self, kind: str) -> float:
+        """TFLOP/s, GB/s of ``memory``, that cannot be passed; 0: not known."""
+        return {
+            "bfloat16": self.half,
+            "float16": self.half,
+            "tf32": self.tf32,
+            "float32": self.single,
+            "memory": self.memory,
+        }.get(kind, 0.0)
+
+
+@cache
+def gpu_models() -> tuple[GpuModel, ...]:
+    """All known ones; the first whose pattern fits a name counts."""
+    return read_table("corral.prove.measure", "gpu_models.yaml", tuple[GpuModel, ...])
+
+
+def model_of(name: str) -> GpuModel | None:
+    """The kind of GPU that has this name; None for one that is not known."""
+    return next((m for m in gpu_models() if re.search(m.pattern, name, re.I)), None)
+
 
 SIBLINGS: Final = (0.95, 0.90)
 """GPUs of one node differ by 5 % in good health (ml-engineering); 5 % is SuperBench's line."""

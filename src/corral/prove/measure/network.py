@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.declared import efficiency
-from corral.prove.fabric.pairs import Pair, slow
+from corral.prove.fabric.limits import efficiency
+from corral.prove.fabric.slow_parts import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
 from corral.prove.figures import Matrix
 from corral.prove.measure.remark import Remark, graver_first, results_of, unreadable

@@ -15,8 +15,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.sshkeys import make_key
 from corral.hosts.target import SshTarget
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.providers.base import (
     Action,
     Machine,
@@ -25,11 +24,10 @@ from corral.providers.base import (
     Observed,
     raise_failed,
 )
-from corral.providers.cloud import expected_facts, together
+from corral.providers.cloud import offer_order, together
 from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.budget import Spend, amount, require_within, spend
 from corral.providers.cloud.errors import all_failed
-from corral.providers.cloud.first_boot import boot_script
 from corral.providers.cloud.launcher import Launcher, Sorted
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import (
@@ -41,16 +39,21 @@ from corral.providers.cloud.model import (
     Offer,
     State,
 )
-from corral.providers.cloud.offers import candidates, sources
-from corral.providers.cloud.pins import KNOWN_HOSTS, forget
-from corral.providers.cloud.readiness import PATIENCE_S, Watch, until_reachable
+from corral.providers.cloud.offer_order import candidates, sources
+from corral.providers.cloud.readiness import (
+    KNOWN_HOSTS,
+    PATIENCE_S,
+    Watch,
+    boot_script,
+    forget,
+    until_reachable,
+)
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import Node, declared_of, nodes_of
+from corral.spec.nodes import Node, declared_of, nodes_of, together_of
 from corral.spec.providers import RENTALS
-from corral.spec.together import together_of
 from corral.state_dir import cluster_dir
 
 KEY: Final = "id_ed25519"
@@ -375,7 +378,7 @@ class CloudProvider:
 
     def predict(self, node: str) -> Facts:
         """What the first offer reports about it."""
-        return expected_facts.facts(node, self._offers.get(node, ()), self.address(node))
+        return offer_order.facts(node, self._offers.get(node, ()), self.address(node))
 
     def traits(self, node: str) -> Traits:
         """In a rehearsal the machine is a container: its GPU files and clock are not its own."""
@@ -383,9 +386,7 @@ class CloudProvider:
             return Traits()
         gpu = self._nodes[node].group.gpu
         shared = tuple(s.mount for s in self._spec.storage if s.kind == "provider")
-        return expected_facts.rehearsed(
-            gpu.count if gpu else 0, len(declared_of(self._spec)), shared
-        )
+        return offer_order.rehearsed(gpu.count if gpu else 0, len(declared_of(self._spec)), shared)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """End all and prove by listing that nothing is left; safe to repeat.

@@ -1,4 +1,4 @@
-"""From launched to reachable: until the cloud reports it runs and its sshd greets."""
+"""From launched to reachable: first boot, running, sshd's greeting, its host key pinned."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, join, sh
 from corral.providers.cloud.errors import CloudError
 from corral.providers.cloud.model import CloudApi, Instance, State
+from corral.state_dir import cluster_dir
 
 PATIENCE_S: Final = 1500.0
 """Lambda's largest machines were measured at 478 s and are reported to take 15 minutes."""
@@ -95,3 +97,39 @@ async def greets(address: str, port: int) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
+
+
+def boot_script(public_key: str, user: str) -> Script:
+    """Let the cluster's key in for the account that Corral logs in with.
+
+    Plain POSIX sh behind ``#!``: cloud-init, Paperspace's startup scripts and a pod's shell all run
+    it. The same for all nodes, so that Paperspace holds one startup script for the cluster. No
+    secret is in it: clouds show user data to whoever holds the account.
+    """
+    return join(
+        [
+            sh("#!/bin/sh\nset -e"),
+            sh(
+                'h=$(getent passwd {user} | cut -d: -f6); [ -n "$h" ] || h=/root\n'
+                'install -d -m 700 "$h/.ssh"\n'
+                'touch "$h/.ssh/authorized_keys"\n'
+                'grep -qxF -e {key} "$h/.ssh/authorized_keys" || '
+                "printf '%s\\n' {key} >> \"$h/.ssh/authorized_keys\"\n"
+                'chmod 600 "$h/.ssh/authorized_keys"\n'
+                'chown -R "$(stat -c %u:%g "$h")" "$h/.ssh"',
+                user=user,
+                key=public_key,
+            ),
+        ]
+    )
+
+
+KNOWN_HOSTS: Final = "known_hosts"
+
+
+def forget(cluster: str, node: str) -> None:
+    """Forget a node's host key: the next machine of that name has another."""
+    path = cluster_dir(cluster, create=False) / KNOWN_HOSTS
+    if path.is_file():
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if line.split()[:1] != [node]))

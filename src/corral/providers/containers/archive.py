@@ -15,7 +15,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.inspect.system import release_fields
-from corral.state.deb822 import stanzas
+from corral.state.packages import stanzas
 
 APT: Final = Path("/etc/apt")
 OS_RELEASE: Final = Path("/etc/os-release")

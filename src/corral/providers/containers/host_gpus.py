@@ -14,8 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.hosts.quote import Script, sh
 from corral.inspect import nvidia
-from corral.inspect.gpu import bus_address, device_files
-from corral.inspect.gpu_types import type_of_name
+from corral.inspect.gpu import bus_address, device_files, type_of_name
 from corral.inspect.question import Answers, inquiry
 from corral.spec.nodes import Node
 

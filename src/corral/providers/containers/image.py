@@ -1,10 +1,12 @@
-"""Node images: found by content, built or derived when they are not there, listed, removed."""
+"""Node images: built, derived or taken from a user's own image; listed, removed."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import platform
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +15,140 @@ from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.quote import join
-from corral.providers.containers import archive, image_build, recipe, supply, user_image
+from corral.hosts.quote import join, sh
+from corral.providers.containers import (
+    archive,
+    image_build,
+    machine,
+    recipe,
+)
 from corral.providers.containers.podman import Fields, Podman
-from corral.providers.containers.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
+from corral.providers.containers.recipe import (
+    BASE_LABEL,
+    LABEL,
+    OS_LABEL,
+    Recipe,
+)
+
+BUILD_LABEL: Final = "corral.build"
+DERIVE_S: Final = 900.0
+_MARK: Final = "corral-os="
+_NOT_DEBIAN: Final = 64
+
+SCRIPT: Final = join(
+    [
+        sh(
+            """set -eu
+export DEBIAN_FRONTEND=noninteractive
+. /etc/os-release
+case $ID in debian|ubuntu) ;; *) echo "this is $ID" >&2; exit {refused};; esac
+printf '%s\\n' '#!/bin/sh' 'exit 101' > /usr/sbin/policy-rc.d
+chmod 755 /usr/sbin/policy-rc.d
+apt-get -q -o Acquire::Retries=2 update
+apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io install {needed}
+rm -f /usr/sbin/policy-rc.d
+apt-get clean
+rm -rf /var/lib/apt/lists/*
+echo {mark}$ID:$VERSION_ID
+set -- ''""",
+            refused=_NOT_DEBIAN,
+            needed=list(recipe.NEEDED),
+            mark=_MARK,
+        ),
+        recipe.settle(recipe.RECIPES["debian"]),
+    ]
+)
+
+
+async def base_id(podman: Podman, image: str) -> str:
+    """Id of the user's image.
+
+    Raises:
+        CorralError: NOT_FOUND, podman does not have it.
+    """
+    end = await podman.ended("image", "inspect", "--format", "{{.Id}}", image)
+    if end.status != 0:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"podman has no image {image}",
+            tail=end.stderr.decode(errors="replace").strip(),
+            hint="check its name with podman images, or leave image: out to have one built",
+        )
+    return end.stdout.decode().strip().removeprefix("sha256:")
+
+
+async def pull(podman: Podman, image: str, emit: Emit) -> None:
+    """Fetch the user's image when it is not here; one under localhost/ is the user's to make.
+
+    Raises:
+        CorralError: NOT_FOUND or PROVIDER_FAILED.
+    """
+    if image.startswith("localhost/"):
+        return
+    if (await podman.ended("image", "exists", image)).status != 0:
+        emit(Event(Kind.NOTE, "image", message=f"pulling {image}"))
+        await podman.text("pull", "--quiet", image, timeout=DERIVE_S)
+
+
+def reference(base: str) -> str:
+    """Reference of what is derived from a base: digest of the base and of what is done to it."""
+    digest = hashlib.sha256(f"{base}\n{SCRIPT}".encode()).hexdigest()
+    return f"{recipe.REPOSITORY}:own-{digest[:12]}"
+
+
+async def derive(podman: Podman, image: str, name: str, emit: Emit) -> str:
+    """Make the node image and give its id; it has no tag yet.
+
+    Raises:
+        CorralError: IMAGE_FAILED, with apt's last lines.
+    """
+    base = await base_id(podman, image)
+    emit(Event(Kind.NOTE, "image", message=f"installing systemd and sshd into {image}"))
+    work = f"corral-build-{secrets.token_hex(4)}"
+    # The host's network, not a bridge: its proxies and name service work as they do for its apt.
+    argv = ["run", "--name", work, "--label", f"{BUILD_LABEL}=1", "--network", "host", "--no-hosts"]
+    argv += ["--pull=never", "--user", "0", "--entrypoint", "/bin/sh"]
+    for kind, value in machine.host_limits().items():
+        argv += ["--ulimit", f"{kind}={value}:{value}"]
+    end = await podman.ended(*argv, image, "-c", SCRIPT, timeout=DERIVE_S)
+    try:
+        text = end.stdout.decode(errors="replace")
+        system = next((v for v in text.splitlines() if v.startswith(_MARK)), "")
+        if end.status != 0 or not system:
+            raise CorralError(
+                Code.IMAGE_FAILED,
+                f"{image} could not be made a node image",
+                command=" ".join([*podman.base, *argv, image]),
+                status=end.status,
+                tail=_tail(end.stdout + b"\n" + end.stderr),
+                hint="only Debian and Ubuntu images can be nodes"
+                if end.status == _NOT_DEBIAN
+                else "check that apt-get update works inside that image",
+            )
+        labels = {
+            recipe.LABEL: name,
+            recipe.OS_LABEL: system.removeprefix(_MARK),
+            recipe.BASE_LABEL: base,
+        }
+        changes = [f"--change=LABEL {key}={value}" for key, value in labels.items()]
+        text = await podman.text("commit", "--quiet", *changes, work, timeout=DERIVE_S)
+        return text.strip().removeprefix("sha256:")
+    finally:
+        await podman.ended("rm", "--force", "--ignore", work)
+
+
+async def sweep(podman: Podman) -> None:
+    """Remove containers of killed derivations; only under the lock."""
+    text = await podman.text(
+        "ps", "--all", "--filter", f"label={BUILD_LABEL}", "--format", "{{.Names}}"
+    )
+    if text.split():
+        await podman.ended("rm", "--force", "--ignore", *text.split())
+
+
+def _tail(output: bytes) -> str:
+    return "\n".join(output.decode(errors="replace").strip().splitlines()[-15:])
+
 
 AUTO: Final = "auto"
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk, not tmpfs; mkdtemp makes private folders in it
@@ -81,7 +213,7 @@ class Images:
         """What to give podman for a group's ``image``; it may not be there yet."""
         if image == AUTO:
             return _tag(await self._chosen())
-        return user_image.reference(await user_image.base_id(self._podman, image))
+        return reference(await base_id(self._podman, image))
 
     async def ensure(self, image: str, emit: Emit, *, again: bool = False) -> str:
         """Have the image here and give its reference.
@@ -95,7 +227,7 @@ class Images:
             CorralError: IMAGE_FAILED, MISSING_TOOL, NOT_FOUND.
         """
         if image != AUTO:
-            await user_image.pull(self._podman, image, emit)
+            await pull(self._podman, image, emit)
         reference = await self.reference(image)
         if again or not await self._here(reference):
             async with image_build.locked(LOCK) as lock:
@@ -158,7 +290,7 @@ class Images:
         if image == AUTO:
             reference, identity = await self._build(lock, emit)
         else:
-            identity = await user_image.derive(self._podman, image, reference, emit)
+            identity = await derive(self._podman, image, reference, emit)
         await self._podman.text("tag", identity, reference)
         took = time.monotonic() - began
         emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}", seconds=took))
@@ -173,13 +305,13 @@ class Images:
                 hint="run Corral as root or by sudo",
             )
         system = archive.host_release()
-        host = supply.Host(
+        host = recipe.Host(
             os_id=system.get("ID", ""),
             codename=system.get("VERSION_CODENAME", ""),
             sources=await asyncio.to_thread(archive.host_sources, self._apt),
         )
         with image_build.bench(WORK, lock, await archive.host_proxies()) as at:
-            supplied = await supply.find(_host_recipes(), host, at, emit)
+            supplied = await recipe.find(_host_recipes(), host, at, emit)
             tar = await image_build.root_tar(_job(supplied), at, emit)
             emit(Event(Kind.NOTE, "image", message="importing into podman"))
             name, made = _tag(supplied.recipe), supplied.recipe
@@ -199,7 +331,7 @@ class Images:
     async def _sweep(self) -> None:
         """Remove what killed builds left: work folders and untagged images with Corral's label."""
         await asyncio.to_thread(image_build.sweep, WORK)
-        await user_image.sweep(self._podman)
+        await sweep(self._podman)
         label = f"label={LABEL}"
         text = await self._podman.text(
             "images", "--filter", label, "--filter", "dangling=true", "--format", "{{.Id}}"
@@ -222,7 +354,7 @@ def _system(image_recipe: Recipe) -> System:
     return System(image_recipe.os_id, image_recipe.os_version)
 
 
-def _job(supplied: supply.Supply) -> image_build.Build:
+def _job(supplied: recipe.Supply) -> image_build.Build:
     return image_build.Build(
         suite=supplied.recipe.suite,
         packages=supplied.recipe.packages,

@@ -10,7 +10,12 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
-from corral.providers.containers import host_gpus, layout, machine, namespaces, reboot
+from corral.providers.containers import (
+    host_gpus,
+    layout,
+    machine,
+    stale_objects,
+)
 from corral.providers.containers.podman import Fields, Podman, bridge, subnets
 from corral.spec.nodes import Node
 
@@ -30,7 +35,7 @@ async def observe(
     """One question about containers and one about networks, at once."""
     containers, networks = await _asked(podman, cluster)
     name = layout.network(cluster)
-    left = await namespaces.find(podman, name, bridge(name, networks))
+    left = await stale_objects.find(podman, name, bridge(name, networks))
     return read(
         cluster,
         nodes,
@@ -62,7 +67,7 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
             if again or all(_alive(f) for f in containers if f["State"] == "running"):
                 return containers, networks
         again = True
-        await asyncio.to_thread(reboot.clear, reboot.Places.of(podman.base))
+        await asyncio.to_thread(stale_objects.clear, stale_objects.Places.of(podman.base))
 
 
 async def held_by_others(podman: Podman, cluster: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.providers.containers import layout, namespaces, reboot
+from corral.providers.containers import layout, stale_objects
 from corral.providers.containers.podman import Podman, bridge
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
@@ -110,12 +110,12 @@ async def forgotten(podman: Podman, cluster: str, emit: Emit, *, ends: bool = Fa
     """
     network = layout.network(cluster)
     interface = bridge(network, await podman.records("network", "ls"))
-    left = await namespaces.remove(podman, network, interface)
+    left = await stale_objects.remove(podman, network, interface)
     if left.unknown:
         text = f"not looked for what earlier containers of {network} left: {left.unknown}"
         emit(Event(Kind.NOTE, "machines", message=text))
     elif ends:
-        await namespaces.remove_bridge(interface)
+        await stale_objects.remove_bridge(interface)
     gone = [str(namespace) for namespace in left.namespaces]
     if gone:
         text = f"removed what ended containers left: {', '.join(gone)}"
@@ -133,7 +133,7 @@ async def restart(podman: Podman, name: str, node: str) -> None:
     text = await podman.text("inspect", "--format", "{{.State.Status}} {{.Id}}", name, node=node)
     status, identity = text.split()
     if status not in _STOPPED:
-        await asyncio.to_thread(reboot.bury, reboot.Places.of(podman.base), identity)
+        await asyncio.to_thread(stale_objects.bury, stale_objects.Places.of(podman.base), identity)
         await podman.ended("stop", "--time", "0", name, node=node)
     await podman.text(
         "start",

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.extras import missing_extra
-from corral.hosts import pins
+from corral.hosts import sshkeys
 from corral.hosts.keysetup import KNOWN_HOSTS, keys_dir
 from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
@@ -161,7 +160,7 @@ class GcpProvider:
         require_none(self._spec, self._troubles)
         await self._making.make(self._has_image, emit)
         for action in actions:
-            pins.unpin(keys_dir(self.cluster) / KNOWN_HOSTS, action.node)
+            sshkeys.unpin(keys_dir(self.cluster) / KNOWN_HOSTS, action.node)
         await self._until_it_answers(emit)
 
     async def _until_it_answers(self, emit: Emit) -> None:

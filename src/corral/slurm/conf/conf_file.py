@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from corral.slurm.conf.key import SECTIONS, Section
-from corral.slurm.conf.keys import keys_by_id
+from corral.slurm.conf.keys import SECTIONS, Section, keys_by_id
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.slurm.conf.key import IMPACTS, ImpactWord
-from corral.slurm.conf.keys import all_keys, keys_by_id
+from corral.slurm.conf.keys import IMPACTS, ImpactWord, all_keys, keys_by_id
 from corral.spec.hostlist import expand
 
 UNKNOWN: Final[ImpactWord] = "restart"

@@ -1,13 +1,116 @@
-"""The table of keys that Corral writes to Slurm's files: ``keys.yaml``."""
+"""The table of keys that Corral writes to Slurm's files: ``keys.yaml``, and what a row holds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, get_args
 
-from corral.slurm.conf.key import Key
-from corral.tables import read_table
+from pydantic import Field, PlainValidator, model_validator
+
+from corral.slurm.version import SlurmVersion
+from corral.tables import Row, read_table
+
+ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
+
+Section = Literal[
+    "",
+    "Cluster and controller",
+    "Authentication",
+    "Files",
+    "Isolation and scheduling",
+    "Jobs that give way",
+    "Before and after each job",
+    "Node health",
+    "Network and time limits",
+    "Accounting",
+    "Nodes that come and go",
+    "Metrics",
+    "Nodes",
+    "Partitions",
+]
+SECTIONS: Final[tuple[Section, ...]] = get_args(Section)
+"""The headings of slurm.conf in the order in which they are written."""
+
+IMPACTS: Final[tuple[ImpactWord, ...]] = ("none", "reload", "restart", "drain", "recreate")
+"""Mildest first."""
+
+OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
+    {"NodeName": "groups", "PartitionName": "partitions"}
+)
+"""The list of the cluster file whose entries' fields are written on such lines."""
+
+_RELEASE: Final = re.compile(r"\d\d\.\d\d")
+_KEY: Final = r"^[A-Z][A-Za-z]+$"
+
+
+def _release(text: Any) -> SlurmVersion:
+    # In YAML a release without quotes is a number: 22.10 would be read as 22.1.
+    if not isinstance(text, str) or not _RELEASE.fullmatch(text):
+        raise ValueError("not a release in quotes, such as '23.11'")
+    return SlurmVersion.parse(text)
+
+
+class Key(Row):
+    """One key that Corral writes.
+
+    Attributes:
+        file: the file it is written to.
+        name: its name as Slurm's manual writes it.
+        line: "" for a global key, else the key that begins its line (NodeName, PartitionName).
+        value: what Corral writes.
+        reason: why, in sentences.
+        source: where the reason comes from: a manual page or F-number (the failure catalogue).
+        impact: what changing it does to a live cluster. ``reload`` is ``scontrol reconfigure``;
+            ``restart`` restarts daemons, jobs live on; ``drain`` needs a cluster without jobs.
+        section: the heading of slurm.conf under which it, or the line that it begins, is written.
+        joined: values that several roles give are joined by commas.
+        field: path of the field of the cluster file whose value it is (``health.every``;
+            ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
+            role gives the value. Not written where the field is null or off.
+        form: what the field holds; an interval is written in seconds.
+        since: first release that knows it; None: all of them.
+        until: first release that does not know it any more; None: still known.
+    """
+
+    file: Literal["slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf", "topology.conf"]
+    name: str = Field(pattern=_KEY)
+    line: Literal["", "NodeName", "PartitionName", "SwitchName"] = ""
+    value: str = Field(min_length=1)
+    reason: str = Field(pattern=r"^\S.*\.$")
+    source: str = Field(pattern=r"\.conf\(5\)|\.html|F\d\d")
+    impact: ImpactWord
+    section: Section = ""
+    joined: bool = False
+    field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
+    form: Literal["value", "interval"] = "value"
+    since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
+    until: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
+
+    @model_validator(mode="after")
+    def _placed(self) -> Key:
+        if (self.file == "slurm.conf" and self.line in ("", self.name)) != bool(self.section):
+            raise ValueError("exactly what begins a line of slurm.conf needs a section")
+        if self.field and (
+            self.file != "slurm.conf"
+            or (self.field.partition(".")[0] in OF_LINE.values()) != bool(self.line)
+            or (self.line and not self.field.startswith(f"{OF_LINE.get(self.line)}."))
+        ):
+            raise ValueError("a field of groups is for NodeName, of partitions for PartitionName")
+        return self
+
+    def known_to(self, version: SlurmVersion) -> bool:
+        """Whether a release understands this key."""
+        if self.since is not None and version < self.since:
+            return False
+        return self.until is None or version < self.until
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        """File, first key of the line and name, in lower case: Slurm's keys ignore case."""
+        return (self.file, self.line.lower(), self.name.lower())
 
 
 @cache

@@ -1,17 +1,21 @@
-"""Answers of slurmrestd (and of ``squeue --json`` and similar commands) as our records. Pure.
+"""Answers of slurmrestd and of commands with ``--json`` as our records, of any release. Pure.
 
 Both have the same models, since the commands print what the newest data parser of their release
 makes. A record that cannot be read is left out and counted, never a reason to show nothing.
+
+What the page knows of a cluster, in one shape for all releases of Slurm.
+
+Times are unix seconds, memory is MiB, limits are seconds; None is "not known" or "no limit".
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.gpus import Gpus, Request, fewest_nodes, of_job, recorded
 from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import (
@@ -25,10 +29,36 @@ from corral.slurm.rest.loose import (
     text,
     words,
 )
-from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Metadata
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit, explain
-from corral.slurm.tres import counts
+from corral.slurm.tres import (
+    Gpus,
+    Request,
+    counts,
+    fewest_nodes,
+    of_job,
+    recorded,
+)
+
+USER, OPERATOR, ADMINISTRATOR = "user", "operator", "administrator"
+"""Slurm's admin levels (sacctmgr(1), AdminLevel: None, Operator, Administrator), weakest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Metadata of an answer.
+
+    Attributes:
+        release: Slurm's version, ``24.11.5``.
+        errors: Slurm's own words, empty when all succeeded.
+        last_update: when slurmctld last changed what was asked for; 0 where nothing changed since
+            the time in the question.
+    """
+
+    release: str = ""
+    errors: tuple[str, ...] = ()
+    last_update: int | None = None
+
 
 _PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
 _NO_TASK: Final = "4294967294"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from corral.spec.fields import path_of
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
 from corral.spec.rules import (
@@ -26,6 +25,7 @@ from corral.spec.rules import (
     software,
 )
 from corral.spec.rules.view import Problem, Rule, View, view_of
+from corral.spec.schema import path_of
 from corral.spec.tree import Path
 
 __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]

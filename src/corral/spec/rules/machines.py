@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from corral.spec import texts
+from corral.spec import values
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
@@ -23,8 +23,8 @@ SMALL_CONTROLLER_MIB: Final = 1536
 _NO_BRACKETS: Final = re.compile(r"([A-Za-z_.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
 # What clouds and tailnets take as the name of a machine.
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_DNS_CLUSTER: Final = re.compile(texts.NAME.pattern)
-_HOST: Final = re.compile(texts.HOST_NAME.pattern)
+_DNS_CLUSTER: Final = re.compile(values.NAME.pattern)
+_HOST: Final = re.compile(values.HOST_NAME.pattern)
 _HOST_AT_MOST: Final = 63  # sethostname(2) takes 64 bytes
 _NUMBER: Final = re.compile(r"[0-9]+[kmgtp]?")
 
@@ -70,7 +70,7 @@ def node_name(view: View) -> Iterator[Problem]:
         wrong = [n for n in group.names if not _HOST.fullmatch(n) or len(n) > _HOST_AT_MOST]
         if wrong:
             message = f"{some(wrong)} is not a host name"
-            yield Problem(group.at("nodes"), message, f"allowed: {texts.HOST_NAME.words}")
+            yield Problem(group.at("nodes"), message, f"allowed: {values.HOST_NAME.words}")
         taken = [n for n in group.names if n.lower() in RESERVED_NODES]
         if taken:
             hint = "name the nodes node0, node1 and so on"
@@ -94,7 +94,7 @@ def dns_names(view: View) -> Iterator[Problem]:
             yield Problem(group.at("nodes"), message, hint)
     if strict and not _DNS_CLUSTER.fullmatch(view.spec.name):
         message = f"{view.spec.name} cannot be part of a machine's name in {where}"
-        yield Problem(("name",), message, f"there: {texts.NAME.words}")
+        yield Problem(("name",), message, f"there: {values.NAME.words}")
 
 
 def no_brackets(view: View) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.spec.explain import near
 from corral.spec.findings import Level
-from corral.spec.mesh import Mesh
+from corral.spec.network import Mesh
 from corral.spec.rules.view import Problem, Rule, View, repeated, some
 
 

@@ -3,10 +3,9 @@
 from importlib import import_module
 
 from corral.spec.providers import PROVIDERS
-from corral.testing.clouds.faults import Fault, Faults
 from corral.testing.clouds.transport import InProcess
 from corral.testing.clouds.wire import Answer, Request
-from corral.testing.clouds.world import Machine, Sim
+from corral.testing.clouds.world import Fault, Faults, Machine, Sim
 
 SIMS: dict[str, type[Sim]] = {
     provider.name: import_module(f"{__name__}.{provider.folder}").SIM

@@ -1,4 +1,4 @@
-"""Connections that keep the server waiting end: uvicorn has no time limit for a request's arrival.
+"""Connections of the page: time limits, quiet ends, a renewed certificate.
 
 Whoever connects owes headers, then the body, and must read what is sent. Each has its time, which
 single bytes do not lengthen, and so many may owe something at once: with more, the peer that has
@@ -9,12 +9,16 @@ nor places from viewers; who sends a request at once is never among the oldest.
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
+import signal
+import ssl
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import h11
+import uvicorn
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -164,3 +168,61 @@ def more_files() -> None:
     """As many open files as the system lets a process have: 1,024 is many a login's limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def without_cut_streams() -> None:
+    """Log nothing about live views that go on when the server is to end; call after uvicorn.Config.
+
+    They never end on their own, and so each open page showed a traceback in the terminal of
+    ``corral ui`` at Ctrl-C (uvicorn 0.54, timeout_graceful_shutdown).
+    """
+    logging.getLogger("uvicorn.error").addFilter(_logged)
+
+
+def _logged(record: logging.LogRecord) -> bool:
+    cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cut and "timeout graceful shutdown exceeded" not in record.getMessage()
+
+
+log = logging.getLogger(__name__)
+
+
+def renewed(context: ssl.SSLContext, certificate: str, key: str) -> str:
+    """Have new connections of a TLS context show what the files hold now.
+
+    Args:
+        context: the one that the server listens with.
+        certificate: path of the certificate with its chain, PEM.
+        key: path of its private key, PEM.
+
+    Returns:
+        "", or why the certificate of before stays, such as half of a pair that is being replaced.
+    """
+    try:
+        # A context of its own first: one that fails may be left with half of the new pair.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key)
+    except OSError as error:  # ssl.SSLError is one
+        return str(error)
+    return ""
+
+
+def at_hangup(config: uvicorn.Config, certificate: str, key: str) -> None:
+    """Let SIGHUP, which is what ``systemctl reload`` sends, take a renewed certificate.
+
+    Args:
+        config: of the server that listens by TLS; asked when the signal comes.
+        certificate: path of the certificate with its chain.
+        key: path of its private key.
+    """
+
+    def take() -> None:
+        if config.ssl is None:  # not listening yet: it will read the files of now
+            return
+        failed = renewed(config.ssl, certificate, key)
+        if failed:
+            log.error("the previous certificate stays in use: %s", failed)
+        else:
+            log.warning("reloaded the certificate")
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, take)

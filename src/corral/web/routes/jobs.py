@@ -20,7 +20,7 @@ from corral.slurm import duration
 from corral.slurm.directives import Directive, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import write
-from corral.slurm.rest.script import faults_of
+from corral.slurm.rest.write import faults_of
 from corral.web.routes.view import packed_of
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse

@@ -15,9 +15,14 @@ from typing import Any, Final, TypeVar
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.rest import commands, past, read, write
+from corral.slurm.rest import (
+    commands,
+    past,
+    read,
+    write,
+)
 from corral.slurm.rest.loose import Record, records
-from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER
+from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
 from corral.slurm.text import parse_history
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login

@@ -17,19 +17,72 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, records, text
-from corral.slurm.rest.model import USER
+from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
-from corral.web.slurm.answers import (
-    MISSING,
-    OK,
-    SACCT,
-    TIMEOUT,
-    UNCHANGED,
-    Answer,
-    no_past,
-    refused,
-    unreachable,
-)
+
+TIMEOUT: Final = 20.0
+OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
+SACCT: Final = "where there is accounting, corral jobs --all asks it"
+_DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
+_NOT_TAKEN: Final = "authentication"
+_NOT_TAKEN_22: Final = "Unspecified error"
+"""The only error of 22.05 for a bad token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: the HTTP status, the JSON body, and its own errors and warnings."""
+
+    status: int
+    body: Any
+    meta: Metadata
+
+
+def unreachable(error: httpx.HTTPError) -> CorralError:
+    """Slurmrestd did not answer; one that took the question waits for slurmctld or slurmdbd."""
+    slow = isinstance(error, httpx.TimeoutException)
+    asked = slow and not isinstance(error, httpx.ConnectTimeout)
+    who = "Slurm" if asked else "slurmrestd"
+    daemons = "slurmctld slurmdbd slurmrestd" if asked else "slurmrestd"
+    return CorralError(
+        Code.TIMED_OUT if slow else Code.UNREACHABLE,
+        f"{who} does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
+        tail=str(error)[:200],
+        hint=f"on the controller: systemctl status {daemons}",
+    )
+
+
+def refused(answer: Answer, doing: str) -> CorralError:
+    """The error that an unsuccessful response stands for."""
+    message = "; ".join(answer.meta.errors)
+    lower = message.lower()
+    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or message == _NOT_TAKEN_22:
+        return CorralError(
+            Code.LOGIN_REFUSED,
+            "Slurm does not take this token: it is wrong, or it has expired",
+            hint="make a new one on the controller: scontrol token lifespan=28800",
+        )
+    if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
+        return CorralError(
+            Code.FORBIDDEN,
+            f"Slurm does not let you do this: {message or 'permission denied'}",
+            hint="it needs the owner of the job, or an operator",
+        )
+    return CorralError(
+        Code.SLURM_REFUSED,
+        f"{doing}: {message or f'slurmrestd answered with status {answer.status}'}",
+        hint="" if message else "on the controller: journalctl -u slurmrestd",
+    )
+
+
+def no_past(answer: Answer, doing: str) -> CorralError:
+    """Without accounting slurmrestd does not have that path at all."""
+    if answer.status == MISSING:
+        return CorralError(
+            Code.NOT_FOUND, "slurmrestd has no accounting of this cluster", hint=SACCT
+        )
+    return refused(answer, doing)
+
 
 T = TypeVar("T")
 CHUNK: Final = 1 << 16

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER
+from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
 from corral.web.slurm.slurmrest import Login
 
 CODE_S: Final = 120.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
-from corral.inspect.discovery import Found, inquiry, parse
-from corral.inspect.gpu_types import gpu_types, type_of, type_of_name
+from corral.inspect.discovery import Found, discovery_inquiry, parse
+from corral.inspect.gpu import gpu_types, type_of, type_of_name
 from corral.spec.load import load_text
 from corral.spec.nodes import nodes_of
 from tests.fakes import recorded
@@ -145,7 +145,7 @@ def test_an_answer_that_lacks_a_fact() -> None:
 def test_the_firewall_of_a_machine_is_reported_once(tmp_path: Path) -> None:
     """Discovery and facts printed sections of one name, and each read the other's."""
     (tmp_path / "ufw.conf").write_text("ENABLED=yes\n")
-    asked = inquiry()
+    asked = discovery_inquiry()
     script = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
     printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True).stdout
     machine = parse("192.168.1.10", asked.answers(printed, "192.168.1.10", "asking"))

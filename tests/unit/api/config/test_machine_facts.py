@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from corral.api.config import machine_facts
+from corral.api.config import discovery
 from corral.events import ignore
 from corral.hosts.local import Local
 from corral.hosts.transport import Result
@@ -22,8 +22,8 @@ def test_a_machine_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
             scripts.append(script)
             return await super().run(script, **more)
 
-    monkeypatch.setattr(machine_facts, "OpenSSH", lambda node, *_: Counted(node))
-    machines = asyncio.run(machine_facts.ask_machines(["head=root@192.0.2.1", "192.0.2.2"], ignore))
+    monkeypatch.setattr(discovery, "OpenSSH", lambda node, *_: Counted(node))
+    machines = asyncio.run(discovery.ask_machines(["head=root@192.0.2.1", "192.0.2.2"], ignore))
     here = os.uname().nodename.partition(".")[0]
     assert set(machines) == {"head", here}
     assert {machine.hostname for machine in machines.values()} == {here}

@@ -11,8 +11,7 @@ from corral.api.evidence.bench import Known, judged, refuse_unreachable
 from corral.api.evidence.collective_bench import Wanted, bench_history, bench_job, given_or_declared
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading
-from corral.prove.fabric.declared import efficiency
-from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective, Row, Table, Timing
 from corral.prove.fabric.program import PROGRAM
 from corral.prove.fabric.transport import Transport

@@ -10,8 +10,8 @@ from corral import api
 from corral.api.evidence.bench import judged
 from corral.api.evidence.collective_bench import HISTORY, Benched, Wanted, keep
 from corral.apply.journal import Journal
-from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import read_program
+from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
 from corral.prove.measure.remark import Measured, Remark

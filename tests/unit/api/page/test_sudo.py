@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from corral.api.page.sudo import sudo_of
+from corral.api.page.page_server import sudo_of
 from corral.errors import Code, CorralError
 from corral.hosts.target import SshTarget
 from corral.passwords import SUDO, Person, accompanied, person

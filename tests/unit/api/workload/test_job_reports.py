@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.api.workload.job_reports import VARIABLE, JobReports
-from corral.jobs.follow_lines import RankLine
+from corral.jobs.follow import RankLine
 from corral.jobs.model import JobSpec
 from corral.prove.fabric.benchmark_log import _OWN
 from corral.prove.measure.remark import MARK, results_of

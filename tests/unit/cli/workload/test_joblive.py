@@ -10,9 +10,9 @@ from rich.console import Console
 
 from corral.api.workload.batch import JobOutcome, Live, RankLine
 from corral.cli.terminal.ui import Ui
-from corral.cli.workload.joblive import Screen
+from corral.cli.workload.follow import Screen
 from corral.events import Event, Kind
-from corral.jobs.follow_lines import RankFailure
+from corral.jobs.follow import RankFailure
 from corral.slurm.states.jobs import ExitCode, JobState
 
 

@@ -11,7 +11,7 @@ import pytest
 from corral.api.workload.batch import JobHandle, JobInfo, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
-from corral.jobs.follow_lines import RankFailure
+from corral.jobs.follow import RankFailure
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.spec.models import ClusterSpec
 from tests.unit.cli.conftest import Fake, Run, stdout_json

@@ -14,9 +14,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.prove.fabric import program
 from corral.prove.fabric.benchmark_log import OWN, read
-from corral.prove.fabric.halves import Half, bisected
 from corral.prove.fabric.model import Collective
-from corral.prove.fabric.pairs import Pair, slow
 from corral.prove.fabric.program import (
     MEASURES,
     PROGRAM,
@@ -25,6 +23,7 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
+from corral.prove.fabric.slow_parts import Half, Pair, bisected, slow
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
 

@@ -12,8 +12,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
-from corral.prove.measure.gpu_models import gpu_models, model_of
+from corral.prove.measure.gpu import gpu_models, judge_gpus, model_of, peer_matrix, read_gpus
 
 RECORD = json.loads((Path(__file__).parents[3] / "recorded" / "gpu" / "h200x2.json").read_text())
 

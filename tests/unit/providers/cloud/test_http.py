@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from corral.errors import CorralError
-from corral.providers.cloud import account_sets
+from corral.providers.cloud import accounts
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.http import ATTEMPT_S, LIMITED_S
 from corral.providers.cloud.model import Label
@@ -151,13 +151,13 @@ def test_account_sets_are_merged_never_replaced(tmp_path: Path) -> None:
         asked.append((len(before), len(after)))  # type: ignore[arg-type]
         return answer
 
-    change = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
+    change = accounts.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
     assert run(here.loop, change)
     assert here.sim.keys == [*theirs, "mine"]  # type: ignore[attr-defined]
-    again = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
+    again = accounts.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
     assert run(here.loop, again)
     assert asked == [(1, 2)]
-    no = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["x"], lambda b, a: False)
+    no = accounts.change(api.ssh_keys, api.set_ssh_keys, ["x"], lambda b, a: False)
     assert not run(here.loop, no)
     assert here.sim.keys == [*theirs, "mine"]  # type: ignore[attr-defined]
 

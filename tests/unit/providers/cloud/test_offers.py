@@ -4,7 +4,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.model import Capacity, Offer
-from corral.providers.cloud.offers import candidates
+from corral.providers.cloud.offer_order import candidates
 from corral.spec.cloud import Cloud, Source
 
 

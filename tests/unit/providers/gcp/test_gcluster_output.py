@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from corral.events import Event, Kind
-from corral.providers.gcp.gcluster import servers
-from corral.providers.gcp.gcluster_output import Hearing, failure
+from corral.providers.gcp.gcluster import Hearing, failure, servers
 
 # gcluster v1.95.0 over a simulated Terraform, 2026-11-22; v1.39.0 prints the same without times.
 LINES = """\

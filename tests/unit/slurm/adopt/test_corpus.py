@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from corral.api.config.adoption import Opinion, adopt, lint_existing, read_existing
-from corral.inspect.facts import Facts
-from corral.inspect.traits import Traits
+from corral.inspect.facts import Facts, Traits
 from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.slurm.adopt.judge import corrected

@@ -8,8 +8,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.slurm.directives import _LONG
-from corral.slurm.rest.script import faults_of, options_of
-from corral.slurm.rest.write import Submission, submit_body
+from corral.slurm.rest.write import Submission, faults_of, options_of, submit_body
 
 
 def asked(line: str, version: int = 42) -> dict[str, Any]:

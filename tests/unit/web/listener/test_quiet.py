@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from corral.web.listener.quiet import without_cut_streams
+from corral.web.listener.connections import without_cut_streams
 
 
 @pytest.fixture

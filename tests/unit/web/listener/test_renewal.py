@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from corral.web.listener.renewal import at_hangup, renewed
+from corral.web.listener.connections import at_hangup, renewed
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes certificates")
 REQUEST = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.api.operations.commands import CommandResult
+from corral.api.operations.nodes import CommandResult
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past

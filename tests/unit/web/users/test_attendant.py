@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from corral.hosts.target import SshTarget
 from corral.passwords import LOGIN, SUDO, accompanied, person
 from corral.web.settings import Settings, Sudo
-from corral.web.users.attendant import attendant
+from corral.web.users.audit import attendant
 
 MINE = SshTarget("10.0.0.5", user="kim", via=SshTarget("gate", user="kim"))
 OTHERS = (

@@ -1,0 +1,379 @@
+"""How a job is followed: one long-lived script on the controller, and what its lines mean. Pure.
+
+The one long-lived script that follows a job on the controller, and what its lines mean.
+
+It looks at the job's own folder several times a second and asks slurmctld for the job's state every
+one to two seconds. It prints everything in lines:
+
+    s ...                              the job's line of squeue, when it changed
+    o LOG TEXT                         a line of a rank's log
+    r LOG TEXT                         a piece between carriage returns: a progress bar
+    u TEXT                             what sstat prints about the job's use, every ten seconds;
+                                       - for nothing at all
+    g NODE TEXT                        what nvidia-smi reports there, as often
+    b TEXT                             a line of the batch script's own log
+    p LOG OFFSET                       how far that log was read (b: the batch log)
+    f LOGS NODES HOW                   who failed first (as srun reports it: 1-2), before the lines
+                                       of others that came at the same time
+    w TEXT                             slurmctld does not answer
+    h                                  still here: a reader that went away is noticed by writing
+    c ..., a ...                       at the end: the job's line of scontrol and of sacct
+
+Files are opened again each time and not held open: an NFS client looks at a file's real size only
+when it is opened (close-to-open consistency), so that ``tail -F`` lags by seconds there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from corral.agents import program
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, sh
+from corral.jobs import usage
+from corral.jobs.model import JobHandle
+from corral.jobs.usage import FIELDS, in_words
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.text import (
+    QUEUE,
+    TIME_FORMAT,
+    fields_of,
+    parse_history,
+    parse_queue,
+    show_history,
+    show_queue,
+)
+from corral.spec.hostlist import expand
+
+BATCH: Final = -1
+USE: Final = (
+    *("sstat", "--noheader", "--parsable2", "--allsteps"),
+    f"--format={','.join(FIELDS)}",
+)
+"""What a running job uses, asked of slurmd on its nodes and not of slurmctld."""
+
+
+def _positions() -> str:
+    """Where state, reason, start and nodes are in squeue's line, and how many fields it has."""
+    places = [QUEUE.index(name) + 1 for name in ("%T", "%r", "%S", "%N")]
+    return " ".join(str(place) for place in [*places, len(QUEUE)])
+
+
+_WATCH: Final = """\
+{cd}
+export LC_ALL=C {time_format} mark={mark} at={at} ask={ask} folder={folder} \\
+  sstat={sstat} going={going} offsets={offsets} quiet={quiet} once={once} limit={limit}
+awk {awk} || exit $?
+scontrol --oneliner show job {job} 2>/dev/null | head -n 1 | sed 's/^/c /'
+{sacct} 2>/dev/null | tail -n 1 | sed 's/^/a /'
+exit 0"""
+
+
+def watch_script(
+    job: str,
+    folder: str,
+    *,
+    mark: str,
+    offsets: Mapping[int, int] | None = None,
+    quiet: bool = False,
+    once: bool = False,
+    limit: int = 1 << 20,
+) -> Script:
+    """The script; it runs as the job's user.
+
+    Args:
+        job: what Slurm calls it: 12, or 12_3 for a part of an array.
+        folder: the job's folder, "" for a job without one.
+        mark: separates the fields of Slurm's answers; made up for each call.
+        offsets: bytes of each log that the reader has already (``BATCH``: the batch log).
+        quiet: no log lines, only states.
+        once: what there is now, and end.
+        limit: with ``once``, bytes of each log at most: its end.
+    """
+    option = f"--jobs={job}"
+    start = " ".join(
+        f"{'b' if log == BATCH else log}:{offset}" for log, offset in (offsets or {}).items()
+    )
+    return sh(
+        _WATCH,
+        folder=folder,
+        cd=sh("cd {folder} || exit 4", folder=folder) if folder else sh(":"),
+        time_format="=".join(TIME_FORMAT),
+        ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
+        mark=mark,
+        at=_positions(),
+        going="|".join(state for state in JobState if not state.ended),
+        offsets=start,
+        quiet="1" if quiet else "",
+        once="1" if once else "",
+        limit=limit,
+        awk=program("jobs/follow.awk"),
+        job=job,
+        sstat=str(sh("{words} 2>/dev/null", words=[*USE, option])),
+        sacct=[*show_history(mark), option],
+    )
+
+
+def as_user(user: str, script: Script) -> Script:
+    """The same script as ``user`` with a clean environment, from root; its stdin is passed on.
+
+    Everything a job's folder holds is that user's work: root never writes or reads there, so that a
+    link planted in it leads nowhere that the user could not go anyway. A process that is that user
+    already (the page's helper on the controller) stays it: only root may set groups.
+    """
+    return sh(
+        '[ "$(id -u)" != "$(id -u {user})" ] || exec sh -c {script}; '
+        'exec setpriv --reuid="$(id -u {user})" --regid="$(id -g {user})" --init-groups '
+        "--reset-env sh -c {script}",
+        user=user,
+        script=str(script),
+    )
+
+
+TAIL_LINES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RankLine:
+    """One line that a job printed.
+
+    Attributes:
+        rank: whose log it is in: a rank, under torchrun a node's index; None: the batch script.
+        text: the line.
+        echo: it came after another rank had failed: most likely only the echo of that.
+    """
+
+    rank: int | None
+    text: str
+    echo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Something of the moment, which is in no log: the next one takes its place.
+
+    Attributes:
+        kind: ``bar``, a rank's progress bar as it is now; ``use``, what the job uses.
+        text: the bar, or the use in words.
+        rank: whose bar it is.
+    """
+
+    kind: Literal["bar", "use"]
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankFailure:
+    """The rank that failed first, and so ended the job.
+
+    Attributes:
+        rank: its number (its node's index under torchrun).
+        node: where it ran.
+        how: what Slurm reports: ``Exited with exit code 1``, ``Killed``, ``Out Of Memory``.
+        tail: the last lines it printed.
+    """
+
+    rank: int
+    node: str
+    how: str
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job stands, and at its end how it went.
+
+    Attributes:
+        id: Slurm's number.
+        state: where it stands.
+        exit_code: how it ended; None while it lives.
+        reason: Slurm's word for why it waits or ended so, "" for none.
+        nodes: where it ran, as a hostlist.
+        seconds: how long it ran.
+        failed: the rank that failed first, None when none did or it is not known.
+        task: which part of an array it is, None for an entire job.
+    """
+
+    id: int
+    state: JobState
+    exit_code: ExitCode | None = None
+    reason: str = ""
+    nodes: str = ""
+    seconds: int = 0
+    failed: RankFailure | None = None
+    task: int | None = None
+
+    @property
+    def ref(self) -> str:
+        """What Slurm calls it: ``12``, ``12_3``."""
+        return str(self.id) if self.task is None else f"{self.id}_{self.task}"
+
+    @property
+    def good(self) -> bool:
+        """It ended as it should."""
+        return self.state.good
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        failed = self.failed
+        return {
+            "id": self.id,
+            **({} if self.task is None else {"task": self.task}),
+            "state": self.state.value,
+            "exit_status": None if self.exit_code is None else self.exit_code.status,
+            "signal": None if self.exit_code is None else self.exit_code.signal,
+            "reason": self.reason,
+            "nodes": self.nodes,
+            "seconds": self.seconds,
+            "failed": failed
+            and {"rank": failed.rank, "node": failed.node, "how": failed.how, "tail": failed.tail},
+        }
+
+
+@dataclass(slots=True)
+class Reader:
+    """Takes the script's lines one by one; may be fed by several runs of it (a broken connection).
+
+    Args:
+        job: the job.
+        mark: what separates the fields of Slurm's answers.
+        on_line: called with each line the job printed.
+        on_state: called with the job whenever its state changed.
+        on_note: called when slurmctld does not answer.
+        on_live: called with what is in no log.
+    """
+
+    job: JobHandle
+    mark: str
+    on_line: Callable[[RankLine], None]
+    on_state: Callable[[Job], None]
+    on_note: Callable[[str], None]
+    on_live: Callable[[Live], None] = lambda _: None
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    _info: Job | None = None
+    _past: Job | None = None
+    _used: str = ""
+    _reported: str = ""
+    _gpus: dict[str, str] = field(default_factory=dict[str, str])
+    _shown: dict[str, str] = field(default_factory=dict[str, str])
+    _failed: tuple[int, str, str] | None = None
+    _tails: dict[int, deque[str]] = field(default_factory=dict[int, deque[str]])
+
+    def feed(self, line: str) -> None:
+        """Take one line."""
+        kind, _, rest = line.partition(" ")
+        match kind:
+            case "o":
+                log, _, text = rest.partition(" ")
+                self._line(int(log), text)
+            case "b":
+                self._line(BATCH, rest)
+            case "p":
+                log, _, offset = rest.partition(" ")
+                self.offsets[BATCH if log == "b" else int(log)] = int(offset)
+            case "f":
+                self._failure(rest)
+            case "s":
+                self._state(rest)
+            case "w":
+                self.on_note(f"slurmctld does not answer: {rest}" if rest else "no answer")
+            case "r" | "u" | "g":
+                self._live(kind, rest)
+            case "c":
+                self._shown = fields_of(rest)
+            case "a":
+                self._past = (parse_history(rest, self.mark) or (None,))[-1]
+            case _:
+                pass  # h: still here
+
+    def outcome(self) -> Outcome:
+        """What is known now.
+
+        The controller's own record comes first: accounting is notified of a job's end a moment
+        later, and is asked when the controller has forgotten the job (MinJobAge, 300 s).
+
+        Raises:
+            CorralError: NOT_FOUND, neither Slurm nor accounting knows the job.
+        """
+        shown, past, info = self._shown, self._past, self._info
+        if shown.get("JobState"):
+            state = JobState.read(shown["JobState"])
+            reason = shown.get("Reason", "")
+            return Outcome(
+                self.job.id,
+                state,
+                ExitCode.parse(shown.get("ExitCode", "")) if state.ended else None,
+                "" if reason == "None" else reason,
+                _nodes(shown.get("NodeList", "")),
+                (info and info.elapsed) or 0,
+                self._failure_found(state),
+                self.job.task,
+            )
+        known = past or info
+        if known is None:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"no job {self.job.ref}",
+                hint="corral jobs --all lists those of the last days",
+            )
+        state = JobState.read(known.state)
+        return Outcome(
+            self.job.id,
+            state,
+            known.exit_code,
+            known.reason,
+            known.nodes,
+            known.elapsed or 0,
+            self._failure_found(state),
+            self.job.task,
+        )
+
+    def _live(self, kind: str, rest: str) -> None:
+        log, _, text = rest.partition(" ")
+        if kind == "r":
+            self.on_live(Live("bar", text, int(log)))
+            return
+        if kind == "g":
+            self._gpus[log] = text
+        elif words := in_words(rest):
+            self._used = words
+        words = ", ".join(w for w in (self._used, usage.gpus_in_words(self._gpus)) if w)
+        if words != self._reported:
+            self._reported = words
+            self.on_live(Live("use", words))
+
+    def _line(self, log: int, text: str) -> None:
+        self._tails.setdefault(log, deque(maxlen=TAIL_LINES)).append(text)
+        echo = self._failed is not None and log != self._failed[0]
+        self.on_line(RankLine(None if log == BATCH else log, text, echo))
+
+    def _failure(self, rest: str) -> None:
+        ranks, nodes, how = rest.split(" ", 2)
+        rank, node = int(expand(f"[{ranks}]")[0]), expand(nodes)[0]
+        if self._failed is None:
+            self._failed = (rank, node, how)
+
+    def _failure_found(self, state: JobState) -> RankFailure | None:
+        # A cancelled or timed out job was ended from outside: none of its ranks is to blame.
+        past = (JobState.CANCELLED, JobState.TIMEOUT, JobState.COMPLETED)
+        if self._failed is None or state in past:
+            return None
+        rank, node, how = self._failed
+        return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))
+
+    def _state(self, rest: str) -> None:
+        jobs = parse_queue(rest, self.mark)
+        if jobs:
+            self._info = jobs[0]
+            if jobs[0].waiting:
+                self._failed = None  # it starts again: what failed before is past
+            self.on_state(jobs[0])
+
+
+def _nodes(text: str) -> str:
+    return "" if text == "(null)" else text

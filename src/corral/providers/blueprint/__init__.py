@@ -1,0 +1,1 @@
+"""A cluster file in the words of Google's Cluster Toolkit. Pure."""

@@ -1,0 +1,1 @@
+"""DeepOps' inventory and variables, written and read."""

@@ -1,0 +1,1 @@
+"""Roles of a machine itself, below Slurm."""

@@ -1,0 +1,1 @@
+"""Roles of services next to Slurm, most of them on the controller."""

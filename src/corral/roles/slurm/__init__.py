@@ -1,0 +1,1 @@
+"""Roles of Slurm's daemons and their packages."""

@@ -1,0 +1,206 @@
+"""The controller: Slurm's files, slurmdbd with MariaDB, slurmctld, slurmrestd. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.roles.inventory import ConfiguredSite, Site
+from corral.roles.machine.people import accounts
+from corral.roles.role import Role, Share
+from corral.roles.slurm import packages
+from corral.roles.slurm.auth_key import key_paths
+from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
+from corral.slurm.conf.conf_file import ConfFile, TextFile, read
+from corral.slurm.conf.impact import impact_of
+from corral.slurm.conf.keys import all_keys
+from corral.slurm.packages import Part
+from corral.slurm.version import SlurmVersion
+from corral.state.base import (
+    Gate,
+    Impact,
+    Resource,
+    Wanted,
+)
+from corral.state.databases import Database
+from corral.state.files import File, ImpactOf
+from corral.state.members import WAIT_S, quiet
+from corral.state.secrets import Secret
+from corral.state.service import Service, Stopped
+from corral.state.users import UserAccount
+
+ETC = "/etc/slurm"
+
+SPREAD = sh(
+    "i=0; until timeout 5 scontrol ping | grep -q ' is UP'; do i=$((i + 1)); "
+    "[ $i -lt 120 ] || exit 1; sleep 0.5; done; timeout 60 scontrol reconfigure"
+)
+"""Configless slurmd ask for their files at their own start and when slurmctld reconfigures, not
+when it restarts: without this they keep the old ones after nodes came or went ("appears to have a
+different slurm.conf than the slurmctld", seen with 24.11.5)."""
+
+
+def _conf(file: ConfFile | TextFile, owner: str = "root:root", mode: str = "644") -> File:
+    impact = _impact_of(file) if isinstance(file, ConfFile) else None
+    path = f"{ETC}/{file.name}"
+    return File(path, file.text, owner, mode, impact_of=impact, quiet=quiet(WAIT_S))
+
+
+def _impact_of(file: ConfFile) -> ImpactOf:
+    def impact(before: str, after: str) -> Impact:
+        word, names = impact_of(read(file.name, before) if before else None, file)
+        keys = {key.impact for key in all_keys() if key.file == file.name and key.name in names}
+        if word == "drain" and not keys & {"drain", "recreate"}:
+            # Only nodes that vanish: they have been drained by now (state.members.Leaving).
+            return Impact.RESTART
+        return Impact[word.upper()]
+
+    return impact
+
+
+def _jwt(site: Site) -> tuple[Resource, ...]:
+    if not site.spec.slurm.rest:
+        return ()
+    return (Secret(JWT_KEY, site.controller, "slurm:slurm", "600", 32),)
+
+
+def _slurm_files(site: ConfiguredSite) -> tuple[File, ...]:
+    return tuple(map(_conf, site.slurm_files.shared))
+
+
+def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
+    """MariaDB and slurmdbd, where accounting is on."""
+    if site.slurm_files.dbd is None:
+        return ()
+    # slurmdbd refuses a file that others can read (slurmdbd.conf(5)).
+    dbd = _conf(site.slurm_files.dbd, "slurm:slurm", "600")
+    resources: tuple[Resource, ...] = (
+        Service("mariadb", (MARIADB_CNF,)),
+        Database(DATABASE, "slurm"),
+        *_jwt(site),
+        *_slurm_files(site),
+        dbd,
+        Service(
+            "slurmdbd",
+            (dbd.path, *key_paths(site), *_paths(_jwt(site))),
+            programs=packages.programs(site, Part.SLURMDBD),
+            packages=packages.bringing(site),
+        ),
+    )
+    gate = Gate(
+        "slurmdbd answers",
+        site.controller,
+        sh("timeout 5 sacctmgr -nP show cluster"),
+        packages.patience(site, 90),
+        "read /var/log/slurm/slurmdbd.log and journalctl -u mariadb",
+        journal("slurmdbd", "mariadb"),
+    )
+    return (Share((Wanted((site.controller,), resources),), (gate,), "MariaDB and slurmdbd"),)
+
+
+def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
+    """Slurmctld; without accounting Slurm's files come here."""
+    inputs = tuple(f"{ETC}/{file.name}" for file in site.slurm_files.shared)
+    before = () if site.spec.slurm.accounting else (*_jwt(site), *_slurm_files(site))
+    resources: tuple[Resource, ...] = (
+        *before,
+        Service(
+            "slurmctld",
+            (*inputs, *key_paths(site), *_paths(_jwt(site))),
+            reload=sh("timeout 60 scontrol reconfigure"),
+            # Jobs go on while slurmctld restarts (quickstart_admin.html).
+            impact=Impact.RELOAD,
+            spread=SPREAD,
+            programs=packages.programs(site, Part.SLURMCTLD),
+            packages=packages.bringing(site),
+        ),
+        *accounts(site),
+        # After slurmctld, which asks for it no longer. The database stays.
+        *(() if site.spec.slurm.accounting else (Stopped("slurmdbd"),)),
+    )
+    gate = Gate(
+        "slurmctld answers",
+        site.controller,
+        sh("timeout 5 scontrol ping | grep -q ' is UP'"),
+        60,
+        "read /var/log/slurm/slurmctld.log",
+        journal("slurmctld"),
+    )
+    return (Share((Wanted((site.controller,), resources),), (gate,), "slurmctld"),)
+
+
+def _paths(resources: tuple[Resource, ...]) -> tuple[str, ...]:
+    return tuple(r.id.partition(":")[2] for r in resources)
+
+
+def journal(*units: str) -> Script:
+    """The last lines of units' logs."""
+    flags = [word for unit in units for word in ("-u", unit)]
+    return sh("journalctl --no-pager -o cat -n 15 {flags}", flags=flags)
+
+
+ROLE: Final = Role("controller", {"accounting": accounting, "controller": slurmctld})
+
+
+REST_PORT: Final = 6820
+REST_UID: Final = 64031
+
+REST_DROP_IN: Final = f"""\
+# Written by Corral. slurmrestd must run neither as root nor as SlurmUser (slurmrestd(8)), and its
+# plain HTTP has no replay protection: loopback only, JWT only.
+[Service]
+User=slurmrestd
+Group=slurmrestd
+Environment=SLURM_JWT=daemon
+# SchedMD's unit listens on all addresses by this; and the port would be taken when it comes twice.
+UnsetEnvironment=SLURMRESTD_LISTEN
+ExecStart=
+ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt%PLUGINS% 127.0.0.1:{REST_PORT}
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+Restart=on-failure
+"""
+
+
+def started(site: Site) -> tuple[Share, ...]:
+    """Slurmrestd under its own user; it may start together with the compute nodes."""
+    if not site.spec.slurm.rest:
+        return (Share((Wanted((site.controller,), (Stopped("slurmrestd"),)),)),)
+    drop_in = "/etc/systemd/system/slurmrestd.service.d/corral.conf"
+    resources: tuple[Resource, ...] = (
+        UserAccount("slurmrestd", REST_UID, "/nonexistent", "/usr/sbin/nologin", system=True),
+        File(drop_in, REST_DROP_IN.replace("%PLUGINS%", _plugins(site))),
+        # slurm.conf is read once at its start, so it is an input; the JWT key is never read by it.
+        Service(
+            "slurmrestd",
+            (drop_in, f"{ETC}/slurm.conf"),
+            impact=Impact.NONE,
+            programs=packages.programs(site, Part.SLURMRESTD),
+            packages=packages.bringing(site),
+        ),
+    )
+    gate = Gate(
+        "slurmrestd listens",
+        site.controller,
+        sh("ss -ltnH {filter} | grep -q .", filter=f"sport = :{REST_PORT}"),
+        30,
+        "read: journalctl -u slurmrestd",
+        journal("slurmrestd"),
+    )
+    return (Share((Wanted((site.controller,), resources),), (gate,)),)
+
+
+def _plugins(site: Site) -> str:
+    """Which of its plugins slurmrestd loads; "" for all.
+
+    Without accounting it dies of openapi/slurmdbd: "Failure loading plugin path bindings" (24.11).
+    Before 24.05 the plugins bear version numbers, and it serves what it can.
+    """
+    if site.spec.slurm.accounting or site.version < SlurmVersion(24, 5):
+        return ""
+    return " -s openapi/slurmctld"
+
+
+SLURMRESTD: Final = Role("slurmrestd", {"compute": started})
