@@ -53,7 +53,7 @@ def test_output_of_array_tasks(owner: Browser, served: Served, cluster: Live) ->
 
 
 def test_a_log_ends_with_its_job(owner: Browser, served: Served) -> None:
-    """It stood there as live 20 s after its job was cancelled."""
+    """It was there as live 20 s after its job was cancelled."""
     submit_script(owner, served, COUNTING, "ends")
     page = owner.page
     page.wait_for_selector(".log >> text=line 3")

@@ -151,8 +151,8 @@ def test_podman_is_asked_after_the_namespaces_were_listed(
         return await fake(argv, stdin=stdin, timeout=timeout)
 
     monkeypatch.setattr(stale_objects, "ip", noted)
-    found = asyncio.run(stale_objects.find(Podman(run=starts), "corral-lab", BRIDGE))
-    assert found.namespaces == ()
+    stale = asyncio.run(stale_objects.find(Podman(run=starts), "corral-lab", BRIDGE))
+    assert stale.namespaces == ()
     assert order == ["ip", "ip", "ps", "inspect"]
 
 

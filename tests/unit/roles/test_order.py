@@ -34,13 +34,13 @@ def modules() -> list[ModuleType]:
 
 def known() -> dict[str, Role]:
     """All roles, by the name of their module; those of a module with several, by their own."""
-    found: dict[str, Role] = {}
+    by_name: dict[str, Role] = {}
     for module in modules():
         for name, value in vars(module).items():
             if isinstance(value, Role):
                 own = module.__name__.rpartition(".")[2]
-                found[own if name == "ROLE" else name.lower()] = value
-    return found
+                by_name[own if name == "ROLE" else name.lower()] = value
+    return by_name
 
 
 def test_each_role_is_in_the_stages_that_it_declares_and_in_no_other() -> None:
