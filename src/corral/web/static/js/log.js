@@ -120,7 +120,7 @@ export class Log extends Component {
   /** @param {LogProps} props */
   constructor(props) {
     super(props);
-    this.state = { how: props.ended ? "" : "live" };
+    this.state = { how: props.ended ? "loading" : "live" };
   }
 
   componentDidMount() {
@@ -169,7 +169,7 @@ export class Log extends Component {
     }
     if (this.ended) return;
     this.clear(); // the server sends it from its beginning
-    this.setState({ how: ended ? "" : "live" });
+    this.setState({ how: ended ? "loading" : "live" });
     this.source = new EventSource(address);
     this.source.onmessage = (event) => this.append(JSON.parse(event.data).lines);
     this.source.addEventListener("end", (event) => {
