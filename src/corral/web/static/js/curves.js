@@ -49,7 +49,7 @@ const axis = () => ({
 });
 
 /**
- * A time as it stands at an axis whose lines are so many seconds apart.
+ * The words for a time at an axis whose lines are so many seconds apart.
  * @param {number} at
  * @param {number} apart
  */
