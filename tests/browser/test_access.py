@@ -136,7 +136,7 @@ def test_by_keyboard_alone(owner: Browser, served: Served) -> None:
 
 @pytest.fixture
 def crowded(owner: Browser, served: Served) -> Any:
-    """The page as if the cluster had many nodes: copies of its nodes."""
+    """The page as if the cluster had many nodes: its own, which news may come of, and copies."""
     page = owner.page
 
     def many(route: Any) -> None:
@@ -144,10 +144,10 @@ def crowded(owner: Browser, served: Served) -> Any:
         table = reply.json()
         at = table["columns"].index("name")
         states = ("IDLE", "MIXED", "ALLOCATED", "IDLE+DRAIN", "DOWN")
-        rows = []
-        for number in range(MANY):
+        rows = list(table["rows"])
+        for number in range(len(rows), MANY):
             row = list(table["rows"][0])
-            row[at] = f"n{number:04}"
+            row[at] = f"p{number:04}"
             state = states[number % len(states)]
             row[table["columns"].index("state")] = state
             row[table["columns"].index("kind")] = node_kind(NodeState.parse(state))
@@ -166,19 +166,19 @@ def test_the_heat_map_by_keyboard(crowded: Any) -> None:
     page.focus("canvas.heat")
     for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    assert page.locator(".tip").inner_text().startswith("n0002")
+    assert page.locator(".tip").inner_text().startswith("node2")
     page.keyboard.press("ArrowDown")
     below = page.locator(".tip").inner_text()[:5]
     assert int(below[1:]) > 10
     page.keyboard.press("End")
-    assert page.locator(".tip").inner_text().startswith(f"n{MANY - 1:04}")
+    assert page.locator(".tip").inner_text().startswith(f"p{MANY - 1:04}")
     page.evaluate("document.dispatchEvent(new Event('theme'))")  # a redraw keeps where one is
     page.wait_for_timeout(600)
     assert page.evaluate("document.activeElement.className") == "heat"
     page.keyboard.press("ArrowLeft")
-    assert page.locator(".tip").inner_text().startswith(f"n{MANY - 2:04}")
+    assert page.locator(".tip").inner_text().startswith(f"p{MANY - 2:04}")
     page.keyboard.press("Enter")
-    page.wait_for_selector(f"h1 >> text=n{MANY - 2:04}")
+    page.wait_for_selector(f"h1 >> text=p{MANY - 2:04}")
 
 
 def test_states_are_distinct_without_colour(crowded: Any) -> None:
@@ -191,7 +191,7 @@ def test_states_are_distinct_without_colour(crowded: Any) -> None:
           if (!pen.getImageData(0, 0, 1, 1).data[3]) return null;
           const at = (i, x, y) => { const [r, g, b] = pen.getImageData((i * side + x) * scale,
             y * scale, 1, 1).data; return Math.round(0.3 * r + 0.6 * g + 0.1 * b); };
-          return [0, 3, 4].map((i) => [at(i, 0, 1), at(i, 6, 5), at(i, 1, 6)]);
+          return [5, 3, 4].map((i) => [at(i, 0, 1), at(i, 6, 5), at(i, 1, 6)]);
         }"""
     )
     idle, drained, down = drawn.json_value()

@@ -41,7 +41,7 @@ def test_output_of_array_tasks(owner: Browser, served: Served, cluster: Live) ->
     page.click("button:text-is('Submit')")
     page.wait_for_url(re.compile(r"#job/\d+"))
     parent = int(page.url.rpartition("/")[2])
-    # The tasks that have not started have no number, and no path of their own.
+    # The tasks that have not started have no number and no path.
     page.wait_for_selector("dt:text-is('output') + dd")
     assert "4294967294" not in page.locator("main").inner_text()
     go(owner, served, "jobs")
@@ -53,7 +53,7 @@ def test_output_of_array_tasks(owner: Browser, served: Served, cluster: Live) ->
 
 
 def test_a_log_ends_with_its_job(owner: Browser, served: Served) -> None:
-    """It was there as live 20 s after its job was cancelled."""
+    """It was called live 20 s after its job was cancelled."""
     submit_script(owner, served, COUNTING, "ends")
     page = owner.page
     page.wait_for_selector(".log >> text=line 3")

@@ -8,11 +8,12 @@ import {
   groupWords,
   noted,
 } from "../../../../src/corral/web/static/js/cluster.js";
-import { aligned, shortest } from "../../../../src/corral/web/static/js/curves.js";
+import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/curves.js";
 import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
 import { pieces, settled } from "../../../../src/corral/web/static/js/log.js";
 import {
+  exitOf,
   gpus,
   listAddress,
   listChoice,
@@ -190,6 +191,9 @@ test("a job's GPUs, time and place", () => {
   const failed = { state: "FAILED", exit_status: 3, exit_signal: 9 };
   assert.equal(whereOf(job(failed)), "exit status 3, signal 9 on node1");
   assert.equal(whereOf(job({ state: "CANCELLED", exit_signal: 15 })), "node1");
+  const unstarted = { state: "CANCELLED", nodes: "", reason: "Resources" };
+  assert.equal(whereOf(job(unstarted)), "it had not started");
+  assert.equal(exitOf(job({ exit_status: null, exit_signal: 15 })), "signal 15");
 });
 
 test("a job's facts leave out what is not known", () => {
@@ -279,6 +283,14 @@ test("what is in use stays so until it changes, and a quiet day is two points", 
 test("an axis of times has at least a minute, also for one sample", () => {
   assert.deepEqual(shortest(null, 1000, 1000), [940, 1000]);
   assert.deepEqual(shortest(null, 1000, 2000), [1000, 2000]);
+});
+
+test("times at an axis are as exact as its lines are apart, and short", () => {
+  const at = new Date(2026, 10, 25, 23, 5, 30).getTime() / 1000;
+  assert.deepEqual(
+    [5, 60, 3600, 86400].map((apart) => moment(at, apart)),
+    ["23:05:30", "23:05", "23:05", "11-25"],
+  );
 });
 
 test("curves share their times; where one has no value there is a gap", () => {

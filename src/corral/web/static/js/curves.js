@@ -1,7 +1,7 @@
 // Plots over time by uPlot, which is loaded when the first one is drawn: what a job uses, and what
 // the cluster uses.
 import { Component, createRef, h } from "../vendor/preact.mjs";
-import { colour, el } from "./view.js";
+import { clock, colour, el } from "./view.js";
 /** @import uPlot from "uplot" */
 /** @import { Curve } from "./api.js" */
 /** @import { Past } from "./cluster.js" */
@@ -19,7 +19,11 @@ const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
 const MOST = 12;
 const HEIGHT = 190;
 const TIMELINE_HEIGHT = 150;
+const LEAST = 0.1; // of the values of an axis: uPlot rounds smaller steps to thousandths
 const SHORTEST_S = 60; // of an axis
+const LABEL_PX = 72; // between the times of an axis, so that they do not touch
+const MINUTE_S = 60;
+const DAY_S = 86400;
 
 /** @type {Promise<typeof uPlot> | null} */
 let loading = null;
@@ -42,6 +46,39 @@ const axis = () => ({
   stroke: () => colour("dim"),
   grid: { stroke: () => colour("line") },
   ticks: { stroke: () => colour("line") },
+});
+
+/**
+ * The words for a time at an axis whose lines are so many seconds apart.
+ * @param {number} at
+ * @param {number} apart
+ */
+export function moment(at, apart) {
+  const [day, time] = clock(at).split(" ");
+  if (apart >= DAY_S) return day.slice(5);
+  return apart >= MINUTE_S ? time.slice(0, 5) : time;
+}
+
+/** @returns {uPlot.Axis} */
+const timeAxis = () => ({
+  ...axis(),
+  space: LABEL_PX,
+  values: (_plot, at, _axis, _space, apart) => at.map((time) => moment(time, apart)),
+});
+
+/** @type {uPlot.Series} */
+const TIME = {
+  label: "time",
+  value: (_plot, at) => (at === null ? "-" : clock(at)),
+};
+
+/**
+ * Colours of a legend follow the theme on their own.
+ * @param {string[]} inks
+ * @returns {uPlot.Legend}
+ */
+const legend = (inks) => ({
+  markers: { stroke: (_plot, i) => `var(--${inks[(i - 1) % inks.length]})` },
 });
 
 /**
@@ -93,9 +130,10 @@ export async function timeline(target, past, gpus) {
         x: { range: shortest },
         y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] },
       },
-      axes: [axis(), axis()],
+      axes: [timeAxis(), axis()],
+      legend: legend(["accent", "busy"]),
       series: [
-        {},
+        TIME,
         {
           ...{ label: gpus ? "GPUs in use" : "CPUs in use", width: 2, paths },
           stroke: () => colour("accent"),
@@ -107,11 +145,14 @@ export async function timeline(target, past, gpus) {
     target,
   );
   const resize = () => plot.setSize({ width: width(), height: TIMELINE_HEIGHT });
+  const redraw = () => plot.redraw();
   addEventListener("resize", resize);
+  document.addEventListener("theme", redraw);
   return {
     more: () => plot.setData(data()),
     close: () => {
       removeEventListener("resize", resize);
+      document.removeEventListener("theme", redraw);
       plot.destroy();
     },
   };
@@ -129,11 +170,12 @@ function options(curves, width, top) {
     height: HEIGHT,
     scales: {
       x: { range: shortest },
-      y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, 0.01)] },
+      y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
     },
-    axes: [axis(), { ...axis(), size: 52 }],
+    axes: [timeAxis(), { ...axis(), size: 52 }],
+    legend: legend(INKS),
     series: [
-      {},
+      TIME,
       ...curves.map((curve, i) => ({
         label: curve.name,
         stroke: () => colour(INKS[i % INKS.length]),
@@ -168,6 +210,7 @@ class CurvePlot extends Component {
   ended = false;
 
   resize = () => this.plot?.setSize({ width: this.width(), height: HEIGHT });
+  redraw = () => this.plot?.redraw();
 
   width() {
     const all = this.box.current?.parentElement?.clientWidth ?? 0;
@@ -191,6 +234,7 @@ class CurvePlot extends Component {
 
   componentDidMount() {
     addEventListener("resize", this.resize);
+    document.addEventListener("theme", this.redraw);
     this.draw();
   }
 
@@ -201,6 +245,7 @@ class CurvePlot extends Component {
   componentWillUnmount() {
     this.ended = true;
     removeEventListener("resize", this.resize);
+    document.removeEventListener("theme", this.redraw);
     this.plot?.destroy();
   }
 

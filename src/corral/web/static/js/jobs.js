@@ -64,8 +64,10 @@ export function timeOf(job, at = Date.now() / 1000) {
 
 /** @param {JobRow} job */
 export function exitOf(job) {
-  const signal = job.exit_signal ? `, signal ${job.exit_signal}` : "";
-  return `exit status ${job.exit_status ?? "-"}${signal}`;
+  const signal = job.exit_signal ? `signal ${job.exit_signal}` : "";
+  const status = `exit status ${job.exit_status ?? "-"}`;
+  if (signal && (job.exit_status ?? null) === null) return signal;
+  return signal ? `${status}, ${signal}` : status;
 }
 
 /**
@@ -77,7 +79,8 @@ export function whereOf(job) {
   if (job.state === "FAILED" || (job.exit_signal && job.state !== "CANCELLED")) {
     return `${exitOf(job)}${job.nodes ? ` on ${job.nodes}` : ""}`;
   }
-  return job.nodes || job.reason || "-";
+  // The reason of a job that was cancelled in the queue is why it had been pending.
+  return job.nodes || (job.state === "CANCELLED" ? "it had not started" : job.reason) || "-";
 }
 
 /** @param {{ job: JobRow, ended: boolean }} props */
@@ -96,7 +99,7 @@ function Row({ job, ended }) {
     el("td", { class: "cut", title: job.name }, job.name),
     el("td", null, job.user),
     el("td", null, badge(job.state, job.kind)),
-    el("td", { class: "cut", title: where }, where),
+    el("td", { class: "cut why", title: where }, where),
     el("td", { class: "num" }, gpus(job) || "-"),
     el("td", { class: "num" }, job.cpus),
     el("td", { class: "num" }, elapsed ? bar(used, Number(job.limit), true) : null, timeOf(job)),

@@ -18,10 +18,10 @@ const ESCAPE = /\x1b(?:\[([0-9;:?<=>]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\
  */
 export const settled = (line) => line.split("\r").filter(Boolean).at(-1) ?? "";
 
-/** @typedef {{ ink: string, bold: boolean, dim: boolean }} Look */
+/** @typedef {{ ink: string, bold: boolean, dim: boolean }} Style */
 
-/** @type {Record<number, Partial<Look>>} */
-const LOOKS = {
+/** @type {Record<number, Partial<Style>>} */
+const STYLES = {
   0: { ink: "", bold: false, dim: false },
   1: { bold: true },
   2: { dim: true },
@@ -29,15 +29,15 @@ const LOOKS = {
   39: { ink: "" },
 };
 INKS.forEach((ink, i) => {
-  LOOKS[30 + i] = { ink };
-  LOOKS[90 + i] = { ink };
+  STYLES[30 + i] = { ink };
+  STYLES[90 + i] = { ink };
 });
 
 /**
- * The look after one more sequence of colours; what is not of the 16 colours changes nothing.
+ * The style after one more sequence of colours; what is not of the 16 colours changes nothing.
  * @param {string} codes
- * @param {Look} before
- * @returns {Look}
+ * @param {Style} before
+ * @returns {Style}
  */
 function inked(codes, before) {
   let after = before;
@@ -48,13 +48,13 @@ function inked(codes, before) {
       const named = code === 38 && kind === 5 && colour < 16;
       if (named) after = { ...after, ink: INKS[colour % 8] };
       i += kind === 5 ? 2 : 4;
-    } else after = { ...after, ...LOOKS[code] };
+    } else after = { ...after, ...STYLES[code] };
   }
   return after;
 }
 
 /**
- * A line in pieces of one look each, without what moves a terminal's cursor or names its window.
+ * A line in pieces of one style each, without what moves a terminal's cursor or names its window.
  * @param {string} line
  * @returns {{ text: string, look: string }[]}
  */
@@ -63,7 +63,7 @@ export function pieces(line) {
   if (!text.includes("\x1b")) return [{ text, look: "" }];
   /** @type {{ text: string, look: string }[]} */
   const made = [];
-  /** @type {Look} */
+  /** @type {Style} */
   let style = { ink: "", bold: false, dim: false };
   let at = 0;
   const until = (/** @type {number} */ end) => {
@@ -120,7 +120,7 @@ export class Log extends Component {
   /** @param {LogProps} props */
   constructor(props) {
     super(props);
-    this.state = { how: props.ended ? "" : "live" };
+    this.state = { how: props.ended ? "loading" : "live" };
   }
 
   componentDidMount() {
@@ -169,7 +169,7 @@ export class Log extends Component {
     }
     if (this.ended) return;
     this.clear(); // the server sends it from its beginning
-    this.setState({ how: ended ? "" : "live" });
+    this.setState({ how: ended ? "loading" : "live" });
     this.source = new EventSource(address);
     this.source.onmessage = (event) => this.append(JSON.parse(event.data).lines);
     this.source.addEventListener("end", (event) => {
