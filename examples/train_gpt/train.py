@@ -237,12 +237,12 @@ def train(run: Training, tracking: Tracking) -> Meter:
 
 
 def finish(run: Training, meter: Meter, tracking: Tracking) -> int:
+    speed = meter.tokens_per_second  # before the weights' digest and the test: neither is training
     sums: list[Any] = [None] * WORLD_SIZE
     mine = run.weights()
     dist.all_gather_object(sums, mine)
     if set(sums) != {mine}:
         sys.exit(f"rank {RANK}: weights differ between ranks: {sums}")
-    speed = meter.tokens_per_second  # before the test, which is not training
     guess, loss = run.corpus.guess_loss(), run.test_loss()
     if RANK == 0:
         result = {

@@ -98,6 +98,18 @@ measure() {
 
 # slot NODES: the file of what these reach together; a list of many names is too long to be a name.
 slot() { echo "$work/of-$(echo "$1" | cksum | tr ' ' -)"; }
+# fewest_cpus NODES: those that jobs may use on the smallest of them.
+fewest_cpus() {
+  timeout 20 scontrol show node "$1" -o | awk '{
+      for (i = 1; i <= NF; i++) { split($i, p, "="); value[p[1]] = p[2] }
+      n = value["CPUEfctv"] ? value["CPUEfctv"] : value["CPUTot"]
+      if (!least || n < least) least = n
+      split("", value)
+    } END { print least + 0 }'
+}
+# share CPUS RANKS: the processors of each rank. With --exclusive alone srun gives a rank a single one
+# (seen with 24.11), on which the threads of NCCL take turns.
+share() { [ "$1" -ge "$2" ] && echo $(($1 / $2)) || echo 1; }
 # together NODES: what these reach in collectives, of a job over all of them; as measure does.
 together() {
   few=$(echo "$1" | tr ',' '\n' | wc -l)
@@ -107,6 +119,7 @@ together() {
   port=$((20000 + (port + 1) % 10000)) # another one each time: the one before may be closing still
   ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
   gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
+  cpus=$(fewest_cpus "$1")
   address=$(timeout 20 scontrol show node "$first" -o | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
   set -- "$1" ${interface:+"NCCL_SOCKET_IFNAME=$interface" "GLOO_SOCKET_IFNAME=$interface"}
   at=$1
@@ -114,8 +127,8 @@ together() {
   (cd / && timeout $((minutes * 60 + 60)) runuser -u "$user" -- env -i PATH="$PATH" LC_ALL=C \
     MASTER_ADDR="$address" MASTER_PORT="$port" "$@" \
     srun --quiet --immediate=20 --partition=corral-proof --nodelist="$at" --nodes="$few" \
-    --ntasks-per-node="$ranks" --exclusive --cpu-bind=none --mem=0 --time="$minutes" \
-    --kill-on-bad-exit=1 --job-name="$named" --chdir=/ ${gpus:+"--gres=gpu:$gpus"} \
+    --ntasks-per-node="$ranks" --cpus-per-task="$(share "$cpus" "$ranks")" --exclusive \
+    --cpu-bind=none --mem=0 --time="$minutes" --kill-on-bad-exit=1 --job-name="$named" --chdir=/ ${gpus:+"--gres=gpu:$gpus"} \
     sh -s) <"$joint" >"$kept" 2>"$kept.err"
   code=$?
   if [ "$code" -eq 0 ] && grep -q '^figure ' "$kept"; then word=measured

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.api.config import files
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.inspect import nvidia
@@ -82,6 +83,11 @@ def test_an_h200_as_it_reported_itself() -> None:
             {"cards": "Unable to determine the device handle for GPU0000:00:06.0: Unknown Error"},
             "does not list the GPU at 0000:00:06.0",
             "Xid 79",
+        ),
+        (
+            {"programs": "", "cards": "timeout: failed to run command 'nvidia-smi'"},
+            "nvidia-smi is not installed",
+            "PATH",
         ),
         ({"devices": "/dev/nvidia0 /dev/nvidiactl"}, "/dev/nvidia-uvm does not exist", "modprobe"),
         ({"libraries": "libc.so.6 (libc6,x86-64) => /lib/libc.so.6"}, "libcuda.so.1", "ldconfig"),
@@ -282,6 +288,36 @@ def test_machines_that_have_their_own_gpus_take_no_source(provider: str) -> None
         "    gpu: {type: h100, count: 1, source: host}\n"
     )
     assert "gpu-source" in {finding.rule for finding in load_text(text, "lab.yaml").findings}
+
+
+@pytest.mark.parametrize(
+    ("values", "nodes", "gpu"),
+    [
+        ({}, "node[0-3]", ("h100", 1, "host")),
+        ({"gpu_count": 2}, "node[0-1]", ("h100", 2, "host")),
+        ({"gpu_count": 4}, "node0", ("h100", 4, "host")),
+        ({"gpu_count": 8}, "node0", ("h100", 8, "host")),
+        ({"gpu_count": 2, "nodes": "node0"}, "node0", ("h100", 2, "host")),
+        ({"gpu_count": 2, "gpu_source": "stand-in"}, "node[0-2]", ("slot", 2, "stand-in")),
+        ({"gpu_type": "slot"}, "node[0-2]", ("slot", 2, "stand-in")),
+    ],
+)
+def test_a_starting_file_takes_the_machines_gpus(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    values: dict[str, str | int],
+    nodes: str,
+    gpu: tuple[str, int, str],
+) -> None:
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\n")
+    monkeypatch.setattr(host_gpus, "_KNOWN", tmp_path)
+    spec = load_text(files.starting_file("laptop", **values), "laptop.yaml").spec
+    assert spec is not None
+    group = spec.groups[0]
+    assert group.gpu is not None
+    assert (group.nodes, (group.gpu.type, group.gpu.count, group.gpu.source)) == (nodes, gpu)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

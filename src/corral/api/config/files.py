@@ -56,8 +56,8 @@ def schema() -> dict[str, Any]:
 def starting_file(kind: str = "laptop", **values: str | int | float) -> str:
     """A complete, commented cluster file to start from.
 
-    On a machine with NVIDIA GPUs the laptop's nodes get one of them each, unless ``values`` names a
-    ``gpu_type``, ``gpu_count`` or ``gpu_source``.
+    On a machine with NVIDIA GPUs the laptop's nodes get one of them each, or ``gpu_count``, unless
+    ``values`` names a ``gpu_type`` or ``gpu_source``.
 
     Args:
         kind: laptop (containers on this machine) or lab (three machines by ssh).
@@ -66,8 +66,8 @@ def starting_file(kind: str = "laptop", **values: str | int | float) -> str:
     Raises:
         CorralError: USAGE or SPEC_INVALID, it could not be a good file.
     """
-    if kind == "laptop" and not any(name.startswith("gpu_") for name in values):
-        values = host_gpus.for_template() | values
+    if kind == "laptop" and not values.keys() & {"gpu_type", "gpu_source"}:
+        values = host_gpus.for_template(values.get("gpu_count", 1)) | values
     return init_text(kind, **values)
 
 

@@ -23,6 +23,7 @@ TIMEOUT: Final = 100.0
 FOLDER: Final = "/usr/local/nvidia"
 """Where a node finds the driver's libraries and programs."""
 
+_KNOWN: Final = Path("/proc/driver/nvidia/gpus")
 CONTROLS: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 """Files without which no process reaches any GPU."""
 # The capabilities "compute" and "utility" of NVIDIA's container toolkit (libnvidia-container,
@@ -106,6 +107,9 @@ def read(answers: Answers) -> HostGpus:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
     gpus = _gpus(answers)
+    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.parse(answers["programs"])):
+        hint = "install the driver's programs, or put nvidia-smi on the PATH"
+        raise _unusable("nvidia-smi is not installed", hint=hint)
     if broken := sorted(listed - {gpu.bus for gpu in gpus}):
         raise _unusable(
             f"nvidia-smi does not list the GPU at {', '.join(broken)}",
@@ -244,19 +248,23 @@ def _unusable(why: str, *, tail: str = "", hint: str = "") -> CorralError:
     )
 
 
-def for_template() -> dict[str, str | int]:
-    """Values of the template ``laptop``: a node for each GPU here; none where there is no GPU.
+def for_template(each: str | float = 1) -> dict[str, str | int]:
+    """Values of the template ``laptop``: nodes that share the GPUs here, none without GPUs.
 
     Of several models the most frequent one is taken.
+
+    Args:
+        each: GPUs of each node; the file's rules judge whether it is a count.
     """
-    files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    files = sorted(_KNOWN.glob("*/information"))
     text = "".join(file.read_text() for file in files)
     models: list[str] = re.findall(r"^Model:\s*(.+?)\s*$", text, re.M)
     kinds = Counter(type_of_name(model) for model in models)
     if not kinds:
         return {}
     kind, count = kinds.most_common(1)[0]
-    nodes = f"node[0-{count - 1}]" if count > 1 else "node0"
+    last = count // max(int(each), 1) - 1 if str(each).isdecimal() else 0
+    nodes = f"node[0-{last}]" if last > 0 else "node0"
     return {"nodes": nodes, "gpu_type": kind, "gpu_count": 1, "gpu_source": "host"}
 
 

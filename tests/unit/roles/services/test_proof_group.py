@@ -15,10 +15,11 @@ from tests.unit.roles.test_cluster import laptop, site
 
 TEXT = proof.text("proof-round.sh")
 NARROW = (
-    TEXT[TEXT.index("slot() {") : TEXT.index("# together NODES")]
+    TEXT[TEXT.index("slot() {") : TEXT.index("# fewest_cpus NODES")]
     + TEXT[TEXT.index("last_line() {") : TEXT.index("# measure NODE")]
     + TEXT[TEXT.index("patiently() {") : TEXT.index("# judge NODE")]
 )
+CPUS = TEXT[TEXT.index("fewest_cpus() {") : TEXT.index("# together NODES")]
 JUDGE = TEXT[TEXT.index("judge() {") : TEXT.index("remember() {")]
 # Nodes of a list reach 10 GB/s together; 1 where a slow one or a slow link is among them; 3 over
 # the trunk a|b. Wrong ones return wrong sums, and busy nodes are not measured.
@@ -91,6 +92,24 @@ def test_only_the_benchmark_itself_reports_figures(tmp_path: Path, status: int) 
     )  # fmt: skip
     assert done.stdout.splitlines() == ["figure all_reduce_gb_s 0.5", "figure all_reduce_wrong 0"]
     assert (done.returncode != 0) == (status != 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ranks", "cpus"),
+    [
+        (("CPUAlloc=0 CPUEfctv=32 CPUTot=32", "CPUAlloc=0 CPUEfctv=32 CPUTot=32"), 1, "32"),
+        (("CPUAlloc=0 CPUEfctv=30 CPUTot=32", "CPUAlloc=0 CPUTot=64"), 4, "7"),
+        (("CPUAlloc=0 CPUTot=2",), 8, "1"),
+        ((), 8, "1"),
+    ],
+)
+def test_ranks_share_the_processors_of_the_smallest_node(
+    tmp_path: Path, nodes: tuple[str, ...], ranks: int, cpus: str
+) -> None:
+    shown = "".join(f"NodeName=n{i} {node} OS=Linux #1 SMP\\n" for i, node in enumerate(nodes))
+    text = f"timeout() {{ printf '{shown}'; }}\nshare $(fewest_cpus a,b) {ranks}"
+    assert run(f"{CPUS}{text}", tmp_path) == cpus
+    assert '--cpus-per-task="$(share "$cpus" "$ranks")"' in TEXT
 
 
 @pytest.mark.parametrize("slow", ["a3", "b2"])
