@@ -298,9 +298,9 @@ async def _of_git(tree: Tree, repository: Repository) -> list[str]:
         files += listed
         for folder in folders:
             inner = await asyncio.to_thread(_below, tree, folder)
-            found = await asyncio.to_thread(repository_of, inner) if inner else None
-            if found is not None:
-                todo.append((folder, found))
+            inner_repository = await asyncio.to_thread(repository_of, inner) if inner else None
+            if inner_repository is not None:
+                todo.append((folder, inner_repository))
             elif inner is not None:  # such as a submodule that was copied in without its .git
                 rules = await asyncio.to_thread(_patterns, inner, ".gitignore") or IgnoreRules()
                 files += await abandonable(_walked, tree, rules, folder)
