@@ -317,8 +317,8 @@ def test_nothing_else_is_claimed(first: str, source: Source, text: str) -> None:
 def test_a_pasted_log_names_it_as_well(first: str, source: Source, text: str) -> None:
     noise = "[2026-11-21T10:00:00.123] slurmctld version 24.11.5 started on cluster lab\n"
     found = report(read(noise + text + "\nsome other line\n")).findings
-    # Or by a narrower entry for pasted logs (``where: [job]``), which stands for it.
-    assert first in {one for d in found for one in (d.failure.id, *d.failure.hides)}
+    # Or by a narrower entry for pasted logs (``where: [job]``) that hides it.
+    assert first in {number for d in found for number in (d.failure.id, *d.failure.hides)}
 
 
 def test_unpacking_that_was_cancelled_ran_out_of_nothing() -> None:
