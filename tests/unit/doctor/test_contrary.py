@@ -19,8 +19,8 @@ DISPROVED = [
     (UNKNOWN, "10.1.1.2        STREAM ctl1.lab.example", "F05"),
     (UNKNOWN, "ctl1.lab.example has address 10.1.1.2", "F05"),
     (UNKNOWN, "PING ctl1.lab.example (10.1.1.2) 56(84) bytes of data.", "F05"),
-    (REFUSED, "Connection to node3 22 port [tcp/ssh] succeeded!", "F182"),
-    (REFUSED, "Connection to node3 (10.0.0.3) 22 port [tcp/ssh] succeeded!", "F182"),
+    (REFUSED, "Connection to node3 22 port [tcp/ssh] succeeded!", "F2167"),
+    (REFUSED, "Connection to node3 (10.0.0.3) 22 port [tcp/ssh] succeeded!", "F2167"),
 ]
 LEFT = [
     (CLOSED, OPEN.format("/run/other/munge.socket.2"), "F162"),
@@ -33,9 +33,9 @@ LEFT = [
     ),
     (UNKNOWN, "10.1.1.3        ctl2.lab.example", "F05"),
     (UNKNOWN, "10.1.1.2        ctl1.lab.example.org", "F05"),
-    (REFUSED, "Connection to node3 6818 port [tcp/*] succeeded!", "F182"),
+    (REFUSED, "Connection to node3 6818 port [tcp/*] succeeded!", "F2167"),
     (UNKNOWN, "[ana@ctl1 ~]$ getent hosts ctl1.lab.example\n10.1.1.2   ctl1.lab.example", "F05"),
-    (REFUSED, "Connection to node30 22 port [tcp/ssh] succeeded!", "F182"),
+    (REFUSED, "Connection to node30 22 port [tcp/ssh] succeeded!", "F2167"),
 ]
 
 

@@ -73,7 +73,7 @@ CASES = [
     (MUNGE, "drwx------ 2 munge munge 100 Feb  1 08:02 /run/munge", "F162"),
     (MUNGE, "drwxr-xr-x. 2 munge munge 100 Feb 18 13:02 /run/munge", "F2018"),
     (MUNGE, "user_u:user_r:user_t:s0", "F2018"),
-    (KEY, "ls: cannot access '/etc/slurm/slurm.key': No such file or directory", "F75"),
+    (KEY, "ls: cannot access '/etc/slurm/slurm.key': No such file or directory", "F2132"),
     (KEY, "-rw-r--r-- 1 root root 1024 Dec 17 04:11 /etc/slurm/slurm.key", "F75"),
     (KEY, "-rw------- 1 slurm slurm 1024 Dec 17 04:11 /etc/slurm/slurm.key", "F2010"),
     (CDI, "ls: cannot access '/run/cdi': No such file or directory", "F707"),

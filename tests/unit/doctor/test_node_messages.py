@@ -14,7 +14,7 @@ from corral.doctor.model import Severity
 AT = "[2026-03-03T10:00:00.123] "
 CASES = {
     "dbus": (
-        "F15",
+        "F2102",
         "slurmd: error: cgroup_dbus_attach_to_scope: cannot connect to dbus system daemon: Failed "
         "to connect to socket /run/dbus/system_bus_socket: No such file or directory\n"
         "slurmd: error: cannot initialize cgroup directory for stepds: if the scope /sys/fs/cgroup/"
