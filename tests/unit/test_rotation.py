@@ -53,8 +53,8 @@ def test_ci_takes_the_part_that_is_next(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "test").write_text('#!/bin/sh\necho "$CORRAL_TEST_SLOW $CI"\n')
     (tmp_path / "test").chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k != "CORRAL_TEST_SLOW"}
-    for part, slow in (("4", "4/5"), ("0", "")):
-        (tmp_path / ".ci" / "part").write_text(f"{part}\n")
+    for number, slow in (("4", "4/5"), ("0", "")):
+        (tmp_path / ".ci" / "part").write_text(f"{number}\n")
         done = subprocess.run(
             ["bash", tmp_path / ".ci" / "run"], capture_output=True, text=True, env=environment
         )
