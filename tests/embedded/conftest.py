@@ -133,14 +133,16 @@ def bringing_up() -> Iterator[Callable[[ClusterSpec], Live]]:
         asyncio.run(api.up(spec))
         return Live(spec, asyncio.run(_facts(spec)))
 
-    yield bring_up
-    failed: list[CorralError] = []
-    for spec in made:
-        try:
-            asyncio.run(api.down(spec))
-        except CorralError as error:
-            failed.append(error)
-    assert not failed
+    try:
+        yield bring_up
+    finally:  # also where bring_up failed: a start that broke off left containers and a network
+        failed: list[CorralError] = []
+        for spec in made:
+            try:
+                asyncio.run(api.down(spec))
+            except CorralError as error:
+                failed.append(error)
+        assert not failed
 
 
 @pytest.fixture(scope="module")
