@@ -48,7 +48,7 @@ def test_absolute_paths_and_none_stay(tmp_path: Path) -> None:
         ("script: a\nnodes: 0\n", "job.yaml:2:8: nodes: Input should be greater than"),
         ("script: a\ntime: 90\n", 'job.yaml:2:7: time: "90" is not written so. Time limit'),
         ("script: a\nenv: {RANK: 1}\n", "RANK: Corral and Slurm set these"),
-        ("nodes: 2\n", "script: Field required"),
+        ("nodes: 2\n", "give a script or a command"),
         ("script: a\narray: 0-3\nsweep: {a: 1}\n", "array and sweep exclude"),
         ("- a\n", "a job file is a mapping"),
         ("", "a job file is a mapping"),
