@@ -137,6 +137,7 @@ from corral.api.workload.batch import JobOutcome as JobOutcome
 from corral.api.workload.batch import JobSpec as JobSpec
 from corral.api.workload.batch import RankLine as RankLine
 from corral.api.workload.batch import Setting as Setting
+from corral.api.workload.batch import attach_argv as attach_argv
 from corral.api.workload.batch import cancel as cancel
 from corral.api.workload.batch import explain_job as explain_job
 from corral.api.workload.batch import group_environment as group_environment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import update_wrapper
 from inspect import Parameter, signature
 from pathlib import Path
@@ -104,21 +104,22 @@ class Cluster:
 
     def run(
         self,
-        job: str | batch.JobSpec,
+        job: str | Sequence[str] | batch.JobSpec,
         *,
         on_line: batch.OnLine = lambda _: None,
         **fields: Any,
     ) -> batch.JobOutcome | batch.ArrayOutcome:
-        """Run a script as a job and wait for its end.
+        """Run a script or a command as a job and wait for its end.
 
         Args:
-            job: a script of this machine, or one on the cluster's shared storage; or a JobSpec.
+            job: a script of this machine, or one on the cluster's shared storage; or the words of
+                a command of the nodes: ``["nvidia-smi", "-L"]``; or a JobSpec.
             on_line: called with each line that a rank prints, as it comes.
             **fields: more fields of ``JobSpec``: nodes, gpus_per_node, time, env, args, ...
         """
         return sync(batch.run(self.spec, _job(job, fields), self.emit, on_line=on_line))
 
-    def submit(self, job: str | batch.JobSpec, **fields: Any) -> Job:
+    def submit(self, job: str | Sequence[str] | batch.JobSpec, **fields: Any) -> Job:
         """Submit a job and return at once; arguments as for ``run``."""
         handle = sync(batch.submit(self.spec, _job(job, fields), self.emit))
         return Job(self.spec, handle, self.emit)
@@ -166,10 +167,11 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
     return Cluster(files.spec_of(text), emit)
 
 
-def _job(job: str | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:
+def _job(job: str | Sequence[str] | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:
     if isinstance(job, batch.JobSpec):
         if not fields:
             return job
         given = {name: getattr(job, name) for name in job.model_fields_set}
         return batch.job_spec({**given, **fields})
-    return batch.job_spec({"script": job, **fields})
+    program = {"script": job} if isinstance(job, str) else {"command": tuple(job)}
+    return batch.job_spec({**program, **fields})

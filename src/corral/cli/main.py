@@ -72,7 +72,11 @@ VERBS: Final = MappingProxyType(
         "reap": Verb(
             "rental.reap", _CLUSTER, "End rented machines, and prove that nothing is left."
         ),
-        "run": Verb("workload.run", _JOBS, "Run a script as a job and follow it to its end."),
+        "run": Verb(
+            "workload.run", _JOBS, "Run a script or a command as a job and follow it to its end."
+        ),
+        "shell": Verb("workload.shell", _JOBS, "Open a terminal on a node, with GPUs."),
+        "attach": Verb("workload.attach", _JOBS, "Open a shell inside a running job."),
         "jobs": Verb("workload.jobs", _JOBS, "List jobs."),
         "logs": Verb("workload.logs", _JOBS, "Show what a job printed."),
         "profile": Verb("workload.profile", _JOBS, "Show where the time of a profiled job went."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -68,6 +68,7 @@ HTML = Annotated[
         show_default=False,
     ),
 ]
+INLINE: Final = "corral.command"
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
@@ -101,6 +102,27 @@ class OptionsAroundFirst(TyperCommand):
         while end < len(args) and args[end].startswith("-") and args[end] not in ("-", "--"):
             end += 2 if args[end] in valued else 1
         return args[:end], args[end:]
+
+
+class CommandAfterDashes(TyperCommand):
+    """A command whose first argument may be left out; words after ``--`` are then a command.
+
+    ``corral run train.py -- --epochs 5`` has a script with arguments; ``corral run -N3 --
+    hostname`` a command, which is then in ``ctx.meta[INLINE]``.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the command off, where no argument is in front of the dashes."""
+        if "--" in args:
+            at = args.index("--")
+            try:
+                given = self.make_parser(ctx).parse_args(args=args[:at])[0]
+            except typer.TyperException:  # the dashes are an option's value, or it is wrong anyway
+                return super().parse_args(ctx, args)
+            if not given.get("script"):
+                ctx.meta[INLINE] = tuple(args[at + 1 :])
+                args = args[:at]
+        return super().parse_args(ctx, args)
 
 
 def verb_app() -> typer.Typer:

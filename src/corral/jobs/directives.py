@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.jobs import requests
 from corral.slurm import duration
 from corral.slurm.directives import Directive, directives, kib
 from corral.slurm.tres import asked
@@ -26,7 +27,10 @@ CARRIED: Final = frozenset(
      "time-min", "tmp", "use-min-nodes", "wckey", "kill-on-invalid-dep", "oversubscribe",
      "cpu-freq", "gpu-freq", "segment"}
 )  # fmt: skip
-"""Options that go to sbatch as they are: they choose nodes, times and accounts, no ranks."""
+"""Options that go to sbatch as they are: they choose nodes, times and accounts, no ranks.
+
+Those of ``requests.FIELDS`` are fields of ``JobSpec``; here is what of them no field can hold.
+"""
 VALUE: Final = re.compile(r"[^\x00-\x1f\x7f'\\]{0,1024}")
 """What is in single quotes for sbatch's parser and for a shell alike."""
 
@@ -66,7 +70,8 @@ class Asked:
     """What a script asks for.
 
     Attributes:
-        fields: of ``JobSpec``, without those that were given; its ``env`` is to be merged.
+        fields: of ``JobSpec``, without those that were given; its ``env`` is to be merged, its
+            ``sbatch`` has what was given last.
         notes: what is done otherwise, each with its line.
     """
 
@@ -89,25 +94,22 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
     Raises:
         CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
-    last: dict[str, Directive] = {}
-    faults: list[str] = []
-    for directive in directives(script):
-        if directive.fault:
-            faults.append(f"{file}:{directive.line}: {directive.value}: {directive.fault}")
-        else:
-            last[directive.name] = directive
-    if "requeue" in last and "no-requeue" in last:
-        del last[min("requeue", "no-requeue", key=lambda name: last[name].line)]
+    last, faults = _last_of_each(script, file)
+    last = {name: option for name, option in last.items() if not _overridden(name, given)}
     notes = [
         f"{file}:{option.line}: --{name}{_shown(_unused(option))} is not used: {why}"
         for name, option in last.items()
         if (why := _replacement(option))
     ]
-    fields, carried = dict[str, Any](), list[str]()
+    fields, carried = _mail(last), list[str]()
+    if fields:
+        del last["mail-user"], last["mail-type"]
     # What is counted on each node needs the number of nodes first.
     for directive in sorted(last.values(), key=lambda option: _LAST.get(option.name, 0)):
         try:
-            if directive.name in CARRIED:
+            if named := requests.field_of(directive.name, directive.value):
+                fields |= [named]
+            elif directive.name in CARRIED:
                 carried.append(_text(directive))
             elif directive.name not in _INSTEAD:
                 fields |= _field(directive, {**fields, **given})
@@ -117,10 +119,47 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
             )
     if faults:
         raise _refused(file, faults)
+    notes += _memory_note(last, file, {**fields, **given})
     if carried:
-        fields["sbatch"] = tuple(carried)
-    left = {k: v for k, v in fields.items() if k not in given or k == "env"}
+        fields["sbatch"] = (*carried, *given.get("sbatch", ()))
+    left = {k: v for k, v in fields.items() if k not in given or k in ("env", "sbatch")}
     return Asked(left, tuple(notes))
+
+
+def _last_of_each(script: str, file: str) -> tuple[dict[str, Directive], list[str]]:
+    """The options that count, by name, and the lines that cannot be read."""
+    last: dict[str, Directive] = {}
+    faults: list[str] = []
+    for directive in directives(script):
+        if directive.fault:
+            faults.append(f"{file}:{directive.line}: {directive.value}: {directive.fault}")
+        else:
+            last[directive.name] = directive
+    if "requeue" in last and "no-requeue" in last:
+        del last[min("requeue", "no-requeue", key=lambda name: last[name].line)]
+    return last, faults
+
+
+def _overridden(option: str, given: Mapping[str, Any]) -> bool:
+    """Whether an option that is a field, or goes to sbatch as it is, is given otherwise."""
+    field = requests.FIELDS.get(option)
+    again = requests.option_in(tuple(given.get("sbatch", ())), f"--{option}")
+    return field in given or again is not None
+
+
+def _memory_note(last: Mapping[str, Directive], file: str, fields: Mapping[str, Any]) -> list[str]:
+    if not fields.get("exclusive") or fields.get("mem") or "exclusive" not in last:
+        return []
+    line = last["exclusive"].line
+    return [
+        f"{file}:{line}: --exclusive: the job gets all memory of its nodes too; --mem limits it"
+    ]
+
+
+def _mail(last: Mapping[str, Directive]) -> dict[str, Any]:
+    user, events = (last.get(f"mail-{part}") for part in ("user", "type"))
+    mail = requests.mail_of(user.value, events.value) if user and events else None
+    return {"mail": mail} if mail else {}
 
 
 def _unused(directive: Directive) -> str:

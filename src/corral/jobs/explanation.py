@@ -1,15 +1,18 @@
-"""What a job would get, before there is one; and a shell with the same resources."""
+"""What a job would get, before there is one; a shell with the same resources, or in a job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, join, sh
-from corral.jobs import containers
+from corral.hosts.transport import check
+from corral.jobs import containers, requests
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import (
     Setting,
@@ -35,22 +38,25 @@ from corral.jobs.limits import (
 from corral.jobs.model import JobSpec
 from corral.jobs.script import Place
 from corral.slurm.duration import clock
-from corral.slurm.records import Node
+from corral.slurm.records import Job, Node
+from corral.slurm.text import TIME_FORMAT, parse_queue, show_queue
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import partitions_of
+from corral.spec.nodes import partitions_of, users_of
 
+_REF: Final = re.compile(r"[0-9]{1,10}(_[0-9]{1,7})?")
 # An image may have another shell than the user's.
 _INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
 
 
 def shell_script(job: JobSpec, place: Place) -> Script:
-    """``srun --pty`` for a login shell on the first node of what the job asks for.
+    """``srun --pty`` for a login shell, or the job's command, on the first node of its allocation.
 
     The shell has the entire allocation: srun in it starts ranks on all its nodes.
     """
     gpu = f"gpu:{job.gpu_type}" if job.gpu_type else "gpu"
     words: list[object] = [
-        f"--job-name={job.name or 'shell'}",
+        f"--job-name={job.title if job.command else job.name or 'shell'}",
         f"--partition={place.partition}",
         f"--nodes={job.nodes}",
         f"--ntasks-per-node={job.ranks_on_node}",
@@ -62,7 +68,7 @@ def shell_script(job: JobSpec, place: Place) -> Script:
         words.append(f"--mem={place.mem}")
     if job.seconds:
         words.append(f"--time={clock(job.seconds)}")
-    words += job.sbatch
+    words += requests.words(job)
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
     # salloc holds the entire allocation; srun alone would take as many shells as tasks. Its own
     # LaunchParameters=use_interactive_step is not set everywhere.
@@ -74,9 +80,15 @@ def shell_script(job: JobSpec, place: Place) -> Script:
         words=words,
         cpus=place.cpus_per_rank * job.ranks_on_node,
         container=join([containers.words(job, place.mounts), sh(" ")], ""),
-        shell=sh(_INSIDE) if job.container else sh('"${{SHELL:-/bin/bash}}" -l'),
+        shell=_shell(job),
     )
     return inner
+
+
+def _shell(job: JobSpec) -> Script:
+    if job.command:
+        return sh("{words}", words=list(job.command))
+    return sh(_INSIDE) if job.container else sh('"${{SHELL:-/bin/bash}}" -l')
 
 
 MOST_NODES = 64
@@ -134,17 +146,31 @@ async def explain(
             Setting(name, value, "yours, by --env or the job file", "all")
             for name, value in sorted(job.env.items())
         ),
+        *(
+            Setting(f"--{name}", value or "yes", "asked of Slurm for the job", "all")
+            for name, value in requests.options(job)
+        ),
     )
     known = {setting.name for setting in rendezvous}
     return (*rendezvous, *(s for s in parse_settings(texts) if s.name not in known))
 
 
-async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) -> Script:
+async def shell(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, *, gpu: bool = False
+) -> Script:
     """What gives the job's user a shell with the job's share of the cluster, run as root.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        job: the job; its script is not looked at.
+        gpu: take one GPU where no number is given and the partition has some.
 
     Raises:
         CorralError: USAGE, it cannot be run.
     """
+    job = gpus_left_out(job, spec, unasked=gpu)
     nodes = await _fitting(fleet, controller, spec, job)
     place = Place(
         folder="",
@@ -155,6 +181,87 @@ async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) 
         mounts=mounts_of(job, [s.mount for s in spec.storage]),
     )
     return as_user(user_of(job, spec), shell_script(job, place))
+
+
+async def attach(
+    fleet: Fleet, controller: str, spec: ClusterSpec, ref: str, *, user: str = "", node: str = ""
+) -> Script:
+    """What gives a job's user a shell inside of it, next to its ranks; run as root.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        ref: the job, or a part of an array.
+        user: whose it must be; "" for the cluster's first.
+        node: one of its nodes; "" for its first.
+
+    Raises:
+        CorralError: USAGE, no job has such a number, or it is an array, or another user's;
+            NOT_FOUND, no such job, or not on that node; NOT_GOOD, it is not running.
+    """
+    if not _REF.fullmatch(ref):
+        raise CorralError(
+            Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
+        )
+    user = user or users_of(spec)[0].name
+    mark = f"m{secrets.token_hex(8)}"
+    query = sh(
+        "export {time}\n{words}",
+        time="=".join(TIME_FORMAT),
+        words=[*show_queue(mark), "--states=all", f"--jobs={ref}"],
+    )
+    result = await fleet.run(controller, query, timeout=60)
+    if "Invalid job id" in result.stderr:  # slurmctld knows it no more
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"no job {ref} is running",
+            hint="corral jobs lists those that are; corral jobs --all those that ended",
+        )
+    check(result, "asking Slurm for the job", hint="is slurmctld up? see corral status")
+    job = _running(parse_queue(result.stdout, mark), ref, user)
+    names = expand(job.nodes)
+    if node and node not in names:
+        raise CorralError(
+            Code.NOT_FOUND, f"job {ref} does not run on {node}", hint=f"it runs on {job.nodes}"
+        )
+    # --overlap and no separate memory: the ranks keep all that they have.
+    inner = sh(
+        "cd\nexec srun --jobid={id} --overlap --pty --nodes=1 --ntasks=1 --mem-per-cpu=0 "
+        '--nodelist={node} "${{SHELL:-/bin/bash}}" -l',
+        id=job.id,
+        node=node or names[0],
+    )
+    return as_user(user, inner)
+
+
+def _running(jobs: Sequence[Job], ref: str, user: str) -> Job:
+    """The one job that can be attached to.
+
+    Raises:
+        CorralError: none of them is running, there are several, or it is another user's.
+    """
+    if not jobs:
+        raise CorralError(Code.NOT_FOUND, f"no job {ref}", hint="corral jobs lists all")
+    job = jobs[0]
+    if job.user != user:
+        raise CorralError(
+            Code.USAGE,
+            f"job {ref} is {job.user}'s, not {user}'s",
+            hint=f"corral attach --user {job.user} {ref}, if you may act for {job.user}",
+        )
+    if len(jobs) > 1 or (job.label != ref and "_" in job.label):
+        part = next((each.label for each in jobs if each.state == "RUNNING"), f"{ref}_0")
+        raise CorralError(
+            Code.USAGE, f"job {ref} is an array", hint=f"name one part: corral attach {part}"
+        )
+    if job.state != "RUNNING":
+        why = f" ({job.reason})" if job.reason else ""
+        later = "it has ended" if job.ended else f"corral logs {ref} --follow shows when it starts"
+        raise CorralError(
+            Code.NOT_GOOD, f"job {ref} is not running but {job.state}{why}", hint=later
+        )
+    return job
 
 
 async def _fitting(

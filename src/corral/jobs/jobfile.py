@@ -16,7 +16,7 @@ from corral.spec.findings import dotted, shown
 SUFFIXES: Final = (".yaml", ".yml")
 BYTES_AT_MOST: Final = 1 << 20
 _NUMBERS: Final = ("nodes", "gpus_per_node", "ranks_per_node", "cpus_per_rank", "at_once")
-_SWITCHES: Final = ("requeue", "in_place")
+_SWITCHES: Final = ("requeue", "in_place", "exclusive")
 _HERE: Final = ("script", "folder", "environment")
 
 

@@ -27,7 +27,7 @@ from corral.slurm import duration
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
 from corral.slurm.tres import of_type
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import partitions_of, users_of
 
@@ -73,9 +73,9 @@ def partition_of(job: JobSpec, spec: ClusterSpec) -> Partition | None:
     return next((p for p in every if p.default), every[0])
 
 
-def gpus_left_out(job: JobSpec, spec: ClusterSpec) -> JobSpec:
-    """The job; a sweep without GPUs given gets one per point where there are any."""
-    if not job.sweep or "gpus_per_node" in job.model_fields_set:
+def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> JobSpec:
+    """The job; with no number of GPUs a sweep, or any if ``unasked``, gets one where it can."""
+    if not (job.sweep or unasked) or "gpus_per_node" in job.model_fields_set:
         return job
     partition = partition_of(job, spec)
     groups = [g for g in spec.groups if partition is not None and g.name in partition.groups]
@@ -103,7 +103,8 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
         names = [p.name for p in partitions_of(spec)]
         hint = _one_of("partition", job.partition or "", names)
         return [*refusals, Refusal(f"no partition called {job.partition}", hint)]
-    return [*refusals, *_time(job, partition), *_machines(job, partition, spec)]
+    named = _named(job, partition, spec)
+    return [*refusals, *_time(job, partition), *(named or _machines(job, partition, spec))]
 
 
 def nearest(path: str, above: str, names: Sequence[str]) -> str:
@@ -177,13 +178,67 @@ def _machines(job: JobSpec, partition: Partition, spec: ClusterSpec) -> Iterable
             _other_gpus(job, groups, partition),
         )
         return
-    count = sum(len(expand(group.nodes)) for group in fitting)
+    excluded = _hosts(job.exclude)
+    count = sum(name not in excluded for group in fitting for name in expand(group.nodes))
     if job.nodes > count:
         such = f" with {job.gpus_per_node} GPUs" if job.gpus_per_node else ""
+        left = " without those excluded" if excluded else ""
         yield Refusal(
-            f"{job.nodes} nodes{such} asked for, partition {partition.name} has {count}",
-            f"--nodes {count} works",
+            f"{job.nodes} nodes{such} asked for, partition {partition.name} has {count}{left}",
+            f"--nodes {count} works" if count else "exclude fewer nodes",
         )
+
+
+def _hosts(hostlist: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(expand(hostlist))) if hostlist else ()
+
+
+def _named(job: JobSpec, partition: Partition, spec: ClusterSpec) -> list[Refusal]:
+    """What the names in ``nodelist`` and ``exclude`` rule out."""
+    required, excluded = _hosts(job.nodelist), _hosts(job.exclude)
+    if not required and not excluded:
+        return []
+    group_of = {name: group for group in spec.groups for name in expand(group.nodes)}
+    if unknown := [name for name in (*required, *excluded) if name not in group_of]:
+        everything = ", ".join(group.nodes for group in spec.groups)
+        close = difflib.get_close_matches(unknown[0], group_of, 1)
+        hint = f"did you mean {close[0]}?" if close else f"nodes are: {everything}"
+        return [Refusal(f"no node called {unknown[0]}", hint)]
+    refusals: list[Refusal] = []
+    if both := [name for name in required if name in excluded]:
+        refusals.append(
+            Refusal(
+                f"{fold(both)} is required and excluded", "name it in one of --nodelist, --exclude"
+            )
+        )
+    if away := [name for name in required if group_of[name].name not in partition.groups]:
+        refusals.append(
+            Refusal(
+                f"{fold(away)} is not in partition {partition.name}",
+                f"its nodes are: {_nodes_of(partition, spec)}",
+            )
+        )
+    elif short := [n for n in required if _gpus(group_of[n], job.gpu_type) < job.gpus_per_node]:
+        kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+        has = _gpus(group_of[short[0]], job.gpu_type)
+        refusals.append(
+            Refusal(
+                f"{fold(short)} has no {job.gpus_per_node} GPUs{kind}",
+                f"--gpus-per-node {has} works" if has else "leave out --gpus-per-node",
+            )
+        )
+    if len(required) > job.nodes:
+        refusals.append(
+            Refusal(
+                f"{len(required)} nodes required by name, {job.nodes} asked for",
+                f"--nodes {len(required)} works",
+            )
+        )
+    return refusals
+
+
+def _nodes_of(partition: Partition, spec: ClusterSpec) -> str:
+    return ", ".join(group.nodes for group in spec.groups if group.name in partition.groups)
 
 
 def _other_gpus(job: JobSpec, groups: Sequence[NodeGroup], partition: Partition) -> str:
@@ -208,15 +263,26 @@ def _gpus(group: NodeGroup, kind: str | None) -> int:
 
 def _one_of(what: str, asked: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(asked, names, 1)
-    return f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(names)}"
+    return f"did you mean {close[0]}?" if close else f"{_plural(what)} are: {', '.join(names)}"
+
+
+def _plural(what: str) -> str:
+    return what if what == "QOS" else f"{what}s"
 
 
 def nodes_for(job: JobSpec, partition: str, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Nodes of the partition, as Slurm knows them, that have the GPUs the job asks for."""
+    """Nodes that the job may get, as Slurm knows them: of the partition, with the GPUs it asks for.
+
+    Those that it excludes are not among them; where it names all of its nodes, no others are.
+    """
+    required, excluded = set(_hosts(job.nodelist)), set(_hosts(job.exclude))
     return tuple(
         node
         for node in nodes
-        if partition in node.partitions and of_type(node.gres, job.gpu_type) >= job.gpus_per_node
+        if partition in node.partitions
+        and of_type(node.gres, job.gpu_type) >= job.gpus_per_node
+        and node.name not in excluded
+        and (len(required) < job.nodes or node.name in required)
     )
 
 
@@ -235,10 +301,13 @@ def memory_share(job: JobSpec, nodes: Sequence[Node]) -> str:
 
     Slurm gives a job that names no memory all of its nodes' (where no DefMemPerCPU is set), and no
     second job then fits on the node. A job in a container gets no less than its image needs to be
-    unpacked. "" when nothing is known of the nodes.
+    unpacked. An exclusive job gets all (--mem=0): nobody else can use it. "" when nothing is known
+    of the nodes.
     """
-    if job.mem is not None or not nodes:
-        return job.mem or ""
+    if job.mem is not None or job.exclusive:
+        return job.mem or "0"
+    if not nodes:
+        return ""
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
     shares: list[int] = []
     for node in nodes:
@@ -303,6 +372,13 @@ else there=y; fi"""
 _SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
 _PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
 
+# What Slurm enforces, what the user may charge, and all QOS. Without accounting all are empty.
+_RIGHTS: Final = """\
+scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= */enforced /p'
+sacctmgr --noheader --parsable2 show associations user={user} format=Account,QOS 2>/dev/null |
+  sed 's/^/may /'
+sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null | sed 's/^/qos /'"""
+
 # As the job's user: what root can read proves nothing. A folder must be entered, too.
 _PATHS: Final = """\
 for path in {paths}; do
@@ -354,17 +430,7 @@ async def look(
         CorralError: USAGE, something the job names is not there; COMMAND_FAILED, Slurm is silent.
     """
     needed = _needed(job, mount, sent=parcel is not None or not script)
-    store = user_folder(mount, JOBS, user)
-    asked = Inquiry(
-        {
-            "missing": sh(_MISSING, user=user, mount=mount),
-            "paths": _there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING),
-            "contents": _there(user, ask_script(store) if parcel is not None else NOTHING),
-            "array": _SIZE if job.tasks else NOTHING,
-            "pyxis": _PYXIS if job.container else NOTHING,
-            NODES.name: NODES.shell,
-        }
-    )
+    asked = _questions(job, user, mount, needed, store=parcel is not None)
     stdin = names_asked(parcel) if parcel is not None else b""
     result = check(
         await fleet.run(controller, asked.script, stdin=stdin, timeout=120), "asking the controller"
@@ -376,6 +442,7 @@ async def look(
             *_missing(texts["missing"], user, controller, mount),
             *([without_pyxis(job)] if texts["pyxis"] else []),
             *_unread(texts["paths"].splitlines(), user, needed),
+            *against_rights(job, user, texts["rights"]),
         ]
     )
     what = "asking which contents of the project are there"
@@ -388,6 +455,58 @@ async def look(
     )
     size = texts["array"].strip()
     return Look(parse_nodes(shown), tuple(lacking), int(size) if size.isdecimal() else None)
+
+
+def _questions(
+    job: JobSpec, user: str, mount: str, needed: Mapping[str, str], *, store: bool
+) -> Inquiry:
+    """What the controller is asked before a job is submitted."""
+    contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
+    return Inquiry(
+        {
+            "missing": sh(_MISSING, user=user, mount=mount),
+            "paths": _there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING),
+            "contents": _there(user, contents),
+            "array": _SIZE if job.tasks else NOTHING,
+            "pyxis": _PYXIS if job.container else NOTHING,
+            "rights": sh(_RIGHTS, user=user) if job.account or job.qos else NOTHING,
+            NODES.name: NODES.shell,
+        }
+    )
+
+
+def against_rights(job: JobSpec, user: str, answer: str) -> list[Refusal]:
+    """Account and QOS that Slurm would refuse; none where it has no accounting.
+
+    Args:
+        job: the job.
+        user: whose it is.
+        answer: what the controller printed: what is enforced, the user's accounts, all QOS.
+    """
+    lines = [line.partition(" ") for line in answer.splitlines()]
+    enforced = {w for kind, _, text in lines if kind == "enforced" for w in text.split(",")}
+    rows = [text.partition("|") for kind, _, text in lines if kind == "may"]
+    every = [text for kind, _, text in lines if kind == "qos"]
+    refusals: list[Refusal] = []
+    accounts = list(dict.fromkeys(account for account, _, _ in rows))
+    charged = (job.account or "").lower()
+    if charged and accounts and "associations" in enforced and charged not in accounts:
+        hint = _one_of(f"{user}'s account", charged, accounts)
+        return [Refusal(f"{user} has no account {job.account}", hint)]
+    allowed = [
+        name
+        for account, _, names in rows
+        if not charged or account == charged
+        for name in names.split(",")
+        if name
+    ]
+    for name in (job.qos or "").lower().split(",") if every and job.qos else ():
+        if name not in every:
+            refusals.append(Refusal(f"no QOS called {name}", _one_of("QOS", name, every)))
+        elif "qos" in enforced and allowed and name not in allowed:
+            hint = f"{user} may ask for {', '.join(sorted(set(allowed)))}"
+            refusals.append(Refusal(f"{user} may not ask for QOS {name}", hint))
+    return refusals
 
 
 def _there(user: str, script: Script) -> Script:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from corral.errors import Code, CorralError
+from corral.jobs import requests
 from corral.jobs.containers import image_of, mount_of
 from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
@@ -60,17 +61,25 @@ JobTime = Annotated[
 
 
 class JobSpec(Model):
-    """One job: a script, and what of the cluster it runs on.
+    """One job: a script or a command, and what of the cluster it runs on.
 
     One rank runs per GPU, or one per node where no GPU is asked for.
     """
 
-    script: Annotated[Text, Field(min_length=1)] = Field(
+    script: Text = Field(
+        default="",
         description="The program: a file of this machine, whose #SBATCH lines count, or one on the "
-        "cluster's shared storage, whose do not."
+        "cluster's shared storage, whose do not.",
     )
-    args: tuple[Text, ...] = Field(default=(), description="Its arguments.")
-    name: JobName | None = Field(default=None, description="Left out: the script's name.")
+    command: tuple[Text, ...] = Field(
+        default=(),
+        description="In place of a script: a program of the nodes and its arguments. Each rank "
+        "runs it; no shell reads the words; no project is uploaded unless folder names one.",
+    )
+    args: tuple[Text, ...] = Field(default=(), description="The script's arguments.")
+    name: JobName | None = Field(
+        default=None, description="Left out: the name of the script or the command."
+    )
     nodes: int = Field(default=1, ge=1, le=100_000, description="Nodes.")
     gpus_per_node: int = Field(default=0, ge=0, le=64, description="GPUs on each node.")
     gpu_type: GpuType | None = Field(default=None, description="Type of GPU; left out: any.")
@@ -85,6 +94,46 @@ class JobSpec(Model):
         default=None, description="Time limit: 90s, 30m, 12h, 2d or [days-]hours:minutes:seconds."
     )
     partition: PartitionName | None = Field(default=None, description="Left out: the default one.")
+    account: requests.AccountName | None = Field(
+        default=None, description="Slurm account that is charged; left out: the user's default one."
+    )
+    qos: requests.QosNames | None = Field(
+        default=None,
+        description="Quality of service, or several with commas; left out: the user's default one.",
+    )
+    nodelist: requests.Hosts | None = Field(
+        default=None,
+        description="Nodes that the job must have, as Slurm writes them: node[0-2]; others are "
+        "added up to nodes.",
+    )
+    exclude: requests.Hosts | None = Field(
+        default=None, description="Nodes that the job must not have: node[3,5]."
+    )
+    constraint: requests.Constraint | None = Field(
+        default=None, description="Features its nodes must have: a100, a100&nvlink, [rack1|rack2]."
+    )
+    after: tuple[requests.After, ...] = Field(
+        default=(),
+        description="Begin after these jobs: 12 or 12:ok when it completed, 12:any however it "
+        "ended. A job whose turn can never come is cancelled.",
+    )
+    begin: requests.Begin | None = Field(
+        default=None,
+        description="Not before: 18:00, tomorrow, now+2hours, 2027-01-31T08:00; the controller's "
+        "clock.",
+    )
+    mail: requests.Mail | None = Field(
+        default=None,
+        description="Who gets mail from Slurm, and about what: ada@example.org (end and failure), "
+        "ada@example.org:begin,end,time_limit_80.",
+    )
+    licenses: requests.Licenses | None = Field(
+        default=None, description="Licences it holds while it runs: matlab, matlab:2,ansys@db:4."
+    )
+    exclusive: bool = Field(
+        default=False,
+        description="Share its nodes with no other job; without mem it gets all of their memory.",
+    )
     env: Annotated[dict[EnvName, Text], AfterValidator(_env)] = Field(
         default={}, description="Environment of each rank; these values win over Corral's."
     )
@@ -128,7 +177,7 @@ class JobSpec(Model):
     folder: Text | None = Field(
         default=None,
         description="Folder of this machine that is uploaded, or none: only the script. Left out: "
-        "the project the script is in.",
+        "the project the script is in; for a command: none.",
     )
     in_place: bool = Field(
         default=False,
@@ -151,14 +200,31 @@ class JobSpec(Model):
     )
     sbatch: tuple[SbatchOption, ...] = Field(
         default=(),
-        description="More options for sbatch, such as --account=lab: what chooses nodes, times and "
-        "accounts.",
+        description="More options for sbatch, such as --reservation=class: what chooses nodes, "
+        "times and accounts and has no field here.",
     )
     profile: Profiler = Field(
         default="none",
         description="Record each rank: torch (a few steps, by PyTorch's profiler; needs a Python "
         "script) or nsys (the entire run, by Nsight Systems).",
     )
+
+    @model_validator(mode="after")
+    def _script_or_command(self) -> JobSpec:
+        if bool(self.script) == bool(self.command):
+            raise ValueError("give a script or a command, one of the two")
+        if self.command and (not self.command[0] or self.command[0].startswith("-")):
+            raise ValueError("the first word of a command is a program; none begins with -")
+        if self.command and (self.args or self.in_place):
+            raise ValueError("args and in_place are for a script; a command has its own words")
+        return self
+
+    @model_validator(mode="after")
+    def _no_option_twice(self) -> JobSpec:
+        if repeated := requests.twice(self):
+            field, option = repeated
+            raise ValueError(f"{field} is given, and {option} in sbatch too: leave out one")
+        return self
 
     @model_validator(mode="after")
     def _one_kind_of_array(self) -> JobSpec:
@@ -198,8 +264,9 @@ class JobSpec(Model):
 
     @property
     def title(self) -> str:
-        """The job's name in Slurm: the one given, or one made from the script's."""
-        stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePosixPath(self.script).stem)[:64]
+        """The job's name in Slurm: the one given, or one made from the script's or command's."""
+        program = self.script or self.command[0]
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePosixPath(program).stem)[:64]
         return self.name or stem.lstrip(".-") or "job"
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import containers, fabric, usage
+from corral.jobs import containers, fabric, requests, usage
 from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
@@ -95,7 +95,7 @@ class Place:
 
     Attributes:
         folder: the job's own folder on shared storage.
-        program: absolute path of the script as the nodes see it.
+        program: absolute path of the script as the nodes see it, "" for a command.
         partition: name of the partition.
         cpus_per_rank: CPUs for each rank.
         mem: memory on each node, "" to leave it to Slurm.
@@ -208,7 +208,10 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
         sh("#SBATCH --open-mode=append"),
         sh("#SBATCH --requeue") if job.requeue else sh("#SBATCH --no-requeue"),
     ]
-    lines += [sh("#SBATCH {v}", v=option) for option in job.sbatch]
+    lines += [
+        sh("#SBATCH {v}", v=option)
+        for option in (*requests.words(job), *requests.ended_in_vain(job))
+    ]
     if job.requeue:
         lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))
     return lines
@@ -272,11 +275,14 @@ def _command(job: JobSpec, place: Place) -> Script:
     first = [before, *runner] if job.profile == "nsys" else [*runner, *([before] if before else [])]
     # Without it torchrun takes its first word for a script of Python's, be it nsys.
     launched = ["--no-python"] if job.torchrun else []
-    words = [*launched, *first, _inside(job, place, place.program)]
+    words = [*launched, *first]
+    if job.script:
+        words.append(_inside(job, place, place.program))
+    arguments = job.args if job.script else job.command
     if job.sweep:
-        arguments = point_arguments(job.args, tuple(job.sweep))
-        return sh("{words} {arguments}", words=words, arguments=arguments)
-    return sh("{words}", words=[*words, *job.args])
+        points = point_arguments(arguments, tuple(job.sweep))
+        return join([*([sh("{words}", words=words)] if words else []), points], " ")
+    return sh("{words}", words=[*words, *arguments])
 
 
 _HEAD: Final = """\
@@ -358,7 +364,7 @@ export MASTER_ADDR MASTER_PORT
 """
 
 # srun ends with the highest status of all ranks, which is that of a rank it ended itself (143); the
-# job's own is the one of the rank that failed first.
+# job's own is the one of the rank that failed first. Of a signal srun prints strsignal(3) alone.
 _LAUNCH: Final = """\
 {before}rank=$(cat <<'END_OF_RANK'
 {setup}
@@ -368,8 +374,18 @@ lines=$(wc -l < "$folder/batch.log") || lines=0
 {srun} \\
   sh -c "$rank" rank {command}{wait}
 if [ "$status" -ne 0 ]; then
-  code=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
-    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{{s/.* exit code //p;q;}}')
+  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{{s/.*: tasks* [^ ]*: //p;q;}}')
+  case $how in
+  *" exit code "*) code=${{how##* exit code }} ;;
+  "Illegal instruction"*) code=132 ;;
+  Aborted*) code=134 ;;
+  "Bus error"*) code=135 ;;
+  "Floating point exception"*) code=136 ;;
+  Killed*) code=137 ;;
+  "Segmentation fault"*) code=139 ;;
+  *) code= ;;
+  esac
   case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
 fi
 {after}{ended}end "$status"

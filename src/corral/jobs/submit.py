@@ -50,10 +50,13 @@ from corral.jobs.upload.archive import (
 )
 from corral.jobs.upload.git import commit_tags
 from corral.jobs.upload.parcel import (
+    NO_FILES,
     Parcel,
     named_file,
     outline,
+    outline_folder,
     pack,
+    pack_folder,
 )
 from corral.jobs.upload.user_folder import (
     JOBS,
@@ -110,6 +113,8 @@ class _Going:
 
     @property
     def program(self) -> str:
+        if self.job.command:
+            return ""
         if self.parcel is None:
             return self.job.script
         return f"{self.folder}/code/{self.parcel.program}"
@@ -131,12 +136,17 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
     """
     job = gpus_left_out(job, spec)
     refuse([*against_spec(job, spec), *against_image(job, spec)])
-    path = Path(job.script)
-    sent = None
-    if not _shared(job, spec):
-        sent = outline(path, job.folder) if path.is_file() else Parcel(None, (), path.name)
-    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent)
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", _outline(job, spec))
     return batch_script(job, _place(going, spec, ()))
+
+
+def _outline(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
+    if job.command:
+        return NO_FILES if _bare(job) else outline_folder(job.folder or "")
+    if _shared(job, spec):
+        return None
+    path = Path(job.script)
+    return outline(path, job.folder) if path.is_file() else Parcel(None, (), path.name)
 
 
 async def submit(
@@ -193,7 +203,14 @@ async def submit(
 
 async def _code_tags(job: JobSpec, spec: ClusterSpec) -> dict[str, str]:
     """Commit and branch of the code, where a run is tracked."""
-    return await commit_tags(Path(job.script)) if uri(spec) else {}
+    if not uri(spec) or _bare(job):
+        return {}
+    return await commit_tags(Path(job.script or f"{job.folder}/{job.command[0]}"))
+
+
+def _bare(job: JobSpec) -> bool:
+    """A command that no folder is uploaded for."""
+    return bool(job.command) and job.folder in (None, "none")
 
 
 def _shared(job: JobSpec, spec: ClusterSpec) -> bool:
@@ -203,6 +220,8 @@ def _shared(job: JobSpec, spec: ClusterSpec) -> bool:
 
 
 async def _parcel(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
+    if job.command:
+        return NO_FILES if _bare(job) else await pack_folder(job.folder or "")
     if _shared(job, spec):
         return None
     shared = ", ".join(s.mount for s in spec.storage)
@@ -220,7 +239,8 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
             f"no script {job.script}",
             hint=f"did you mean {near}?"
             if near
-            else f"name a file of this machine, or one under {shared} on the cluster",
+            else f"name a file of this machine, or one under {shared} on the cluster; for a "
+            f"command of the nodes: corral run -- {job.script}",
         )
     return await pack(path, job.folder)
 
@@ -289,7 +309,7 @@ async def _send(
     tracking: Tracking,
     emit: Emit,
 ) -> int:
-    parcel = going.parcel or Parcel(None, (), "")
+    parcel = going.parcel or NO_FILES
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiler.files(going.job.profile)
     packed = await abandonable(

@@ -7,6 +7,7 @@ script does, and is the same one after a requeue. A server that does not answer 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -102,7 +103,7 @@ def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None =
     if not address:
         return UNTRACKED
     tags = {
-        "mlflow.source.name": job.script,
+        "mlflow.source.name": job.script or shlex.join(job.command),
         "mlflow.source.type": "JOB",
         "mlflow.user": user_of(job, spec),
         "corral.cluster": spec.name,

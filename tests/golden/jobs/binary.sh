@@ -154,8 +154,18 @@ srun --kill-on-bad-exit=1 --input=none --distribution=block \
 status=$?
 
 if [ "$status" -ne 0 ]; then
-  code=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
-    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.* exit code //p;q;}')
+  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.*: tasks* [^ ]*: //p;q;}')
+  case $how in
+  *" exit code "*) code=${how##* exit code } ;;
+  "Illegal instruction"*) code=132 ;;
+  Aborted*) code=134 ;;
+  "Bus error"*) code=135 ;;
+  "Floating point exception"*) code=136 ;;
+  Killed*) code=137 ;;
+  "Segmentation fault"*) code=139 ;;
+  *) code= ;;
+  esac
   case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
 fi
 end "$status"

@@ -43,6 +43,7 @@ case "$*" in
   --noheader\\ --array\\ --all\\ --format=*) ;;
   REJECT
 esac
+[ "${SLURM_TIME_FORMAT-}" = %s ] || { echo "$0: times of people" >> "$FAKE/rejected"; exit 97; }
 text=$(cat "$FAKE/down" 2>/dev/null) && { echo "$text" >&2; exit 1; }
 [ -e "$FAKE/job.sed" ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
 for word; do case $word in --format=*) format=${word#--format=} ;; esac; done
@@ -51,6 +52,7 @@ echo "$format" | sed -f "$FAKE/job.sed\"""",
 case "$*" in
   "--oneliner show job "*) cat "$FAKE/scontrol.job" 2>/dev/null || exit 1 ;;
   "show node --oneliner --details") cat "$FAKE/nodes" ;;
+  "show config") cat "$FAKE/config" 2>/dev/null ;;
   REJECT
 esac""",
     "sacct": """
@@ -58,6 +60,13 @@ for word; do case $word in --delimiter=*) mark=${word#--delimiter=} ;; esac; don
 case "$*" in
   *--format=User%64) sed -n 1p "$FAKE/owner" 2>/dev/null ;;
   --noheader\\ --parsable2\\ *) sed "s/,/$mark/g" "$FAKE/sacct" 2>/dev/null; exit 0 ;;
+  REJECT
+esac""",
+    "sacctmgr": """
+case "$*" in
+  "--noheader --parsable2 show associations user=corral format=Account,QOS")
+    cat "$FAKE/associations" ;;
+  "--noheader --parsable2 show qos format=Name") cat "$FAKE/qos" ;;
   REJECT
 esac""",
     "sbatch": """

@@ -50,8 +50,24 @@ def asked(*lines: str, **given: Any) -> dict[str, Any]:
         (["--requeue", "--no-requeue"], {}),
         (["--no-requeue", "--requeue"], {"requeue": True}),
         (["--export=ALL,LR=0.1"], {"env": {"LR": "0.1"}}),
-        (["-A lab --qos=high --exclusive"],
-         {"sbatch": ("--account=lab", "--qos=high", "--exclusive")}),
+        (["-A lab --qos=high --exclusive"], {"account": "lab", "qos": "high", "exclusive": True}),
+        (["--exclusive=user --hold"], {"sbatch": ("--exclusive=user", "--hold")}),
+        (["-w node[0-1] -x node7"], {"nodelist": "node[0-1]", "exclude": "node7"}),
+        (["--nodelist=./hosts"], {"sbatch": ("--nodelist=./hosts",)}),
+        (["-C a100&nvlink", "-L matlab:2,ansys@db"],
+         {"constraint": "a100&nvlink", "licenses": "matlab:2,ansys@db"}),
+        (["-L matlab|ansys"], {"sbatch": ("--licenses=matlab|ansys",)}),
+        (["-d afterok:12:13_4,afterany:14"], {"after": ("12:ok", "13_4:ok", "14:any")}),
+        (["-d singleton"], {"sbatch": ("--dependency=singleton",)}),
+        (["-d afterok:12?afterany:13"], {"sbatch": ("--dependency=afterok:12?afterany:13",)}),
+        (["-d afterok:12,afternotok:13"], {"sbatch": ("--dependency=afterok:12,afternotok:13",)}),
+        (["-b now+2hours"], {"begin": "now+2hours"}),
+        (["-b 010227"], {"sbatch": ("--begin=010227",)}),
+        (["--mail-user=ada@x.org --mail-type=END,TIME_LIMIT_80"],
+         {"mail": "ada@x.org:END,TIME_LIMIT_80"}),
+        (["--mail-type=END"], {"sbatch": ("--mail-type=END",)}),
+        (["--mail-type=NONE --mail-user=ada"],
+         {"sbatch": ("--mail-type=NONE", "--mail-user=ada")}),
         (["--nodes=2", "--nodes=4"], {"nodes": 4}),
     ],
 )  # fmt: skip
@@ -71,9 +87,35 @@ def test_the_submitters_environment_is_reported_to_stay(line: str, notes: str) -
     assert [note.rpartition(": ")[0] for note in reported] == start
 
 
+def test_an_exclusive_job_gets_all_memory_and_that_is_reported() -> None:
+    text = "#!/bin/sh\n#SBATCH --exclusive\n"
+    (note,) = asked_of(text, "a.sh", {}).notes
+    assert note.startswith("a.sh:2: --exclusive: the job gets all memory")
+    assert asked_of(text, "a.sh", {"mem": "1G"}).notes == ()
+
+
 def test_options_given_win() -> None:
     assert asked("-N2 --gpus=8 -t 10", nodes=4) == {"gpus_per_node": 2, "time": "00:10:00"}
     assert asked("--gpus-per-node=2", gpus_per_node=2) == {}
+
+
+def test_an_option_given_by_name_or_raw_wins_over_its_line() -> None:
+    lines = ("-A lab -q high", "--mail-user=ada --mail-type=END", "--reservation=a", "--hold")
+    assert asked(*lines, account="mine", mail="bob", qos="low", sbatch=("--reservation=b",)) == {
+        "sbatch": ("--hold", "--reservation=b")
+    }
+    assert asked(*lines, sbatch=("--account=mine",)) == {
+        "qos": "high", "mail": "ada:END",
+        "sbatch": ("--reservation=a", "--hold", "--account=mine"),
+    }  # fmt: skip
+
+
+def test_raw_options_do_not_drop_those_of_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --hold\n#SBATCH --account=lab\ntrue\n")
+    given = {"script": str(script), "sbatch": ("--reservation=b",)}
+    fields, _ = api.script_fields(given)
+    assert (fields["account"], fields["sbatch"]) == ("lab", ("--hold", "--reservation=b"))
 
 
 def test_all_that_cannot_be_had_at_once_with_its_lines() -> None:

@@ -34,6 +34,17 @@ def test_texts_stay_as_they_are_written(hostile_tmp_path: Path) -> None:
     assert job.sweep == {"lr": ("1e-3", "3e-4"), "seed": ("1",)}
 
 
+def test_a_command_and_options_of_slurm(tmp_path: Path) -> None:
+    text = (
+        "command: [sh, -c, 'echo $HOME', 1e-3, '']\nnodes: 2\naccount: lab\nafter: [12, 13:any]\n"
+        "exclusive: true\nbegin: 18:00\nmail: ada@x.org\nnodelist: node[0-1]\n"
+    )
+    job = parse_job(read(tmp_path, text))
+    assert (job.script, job.command) == ("", ("sh", "-c", "echo $HOME", "1e-3", ""))
+    assert (job.account, job.after, job.exclusive) == ("lab", ("12", "13:any"), True)
+    assert (job.begin, job.mail, job.nodelist) == ("18:00", "ada@x.org", "node[0-1]")
+
+
 def test_absolute_paths_and_none_stay(tmp_path: Path) -> None:
     text = "script: /shared/a.py\nfolder: none\nenvironment: none\n"
     fields = read(tmp_path, text)
@@ -46,9 +57,11 @@ def test_absolute_paths_and_none_stay(tmp_path: Path) -> None:
     [
         ("script: a\nnods: 2\n", "job.yaml:2:1: nods: no such field; did you mean nodes?"),
         ("script: a\nnodes: 0\n", "job.yaml:2:8: nodes: Input should be greater than"),
+        ("script: a\nbegin: soon\n", 'job.yaml:2:8: begin: "soon" is not written so. Not before'),
+        ("script: a\ncommand: [b]\n", "give a script or a command"),
         ("script: a\ntime: 90\n", 'job.yaml:2:7: time: "90" is not written so. Time limit'),
         ("script: a\nenv: {RANK: 1}\n", "RANK: Corral and Slurm set these"),
-        ("nodes: 2\n", "script: Field required"),
+        ("nodes: 2\n", "give a script or a command"),
         ("script: a\narray: 0-3\nsweep: {a: 1}\n", "array and sweep exclude"),
         ("- a\n", "a job file is a mapping"),
         ("", "a job file is a mapping"),

@@ -10,6 +10,7 @@ from corral.errors import Code, CorralError
 from corral.jobs.limits import (
     against_array,
     against_nodes,
+    against_rights,
     against_spec,
     cpus_per_rank,
     gpus_left_out,
@@ -81,6 +82,23 @@ SPEC = ClusterSpec.model_validate(
         ),
         ({"gpus_per_node": 1, "gpu_type": "h20"}, "of type h20", "did you mean h200?"),
         ({"partition": "cpu", "gpus_per_node": 1}, "has 1 GPUs", "leave out --gpus-per-node"),
+        ({"nodelist": "big1,bgi0"}, "no node called bgi0", "did you mean big0?"),
+        ({"exclude": "zz"}, "no node called zz", "nodes are: big[0-1], small[0-3], cpu[0-9]"),
+        ({"nodelist": "cpu[0-1]", "nodes": 2}, "cpu[0-1] is not in partition main", "big[0-1], sm"),
+        ({"nodelist": "small1", "gpus_per_node": 4}, "small1 has no 4 GPUs", "--gpus-per-node 2"),
+        (
+            {"nodelist": "cpu1", "partition": "cpu", "gpus_per_node": 1},
+            "cpu1 has no 1 GPUs",
+            "leave out --gpus-per-node",
+        ),
+        ({"nodelist": "big[0-1]"}, "2 nodes required by name, 1 asked for", "--nodes 2 works"),
+        ({"nodelist": "big0", "exclude": "big0"}, "big0 is required and excluded", "in one of"),
+        (
+            {"exclude": "big0", "nodes": 2, "gpus_per_node": 8},
+            "2 nodes with 8 GPUs asked for, partition main has 1 without those excluded",
+            "--nodes 1 works",
+        ),
+        ({"exclude": "big[0-1]", "gpus_per_node": 8}, "has 0 without", "exclude fewer nodes"),
         ({"time": "3d"}, "3d is longer than partition main allows", "--time 2-00:00:00"),
     ],
 )
@@ -99,10 +117,72 @@ def test_against_the_file(fields: dict[str, object], reason: str, instead: str) 
         {"nodes": 4, "gpus_per_node": 2, "gpu_type": "rtx"},
         {"partition": "cpu", "nodes": 10, "time": "365d"},
         {"time": "2d", "user": "bob"},
+        {"nodelist": "big[0-1]", "exclude": "small0", "nodes": 5},
     ],
 )
 def test_what_fits_is_not_refused(fields: dict[str, object]) -> None:
     assert against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC) == []
+
+
+RIGHTS = """enforced associations,limits,qos,safe
+may physics|normal,high
+may lab|normal
+qos normal
+qos high
+qos urgent
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "instead"),
+    [
+        ({"account": "labb"}, "ada has no account labb", "did you mean lab?"),
+        ({"account": "zzz"}, "no account zzz", "ada's accounts are: physics, lab"),
+        ({"qos": "hihg"}, "no QOS called hihg", "did you mean high?"),
+        ({"qos": "zzz"}, "no QOS called zzz", "QOS are: normal, high, urgent"),
+        ({"qos": "normal,urgent"}, "may not ask for QOS urgent", "ask for high, normal"),
+        ({"account": "lab", "qos": "high"}, "may not ask for QOS high", "may ask for normal"),
+    ],
+)
+def test_against_accounting(fields: dict[str, object], reason: str, instead: str) -> None:
+    job = JobSpec.model_validate({"script": "a", **fields})
+    (refusal,) = against_rights(job, "ada", RIGHTS)
+    assert reason in refusal.reason
+    assert instead in refusal.instead
+
+
+def test_what_accounting_allows_or_does_not_enforce() -> None:
+    good = JobSpec(script="a", account="Physics", qos="HIGH")  # Slurm keeps both in lower case
+    assert against_rights(good, "ada", RIGHTS) == []
+    free = RIGHTS.replace("associations,limits,qos,safe", "none")
+    assert against_rights(JobSpec(script="a", account="zzz", qos="urgent"), "ada", free) == []
+    assert (
+        against_rights(JobSpec(script="a", account="zzz", qos="zzz"), "ada", "enforced none") == []
+    )
+
+
+def test_nodes_that_are_named_or_excluded() -> None:
+    some = nodes(count=3)
+    assert [n.name for n in nodes_for(JobSpec(script="a", exclude="n1"), "main", some)] == [
+        "n0",
+        "n2",
+    ]
+    named = JobSpec(script="a", nodelist="n[1-2]", nodes=2)
+    assert [n.name for n in nodes_for(named, "main", some)] == ["n1", "n2"]
+    more = named.model_copy(update={"nodes": 3})
+    assert len(nodes_for(more, "main", some)) == 3
+
+
+def test_an_exclusive_job_gets_all_memory() -> None:
+    assert memory_share(JobSpec(script="a", exclusive=True), nodes()) == "0"
+    assert memory_share(JobSpec(script="a", exclusive=True, mem="1G"), nodes()) == "1G"
+
+
+def test_a_shell_gets_a_gpu_where_there_are_any() -> None:
+    shell = JobSpec(script="shell")
+    assert gpus_left_out(shell, SPEC, unasked=True).gpus_per_node == 1
+    cpu = shell.model_copy(update={"partition": "cpu"})
+    assert gpus_left_out(cpu, SPEC, unasked=True).gpus_per_node == 0
 
 
 def test_no_shared_storage() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from corral.jobs.model import JobSpec
 from corral.jobs.script import FIRST_PORT, Place, batch_script
+from corral.slurm.directives import directives
 
 PLACE = Place("/shared/corral/jobs/corral/x", "/shared/corral/jobs/corral/x/code/train.py", "main")
 GOLDEN = {
@@ -72,6 +74,34 @@ GOLDEN = {
             workdir=f"{PLACE.folder}/code",
             mounts=("/shared:/shared", "/raid:/raid:ro"),
         ),
+    ),
+    "command": (
+        JobSpec(
+            command=("sh", "-c", "echo $HOME 'it is'; nvidia-smi -L | wc -l", ""),
+            nodes=3,
+            gpus_per_node=1,
+            account="lab",
+            qos="high,normal",
+            nodelist="node[0-1]",
+            exclude="node7",
+            constraint="[rack1|rack2]&a100*2",
+            after=("12", "13_4:ok", "14:any"),
+            begin="now+2hours",
+            mail="ada@example.org:begin,time_limit_80",
+            licenses="matlab:2,ansys@db",
+            exclusive=True,
+            sbatch=("--reservation=class",),
+        ),
+        Place(PLACE.folder, "", "main", mem="0"),
+    ),
+    "command-sweep": (
+        JobSpec(
+            command=("./train", "--rate={lr}"),
+            sweep={"lr": ("1e-3", "3e-4"), "seed": ("1", "2")},
+            launcher="torchrun",
+            folder=".",
+        ),
+        Place(PLACE.folder, "", "main", workdir=f"{PLACE.folder}/code/sub"),
     ),
     "binary": (
         JobSpec(script="run.bin", nodes=2, ranks_per_node=2),
@@ -199,6 +229,32 @@ def test_arguments_and_environment_arrive_as_they_are(
     assert {f.name for f in machine.work.iterdir()} == {"batch.log", "rank-0.log", "ended"}
 
 
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(words=st.lists(TEXT, max_size=5))
+def test_the_words_of_a_command_arrive_as_they_are(machine: Machine, words: list[str]) -> None:
+    show = machine.bin / "show me"
+    show.write_text('#!/bin/sh\nfor v in "$@"; do printf "%s\\0" "$v"; done\nexit 7\n')
+    show.chmod(0o755)
+    ran = machine.run(
+        JobSpec(command=("show me", *words)), ""
+    )  # found on PATH, as a shell finds it
+    assert ran.returncode == 7, "the command's own exit status"
+    seen = (machine.work / "rank-0.log").read_bytes().decode().split("\0")[:-1]
+    assert seen == words
+
+
+def test_a_command_runs_in_each_rank(machine: Machine) -> None:
+    job = JobSpec(command=("sh", "-c", 'echo "$RANK of $WORLD_SIZE"'), nodes=2)
+    assert machine.run(job, "").returncode == 0
+    assert [machine.log(f"rank-{n}") for n in (0, 1)] == ["0 of 2\n", "1 of 2\n"]
+
+
+def test_a_command_that_is_not_there_ends_with_127(machine: Machine) -> None:
+    assert machine.run(JobSpec(command=("no such program", "x")), "").returncode == 127
+
+
 def variables(machine: Machine, job: JobSpec, **more: str) -> list[dict[str, str]]:
     ran = machine.run(job, "/usr/bin/env", **more)
     assert ran.returncode == 0, machine.log("batch")
@@ -272,14 +328,41 @@ def test_the_job_ends_with_the_status_of_the_rank_that_failed_first(machine: Mac
     assert (ran.returncode, machine.ended) == (5, "5")
 
 
-def test_directives_hold_no_blanks() -> None:
-    """Sbatch has its own parser: what is quoted for a shell means something else to it."""
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [
+        ("Killed", 137),
+        ("Segmentation fault (core dumped)", 139),
+        ("Aborted", 134),
+        ("Exited with exit code 3", 3),
+        ("Out Of Memory", 143),
+    ],
+)
+def test_the_signal_that_ended_the_first_rank_is_the_jobs_end(
+    machine: Machine, how: str, status: int
+) -> None:
+    """Srun itself ends with 143, of the ranks that it then ended."""
+    (machine.bin / "srun").write_text(
+        f"#!/bin/sh\necho 'srun: error: node[0-1]: tasks 0-1: {how}' >&2\n"
+        "echo 'srun: error: node2: task 2: Terminated' >&2\nexit 143\n"
+    )
+    try:
+        assert machine.run(JobSpec(script="x", nodes=3), "/usr/bin/env").returncode == status
+    finally:
+        (machine.bin / "srun").write_text(SRUN)
+
+
+def test_sbatch_reads_each_directive_as_a_shell_does() -> None:
+    """Sbatch has its own parser: what is quoted for a shell may mean something else to it."""
     for job, place in GOLDEN.values():
         lines = [
             line for line in batch_script(job, place).splitlines() if line.startswith("#SBATCH")
         ]
         assert lines
-        assert all(line.count(" ") == 1 and not set(line) & set("'\"\\") for line in lines)
+        for line in lines:
+            (option,) = directives(line)
+            value = f"={option.value}" if option.value else ""
+            assert (option.fault, shlex.split(line)) == ("", ["#SBATCH", f"--{option.name}{value}"])
 
 
 def test_a_rank_in_a_container_gets_what_its_node_wrote(machine: Machine, tmp_path: Path) -> None:

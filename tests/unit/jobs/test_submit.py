@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs import control
+from corral.jobs.explanation import attach, shell_script
 from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.script import Place
 from corral.jobs.submit import dry_run, submit
 from corral.spec.models import ClusterSpec, Storage
 from tests.unit.jobs.conftest import FakeSlurm
@@ -72,6 +75,125 @@ def test_files_and_number(slurm: FakeSlurm, hostile_tmp_path: Path) -> None:
     link = slurm.shared / "corral/jobs/corral/42"
     assert link.readlink() == folder
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_command_takes_nothing_of_this_machine_along(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text("")
+    (project / "uv.lock").write_text("")
+    monkeypatch.chdir(project)
+    job = send(slurm, command=("hostname", "-f", "it's $HOME"), nodes=3)
+    assert slurm.rejected() == ""
+    folder = Path(job.folder)
+    assert (job.id, job.name, job.logs) == (42, "hostname", 3)
+    assert not (folder / "code").exists()
+    text = (folder / "job.sh").read_text()
+    assert """sh -c "$rank" rank hostname -f 'it'"'"'s $HOME'""" in text
+    assert 'cd "$folder"' in text
+    assert json.loads((folder / "job.json").read_text())["job"]["command"][0] == "hostname"
+
+
+def test_a_command_with_its_folder(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    (project / "bin").mkdir(parents=True)
+    (project / "bin" / "show").write_text("#!/bin/sh\n")
+    (project / "bin" / "show").chmod(0o755)
+    monkeypatch.chdir(project / "bin")
+    folder = Path(send(slurm, command=("./show",), folder=str(project)).folder)
+    assert os.access(folder / "code" / "bin" / "show", os.X_OK)
+    assert f"cd {folder}/code/bin || fail" in (folder / "job.sh").read_text()
+    assert f"cd {slurm.shared}/corral/jobs/corral/JOB/code/bin || fail" in dry_run(
+        JobSpec(command=("./show",), folder=str(project)), spec(slurm)
+    )
+    error = refused(slurm, command=("true",), folder=str(tmp_path / "none"))
+    assert error.code is Code.NOT_FOUND
+    assert "no folder" in error.message
+
+
+def test_account_and_qos_are_asked_of_accounting(slurm: FakeSlurm) -> None:
+    slurm.put("config", "AccountingStorageEnforce = associations,limits,qos\n")
+    slurm.put("associations", "lab|normal,high\n")
+    slurm.put("qos", "normal\nhigh\n")
+    assert send(slurm, command=("true",), account="lab", qos="high").id == 42
+    error = refused(slurm, command=("true",), account="lba", qos="high")
+    assert (error.code, error.hint) == (Code.USAGE, "did you mean lab?")
+    assert "did you mean high?" in refused(slurm, command=("true",), qos="hgih").hint
+    assert slurm.rejected() == ""
+
+
+def attached(slurm: FakeSlurm, ref: str, **more: str) -> str:
+    return str(asyncio.run(attach(slurm.fleet, "node0", spec(slurm), ref, **more)))
+
+
+def test_a_shell_inside_a_job(slurm: FakeSlurm) -> None:
+    slurm.queue("RUNNING", nodes="node[0-1]")
+    script = attached(slurm, "42")
+    assert "srun --jobid=42 --overlap --pty --nodes=1 --ntasks=1" in script
+    assert "--nodelist=node0" in script
+    assert "--nodelist=node1" in attached(slurm, "42", node="node1")
+    assert slurm.rejected() == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "ref", "more", "expected"),
+    [
+        ("RUNNING", "42", {"node": "node2"}, (Code.NOT_FOUND, "does not run on node2")),
+        ("RUNNING", "42", {"user": "ada"}, (Code.USAGE, "job 42 is corral's, not ada's")),
+        ("PENDING", "42", {}, (Code.NOT_GOOD, "not running but PENDING (Resources)")),
+        ("COMPLETED", "42", {}, (Code.NOT_GOOD, "not running but COMPLETED")),
+        ("RUNNING", "42; id", {}, (Code.USAGE, "is not a job number")),
+    ],
+)
+def test_jobs_that_no_shell_can_be_in(
+    slurm: FakeSlurm, state: str, ref: str, more: dict[str, str], expected: tuple[Code, str]
+) -> None:
+    slurm.queue(state, reason="Resources" if state == "PENDING" else "None", nodes="node[0-1]")
+    with pytest.raises(CorralError) as caught:
+        attached(slurm, ref, **more)
+    assert caught.value.code is expected[0]
+    assert expected[1] in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_shell_in_a_job_that_slurm_does_not_know(slurm: FakeSlurm) -> None:
+    with pytest.raises(CorralError) as caught:
+        attached(slurm, "42")
+    assert caught.value.code is Code.NOT_FOUND
+    slurm.put("down", "slurm_load_jobs error: Unable to contact slurm controller")
+    with pytest.raises(CorralError) as caught:
+        attached(slurm, "42")
+    assert caught.value.code is Code.COMMAND_FAILED
+    assert "Unable to contact" in caught.value.tail
+
+
+def test_an_array_has_no_shell_but_its_parts(slurm: FakeSlurm) -> None:
+    slurm.queue("RUNNING", nodes="node0")
+    slurm.put("job.sed", (slurm.folder / "job.sed").read_text().replace("%i|42", "%i|42_3"))
+    with pytest.raises(CorralError) as caught:
+        attached(slurm, "42")
+    assert (caught.value.code, caught.value.hint) == (
+        Code.USAGE,
+        "name one part: corral attach 42_3",
+    )
+    assert "--jobid=42 " in attached(slurm, "42_3")
+
+
+def test_a_shell_has_what_the_job_asks_for() -> None:
+    place = Place("", "", "main", 4, mem="8G")
+    script = shell_script(
+        JobSpec(script="shell", gpus_per_node=2, account="lab", after=("12:any",), exclusive=True),
+        place,
+    )
+    assert "--account=lab --dependency=afterany:12 --exclusive srun --pty" in script
+    assert '"${SHELL:-/bin/bash}" -l' in script
+    command = shell_script(JobSpec(command=("nvidia-smi", "-q", "a b")), place)
+    assert command.endswith("nvidia-smi -q 'a b'")
+    assert "--job-name=nvidia-smi" in command
 
 
 def test_found_again_by_its_number(slurm: FakeSlurm, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from corral.api.operations.nodes import ssh_argv
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome, Part
@@ -89,12 +89,15 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
     The fields given win, as sbatch's own options do.
 
     Args:
-        fields: of ``JobSpec``; a script that is not a file of this machine is not read.
+        fields: of ``JobSpec``; a script that is not a file of this machine is not read, a command
+            has none.
 
     Raises:
         CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
     name = str(fields.get("script", ""))
+    if not name:
+        return dict(fields), ()
     try:
         with Path(name).open("rb") as stream:
             text = stream.read(SCRIPT_HEAD).decode("utf-8", "replace")
@@ -104,6 +107,7 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
         return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
     asked = asked_of(text, name, fields)
     merged = {**asked.fields, **fields}
+    merged |= {name: asked.fields[name] for name in ("sbatch",) if name in asked.fields}
     if "env" in asked.fields or "env" in fields:
         merged["env"] = {**asked.fields.get("env", {}), **fields.get("env", {})}
     return merged, asked.notes
@@ -265,21 +269,53 @@ async def cancel(
     return outcomes
 
 
-async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
+async def shell_argv(
+    spec: ClusterSpec, fields: Mapping[str, Any], *, gpu: bool = False
+) -> list[str]:
     """The command line of a shell with the resources that a job of these fields would get.
 
     Args:
         spec: the cluster.
-        fields: of ``JobSpec``; the script is left out.
+        fields: of ``JobSpec``; without a command it is a login shell. There is no script.
+        gpu: take one GPU where no number is given and the partition has some.
 
     Raises:
         CorralError: USAGE, it cannot be run; NOT_FOUND, the cluster is not up.
     """
-    job = parse_job({**fields, "script": "shell"})
+    job = parse_job(fields if fields.get("command") else {**fields, "script": "shell"})
     async with await Session.open(spec) as session:
         session.require_running()
-        script = await explanation.shell(session.fleet, session.controller, spec, job)
+        script = await explanation.shell(session.fleet, session.controller, spec, job, gpu=gpu)
         controller = session.controller
+    return await _on_terminal(spec, controller, script)
+
+
+async def attach_argv(
+    spec: ClusterSpec, job_id: JobRef, *, user: str = "", node: str = ""
+) -> list[str]:
+    """The command line of a shell inside a running job.
+
+    Args:
+        spec: the cluster.
+        job_id: the job, or a part of an array.
+        user: whose it must be; left out: the cluster's first user.
+        node: one of its nodes; left out: its first.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job, or it does not run on that node; NOT_GOOD, it is not
+            running; USAGE, it is another user's, or an array.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        script = await explanation.attach(
+            session.fleet, session.controller, spec, str(job_id), user=user, node=node
+        )
+        controller = session.controller
+    return await _on_terminal(spec, controller, script)
+
+
+async def _on_terminal(spec: ClusterSpec, controller: str, script: Script) -> list[str]:
+    """The ssh command that runs a script as root on the controller, in this terminal."""
     argv = await ssh_argv(spec, controller)
     root = argv[argv.index("-l") + 1] == "root"
     command = script if root else sh("exec sudo -- sh -c {script}", script=str(script))

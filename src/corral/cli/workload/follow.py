@@ -18,6 +18,7 @@ from corral.cli.workload.jobview import end_line, parts_view
 from corral.cli.workload.profile import show_profile
 from corral.errors import CorralError, Exit
 from corral.events import Emit, Event, Kind
+from corral.slurm.states.jobs import JobState
 from corral.spec.models import ClusterSpec
 
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_green")
@@ -233,7 +234,7 @@ class Following:
             raise self._interrupted() from error
         show_end(self._ui, outcome, self._screen)
         self._show_profile()
-        return Exit.GOOD if outcome.good else Exit.NOT_GOOD
+        return status_of(self._job, outcome)
 
     def _show_profile(self) -> None:
         """What it recorded; a job that failed before has reported it already."""
@@ -267,6 +268,17 @@ class Following:
             f"job {handle.id} goes on; `corral cancel {handle.id}` ends it",
             again=f"corral logs {handle.id} --follow",
         )
+
+
+def status_of(job: JobSpec, outcome: JobOutcome | ArrayOutcome) -> int:
+    """Exit status of a job that was followed: a command's own, as srun's, where it failed."""
+    if outcome.good:
+        return Exit.GOOD
+    if job.command and isinstance(outcome, JobOutcome) and outcome.state is JobState.FAILED:
+        code = outcome.exit_code
+        if code is not None and (code.status or code.signal):
+            return code.status or 128 + code.signal
+    return Exit.NOT_GOOD
 
 
 def show_end(ui: Ui, outcome: JobOutcome | ArrayOutcome, screen: Screen) -> None:

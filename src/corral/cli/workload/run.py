@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
 from corral import api
 from corral.api.workload.batch import JobSpec
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, INLINE, JSON, CommandAfterDashes, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.cli.workload.follow import Following
@@ -38,13 +40,16 @@ SCRIPT = Annotated[
     str | None,
     typer.Argument(
         metavar="SCRIPT|JOB.YAML",
-        help="A file of this machine, or one on the cluster's shared storage; or a job file.",
+        help="A file of this machine, or one on the cluster's shared storage; or a job file. Left "
+        "out: what follows -- is a command of the nodes.",
         show_default=False,
     ),
 ]
 ARGS = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ARGS", help="Its arguments, after --.", show_default=False),
+    typer.Argument(
+        metavar="ARGS", help="Its arguments, after --; or a command.", show_default=False
+    ),
 ]
 NODES = Annotated[
     int | None, typer.Option("--nodes", "-N", metavar="N", help="Nodes; left out: 1.")
@@ -88,9 +93,105 @@ PARTITION = Annotated[
         "--partition", "-p", metavar="NAME", help="Left out: the default.", show_default=False
     ),
 ]
+ACCOUNT = Annotated[
+    str,
+    typer.Option(
+        "--account",
+        "-A",
+        metavar="NAME",
+        help="Account that is charged; left out: the user's default one.",
+        show_default=False,
+    ),
+]
+QOS = Annotated[
+    str,
+    typer.Option(
+        "--qos",
+        "-q",
+        metavar="NAME",
+        help="Quality of service; left out: the user's default one.",
+        show_default=False,
+    ),
+]
+NODELIST = Annotated[
+    str,
+    typer.Option(
+        "--nodelist",
+        "-w",
+        metavar="NODES",
+        help="Nodes it must have: node[0-2]; others are added up to --nodes.",
+        show_default=False,
+    ),
+]
+EXCLUDE = Annotated[
+    str,
+    typer.Option(
+        "--exclude",
+        "-x",
+        metavar="NODES",
+        help="Nodes it must not have: node[3,5].",
+        show_default=False,
+    ),
+]
+CONSTRAINT = Annotated[
+    str,
+    typer.Option(
+        "--constraint",
+        "-C",
+        metavar="FEATURES",
+        help="Features its nodes must have: a100, 'a100&nvlink', '[rack1|rack2]'.",
+        show_default=False,
+    ),
+]
+AFTER = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--after",
+        metavar="JOB[:ok|any]",
+        help="Begin when that job completed (ok, the default), or however it ended (any). A job "
+        "whose turn can never come is cancelled.",
+    ),
+]
+BEGIN = Annotated[
+    str,
+    typer.Option(
+        "--begin",
+        metavar="TIME",
+        help="Not before: 18:00, tomorrow, now+2hours, 2027-01-31T08:00.",
+        show_default=False,
+    ),
+]
+MAIL = Annotated[
+    str,
+    typer.Option(
+        "--mail",
+        metavar="WHO[:EVENTS]",
+        help="Mail from Slurm at the end and at a failure, or about EVENTS: begin,end,fail,"
+        "requeue,time_limit_80, ...",
+        show_default=False,
+    ),
+]
+LICENSES = Annotated[
+    str,
+    typer.Option(
+        "--licenses",
+        "-L",
+        metavar="NAME[:N]",
+        help="Licences it holds while it runs, with commas: matlab:2,ansys.",
+        show_default=False,
+    ),
+]
+EXCLUSIVE = Annotated[
+    bool,
+    typer.Option(
+        "--exclusive", help="Share its nodes with no other job; without --mem all their memory."
+    ),
+]
 NAME = Annotated[
     str,
-    typer.Option("--name", metavar="NAME", help="Left out: the script's.", show_default=False),
+    typer.Option(
+        "--name", metavar="NAME", help="Left out: the script's or command's.", show_default=False
+    ),
 ]
 ENV = Annotated[
     list[str] | None,
@@ -184,7 +285,8 @@ FOLDER = Annotated[
     typer.Option(
         "--folder",
         metavar="DIR|none",
-        help="What is uploaded; left out: the project that contains the script.",
+        help="What is uploaded; left out: the project that contains the script, nothing for a "
+        "command.",
         show_default=False,
     ),
 ]
@@ -224,7 +326,7 @@ SBATCH = Annotated[
     typer.Option(
         "--sbatch",
         metavar="OPTION",
-        help="One more option for sbatch: --sbatch=--account=lab.",
+        help="One more option for sbatch: --sbatch=--reservation=class.",
     ),
 ]
 EXPLAIN = Annotated[
@@ -236,7 +338,11 @@ EXPLAIN = Annotated[
 ]
 INTERACTIVE = Annotated[
     bool,
-    typer.Option("--interactive", "-i", help="A shell with what is asked for, in place of a job."),
+    typer.Option(
+        "--interactive",
+        "-i",
+        help="A shell with what is asked for, or the command in this terminal, in place of a job.",
+    ),
 ]
 PROFILE = Annotated[
     str,
@@ -251,21 +357,47 @@ DETACH = Annotated[bool, typer.Option("--detach", "-d", help="Submit it and retu
 DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the batch script; submit nothing.")]
 
 
+SHELL_NOTE: Final = "asks Slurm for it; exit releases it"
+_SEVERAL: Final = ("args", "command", "data", "after", "mounts", "sbatch")
+
+HELP: Final = """\
+Run a script or a command as a job and follow it to its end.
+
+The folder it is in is uploaded to the cluster's shared storage, without what .corralignore or
+git ignores; what is there already is not sent again. One rank runs per GPU, or one per node
+where no GPU is asked for, with the rendezvous of torch.distributed in its environment. What
+ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it, as you choose.
+Exit status 1 when the job fails. --json prints one JSON value per line.
+
+Without a script the words after -- are a command of the nodes: each rank runs it, no shell
+reads its words, nothing is uploaded (but --folder), and when it fails its exit status is
+corral's.
+
+#SBATCH lines of the script count; options given here win, and a line that cannot be carried
+over is an error. A job file holds the same as the options, with _ for -; options of the
+command line win.
+"""
+
 app = verb_app()
 
 
 @app.command(
+    cls=CommandAfterDashes,
+    help=HELP,
     epilog=examples(
         "corral run train.py --nodes 3 --gpus-per-node 1",
+        "corral run -N3 -- hostname",
+        "corral run -G1 -- nvidia-smi -L",
         "corral run train.py -N 2 -G 4 --time 2h --requeue --env LR=0.1 -- --epochs 10",
         "corral run train.py --sweep lr=1e-3,3e-4 --sweep seed=0..4",
         "corral run job.yaml --nodes 2",
         "corral run train.py -N 2 -G 8 --container /shared/pytorch.sqsh --mount /raid:/raid",
         "corral run train.py --nodes 3 --explain",
         "corral run --interactive --gpus-per-node 1 --time 2h",
-    )
+    ),
 )
 def run(
+    ctx: typer.Context,
     script: SCRIPT = None,
     args: ARGS = None,
     *,
@@ -277,6 +409,16 @@ def run(
     mem: MEM = "",
     time: TIME = "",
     partition: PARTITION = "",
+    account: ACCOUNT = "",
+    qos: QOS = "",
+    nodelist: NODELIST = "",
+    exclude: EXCLUDE = "",
+    constraint: CONSTRAINT = "",
+    after: AFTER = None,
+    begin: BEGIN = "",
+    mail: MAIL = "",
+    licenses: LICENSES = "",
+    exclusive: EXCLUSIVE = False,
     name: NAME = "",
     env: ENV = None,
     launcher: LAUNCHER = "",
@@ -303,19 +445,10 @@ def run(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Run a script as a job and follow it to its end.
-
-    The folder it is in is uploaded to the cluster's shared storage, without what .corralignore or
-    git ignores; what is there already is not sent again. One rank runs per GPU, or one per node
-    where no GPU is asked for, with the rendezvous of torch.distributed in its environment. What
-    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it, as you choose.
-    Exit status 1 when the job fails. --json prints one JSON value per line.
-
-    #SBATCH lines of the script count; options given here win, and a line that cannot be carried
-    over is an error. A job file holds the same as the options, with _ for -; options of the
-    command line win.
-    """
-    return _carried_out(dict(locals()))
+    """Run a script or a command as a job and follow it to its end."""
+    given = dict(locals())
+    del given["ctx"]
+    return _carried_out({**given, "command": ctx.meta.get(INLINE, ())})
 
 
 def _carried_out(given: dict[str, Any]) -> int:
@@ -323,16 +456,18 @@ def _carried_out(given: dict[str, Any]) -> int:
     script, named = given.pop("script"), given.pop("named")
     ui = Ui(as_json=given.pop("as_json"))
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
-    given["env"] = variables(given["env"] or [])
     given["sweep"] = api.parse_sweep(given["sweep"] or [])
-    given["mounts"] = given.pop("mount")
-    for several in ("args", "data", "mounts", "sbatch"):
-        given[several] = tuple(given[several] or ())
-    # 0 is a number somebody asked for; "", False and nothing at all are options left out.
-    fields = {k: v for k, v in given.items() if v or str(v) == "0"}
+    fields = asked_fields(given)
     spec = cluster(ui, named)
     if asked["interactive"]:
-        return _shell(ui, spec, script, fields)
+        if script is not None:
+            raise CorralError(
+                Code.USAGE,
+                "a shell does not run a script",
+                hint="leave out the script, or leave out --interactive",
+            )
+        return open_terminal(ui, lambda: api.shell_argv(spec, fields), SHELL_NOTE)
+    _note_script(ui, fields)
     fields, notes = api.script_fields(_with_script(script, fields))
     for note in notes:
         ui.note(note)
@@ -349,13 +484,32 @@ def _carried_out(given: dict[str, Any]) -> int:
     return Following(ui, spec, job).to_its_end()
 
 
+def asked_fields(given: dict[str, Any]) -> dict[str, Any]:
+    """Fields of ``JobSpec`` from options of their names, without those that were left out."""
+    fields = {**given, "env": variables(given["env"] or []), "mounts": given["mount"]}
+    del fields["mount"]
+    fields = {k: tuple(v or ()) if k in _SEVERAL else v for k, v in fields.items()}
+    # 0 is a number somebody asked for; "", False and nothing at all are options left out.
+    return {k: v for k, v in fields.items() if v or str(v) == "0"}
+
+
+def _note_script(ui: Ui, fields: dict[str, Any]) -> None:
+    """A script of this machine behind the dashes would be looked for on the nodes."""
+    word = next(iter(fields.get("command", ())), "")
+    if word and not word.startswith("/") and "folder" not in fields and Path(word).is_file():
+        ui.note(f"{word} is run as a command of the nodes; a script of this machine is before --")
+
+
 def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a job file with the options over them, or of the options alone."""
     if script is None:
+        if "command" in fields:
+            return fields
         raise CorralError(
             Code.USAGE,
             "no script to run",
-            hint="corral run train.py, or corral run job.yaml, or corral run --interactive",
+            hint="corral run train.py, corral run job.yaml or corral run -- hostname; a terminal: "
+            "corral shell",
         )
     if not api.is_job_file(script):
         return {"script": script, **fields}
@@ -400,18 +554,29 @@ def _explained(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
     return Exit.GOOD
 
 
-def _shell(ui: Ui, spec: ClusterSpec, script: str | None, fields: dict[str, Any]) -> int:
-    if script is not None:
+def open_terminal(ui: Ui, argv_of: Callable[[], Coroutine[Any, Any, list[str]]], note: str) -> int:
+    """Become the ssh that has a shell or a command of the cluster in this terminal.
+
+    Args:
+        ui: where to.
+        argv_of: its command line.
+        note: what is shown before.
+
+    Raises:
+        CorralError: USAGE, this is not a terminal; MISSING_TOOL.
+    """
+    if not ui.as_json and not sys.stdin.isatty():
         raise CorralError(
             Code.USAGE,
-            "a shell does not run a script",
-            hint="leave out the script, or leave out --interactive",
+            "this is not a terminal",
+            hint="a command as a job needs none: corral run -G1 -- nvidia-smi; --json prints the "
+            "ssh command",
         )
-    argv = ui.quietly(lambda: api.shell_argv(spec, fields))
+    argv = ui.quietly(argv_of)
     if ui.as_json:
         ui.json({"argv": argv})
         return Exit.GOOD
-    ui.note("asks Slurm for it; exit releases it")
+    ui.note(note)
     try:
         os.execvp(argv[0], argv)  # noqa: S606  # becomes ssh: no shell in between
     except FileNotFoundError as error:

@@ -138,6 +138,10 @@ class Parcel:
     notes: tuple[str, ...] = ()
 
 
+NO_FILES: Final = Parcel(None, (), "")
+"""A job that takes nothing of this machine along."""
+
+
 async def pack(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
     """Choose the folder that is sent with a script, and read it.
 
@@ -183,6 +187,31 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     return Parcel(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
 
 
+async def pack_folder(folder: str, *, here: Path | None = None) -> Parcel:
+    """Read the folder that is sent with a command; it has no script in it.
+
+    Args:
+        folder: a folder of this machine.
+        here: the current folder, as for ``pack``.
+
+    Raises:
+        CorralError: as ``pack``.
+    """
+    tree = await asyncio.to_thread(_tree_of, folder)
+    files = await _listed(tree)
+    return await abandonable(_parcel, tree, files, None, here or Path.cwd())
+
+
+def outline_folder(folder: str, *, here: Path | None = None) -> Parcel:
+    """Which folder a command would run in, with the folder that is sent; reads no files.
+
+    Raises:
+        CorralError: NOT_FOUND, there is no such folder.
+    """
+    root = _tree_of(folder).root
+    return Parcel(root, (), "", _inside(root, here or Path.cwd()))
+
+
 def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
@@ -208,10 +237,19 @@ def _inside(root: Path, here: Path) -> str:
     return "" if part == "." else part
 
 
-def _given(script: Path, folder: str) -> Tree:
+def _root(folder: str) -> Path:
     root = absolute(Path(folder))
     if not root.is_dir():
         raise CorralError(Code.NOT_FOUND, f"no folder {folder}", hint="name a folder, or none")
+    return root
+
+
+def _tree_of(folder: str) -> Tree:
+    return ways(_root(folder))[-1]
+
+
+def _given(script: Path, folder: str) -> Tree:
+    root = _root(folder)
     if not script.is_relative_to(root):
         raise CorralError(
             Code.USAGE,
@@ -357,14 +395,13 @@ def _settled(tree: Tree) -> None:
         raise changed(tree.root)
 
 
-def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parcel:
+def _parcel(tree: Tree, files: Iterable[str], script: Path | None, here: Path) -> Parcel:
     root = tree.root
-    program = str(script.relative_to(root))
-    end = file_in(tree, script)
-    reached = tree.followed(program)
-    via = [link.path for link in reached[1]] if reached else []
+    program = "" if script is None else str(script.relative_to(root))
     # An ignored script is uploaded all the same.
-    contents, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
+    own = [] if script is None else _own(tree, script)
+    end = own[-1] if own else ""
+    contents, notes = _taken(tree, list(dict.fromkeys([*files, *own])))
     links = {path: entry.link for path, entry in contents.items() if isinstance(entry, Entry)}
     packed: list[Packed] = []
     away: list[str] = []
@@ -379,7 +416,7 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
         else:
             away.append(f"{path} leads out of the folder ({entry.link}): left out")
     _settled(tree)
-    if not any(file.path == end for file in packed):
+    if script is not None and not any(file.path == end for file in packed):
         raise changed(script)
     return Parcel(
         root,
@@ -389,6 +426,13 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
         _lock(tree),
         (*_some(away), *_some(notes)),
     )
+
+
+def _own(tree: Tree, script: Path) -> list[str]:
+    """The links that lead to a script, and at their end its file."""
+    end = file_in(tree, script)
+    reached = tree.followed(str(script.relative_to(tree.root)))
+    return [*([link.path for link in reached[1]] if reached else []), end]
 
 
 def _lock(tree: Tree) -> Named | None:

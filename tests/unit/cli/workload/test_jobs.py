@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +89,9 @@ def test_run_takes_every_option(corral: Run, fake: Fake, known: Any, monkeypatch
         *("--workdir", "/shared", "--user", "corral", "--requeue", "--grace", "5m"),
         *("--checkpoints", "/shared/c", "--data", "/shared/d", "--array", "0-9", "--at-once", "2"),
         *("--folder", "none", "--in-place", "--environment", "none", "-G", "0"),
+        *("--account", "lab", "--qos", "high", "--nodelist", "node1", "--exclude", "node0"),
+        *("--constraint", "a|b", "--after", "12", "--after", "13:any", "--begin", "18:00"),
+        *("--mail", "ada@x.org", "--licenses", "matlab:2", "--exclusive", "--sbatch=--hold"),
     )
     assert result.exit_code == 0, result.stderr
     assert result.stdout == "job 12: submitted\nnext: corral logs 12 --follow\n"
@@ -113,7 +118,129 @@ def test_run_takes_every_option(corral: Run, fake: Fake, known: Any, monkeypatch
         "in_place": True,
         "environment": "none",
         "gpus_per_node": 0,
+        "account": "lab",
+        "qos": "high",
+        "nodelist": "node1",
+        "exclude": "node0",
+        "constraint": "a|b",
+        "after": ("12", "13:any"),
+        "begin": "18:00",
+        "mail": "ada@x.org",
+        "licenses": "matlab:2",
+        "exclusive": True,
+        "sbatch": ("--hold",),
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["-N2", "--", "hostname"], ("hostname",)),
+        (["--", "sh", "-c", "echo $HOME; exit 1"], ("sh", "-c", "echo $HOME; exit 1")),
+        (["-N", "2", "--", "ls", "--json", "-N9", ""], ("ls", "--json", "-N9", "")),
+        (["-N2", "--", "a", "--", "b"], ("a", "--", "b")),
+        (["--", "train.py"], ("train.py",)),
+    ],
+)
+def test_words_behind_the_dashes_are_a_command(
+    words: list[str], command: tuple[str, ...], corral: Run, fake: Fake, known: Any
+) -> None:
+    fake.answer("run", running(GOOD))
+    result = corral("run", *words)
+    assert result.exit_code == 0, result.stderr
+    job = fake.calls["run"][0][0][1]
+    assert (job.script, job.args, job.command) == ("", (), command)
+
+
+def test_a_script_before_the_dashes_is_one(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", running(GOOD))
+    for words in (
+        ["x.py", "--", "-a"],
+        ["-N", "2", "x.py", "--", "-a"],
+        ["x.py", "-N2", "--", "-a"],
+    ):
+        assert corral("run", *words).exit_code == 0
+    jobs = [call[0][1] for call in fake.calls["run"]]
+    assert {(job.script, job.args, job.command) for job in jobs} == {("x.py", ("-a",), ())}
+    assert corral("run", "--name", "--", "x.py").exit_code == 2  # an option's value
+
+
+def test_a_script_of_this_machine_behind_the_dashes_is_noted(
+    corral: Run, fake: Fake, known: Any, home: Path
+) -> None:
+    fake.answer("run", running(GOOD))
+    (home / "train.py").write_text("pass")
+    note = "train.py is run as a command of the nodes"
+    assert note in corral("run", "--", "train.py").stderr
+    assert note not in corral("run", "--folder", ".", "--", "train.py").stderr
+    assert note not in corral("run", "--", "hostname").stderr
+
+
+@pytest.mark.parametrize("words", [["-i", "--", ""], ["--"], ["--in-place", "--", "hostname"]])
+def test_commands_that_cannot_be_run(words: list[str], corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", GOOD)
+    result = corral("run", "--json", *words)
+    assert result.exit_code == 2
+    assert not fake.calls["run"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (GOOD, 0),
+        (BAD, 5),
+        (replace(BAD, exit_code=ExitCode(0, 9)), 137),
+        (replace(BAD, exit_code=None), 1),
+        (replace(BAD, state=JobState.TIMEOUT, exit_code=ExitCode(0, 15)), 1),
+        (replace(BAD, state=JobState.CANCELLED, exit_code=ExitCode(0, 15)), 1),
+    ],
+)
+def test_a_commands_exit_status_is_corrals(
+    outcome: JobOutcome, status: int, corral: Run, fake: Fake, known: Any
+) -> None:
+    fake.answer("run", running(outcome))
+    assert corral("run", "--", "false").exit_code == status
+    assert corral("run", "x.py").exit_code == (0 if status == 0 else 1)
+
+
+def test_a_command_in_this_terminal(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("shell_argv", ["ssh", "-t", "node0", "x"])
+    assert stdout_json(corral("run", "-i", "-G1", "--json", "--", "nvidia-smi"))["argv"][0] == "ssh"
+    assert fake.calls["shell_argv"][0][0][1] == {"gpus_per_node": 1, "command": ("nvidia-smi",)}
+    assert corral("run", "-i", "x.py", "--json").exit_code == 2
+
+
+def test_shell(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("shell_argv", ["ssh", "-t", "node0", "x"])
+    words = ("-N2", "-A", "lab", "--exclusive", "-e", "A=1", "--mount", "/a:/b", "-G", "0")
+    assert stdout_json(corral("shell", *words, "--json"))["argv"] == ["ssh", "-t", "node0", "x"]
+    (args, more) = fake.calls["shell_argv"][0]
+    assert args[1] == {
+        "nodes": 2, "account": "lab", "exclusive": True, "env": {"A": "1"}, "mounts": ("/a:/b",),
+        "gpus_per_node": 0,
+    }  # fmt: skip
+    assert more == {"gpu": True}
+    corral("shell", "--json", "--", "nvidia-smi", "-L")
+    assert fake.calls["shell_argv"][1][0][1] == {"command": ("nvidia-smi", "-L")}
+    assert corral("shell", "--json", "train.py").exit_code == 2
+
+
+def test_attach(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("attach_argv", ["ssh", "-t", "node0", "x"])
+    assert stdout_json(corral("attach", "12_3", "-n", "node1", "--json"))["argv"][0] == "ssh"
+    (args, more) = fake.calls["attach_argv"][0]
+    assert (args[1], more) == ("12_3", {"user": "", "node": "node1"})
+    assert corral("attach", "--json", "--", "-1").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["shell"], ["attach", "12"], ["run", "-i"]])
+def test_a_terminal_is_needed(words: list[str], corral: Run, fake: Fake, known: Any) -> None:
+    for name in ("shell_argv", "attach_argv"):
+        fake.answer(name, ["/nowhere/ssh"])
+    result = corral(*words)
+    assert result.exit_code == 2
+    assert "this is not a terminal" in result.stderr
+    assert not fake.calls["shell_argv"] + fake.calls["attach_argv"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from corral.jobs.upload.archive import (
     names_asked,
     unpack_script,
 )
-from corral.jobs.upload.parcel import Parcel, outline, pack
+from corral.jobs.upload.parcel import Parcel, outline, outline_folder, pack, pack_folder
 from tests.swapping import swapping
 
 
@@ -123,6 +123,23 @@ def test_a_folder_that_was_named(tmp_path: Path) -> None:
     assert caught.value.code is Code.USAGE
     with pytest.raises(CorralError):
         packed(tmp_path / "a/train.py", str(tmp_path / "c"))
+
+
+def test_a_folder_that_goes_with_a_command(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    tree(root, "bin/run", "data/x", "uv.lock")
+    (root / ".corralignore").write_text("data/\n")
+    (root / "out").symlink_to("/etc")
+    parcel = asyncio.run(pack_folder(str(root), here=root / "bin"))
+    assert names(parcel) == {"bin/run", "uv.lock", ".corralignore"}
+    assert (parcel.root, parcel.program, parcel.inside) == (root, "", "bin")
+    assert parcel.lock is not None
+    assert parcel.notes == ("out leads out of the folder (/etc): left out",)
+    assert outline_folder(str(root), here=root / "bin").inside == "bin"
+    for no in (str(tmp_path / "none"), str(root / "uv.lock")):
+        with pytest.raises(CorralError) as caught:
+            asyncio.run(pack_folder(no))
+        assert caught.value.code is Code.NOT_FOUND
 
 
 def test_too_much_is_refused_with_the_largest_named(

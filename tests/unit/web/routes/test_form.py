@@ -11,6 +11,7 @@ from typing import Any
 
 from corral import api
 from corral.jobs import submit as submission
+from corral.jobs.upload.parcel import NO_FILES
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web.users.own import BySsh
@@ -99,6 +100,32 @@ def test_a_script_that_is_here_too_is_taken_from_the_cluster(tmp_path: Path) -> 
     run(work())
 
 
+def test_a_command_takes_no_file_of_the_server_along(tmp_path: Path) -> None:
+    """It is the viewer's own, and runs as that user; no folder of the server is uploaded."""
+    here = str(tmp_path)
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            command = ["sh", "-c", "echo $HOME"]
+            reply = await page.post("jobs/preview", {"command": command, "nodes": 2})
+            assert "rank sh -c 'echo $HOME'" in reply.json()["script"]
+            reply = await page.post("jobs/spec", {"command": command, "user": "root"})
+            assert reply.json() == {"id": 7}
+            (job,) = state.own.jobs
+            assert (job.user, job.command, job.folder) == (USER, tuple(command), None)
+            assert (await submission._parcel(job, state.spec)) == NO_FILES
+            for more in ({"folder": here}, {"environment": f"{here}/uv.lock"}, {"in_place": False},
+                         {"script": f"{here}/a.py"}, {"script": "/shared/a.py"}):  # fmt: skip
+                reply = await page.post("jobs/spec", {"command": command, **more})
+                assert reply.status_code == 400, more
+            assert len(state.own.jobs) == 1
+
+    run(work())
+
+
 def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
     async def work() -> dict[str, Any]:
         async with Page(FakeRest(), spec=spec()) as page:
@@ -117,6 +144,7 @@ def test_every_field_of_the_form_can_be_typed() -> None:
     typed |= {
         "script": " /shared/a.py ", "args": "--lr  1e-3", "nodes": "3", "env": "A=b=c D= E",
         "sweep": "lr=1e-3,3e-4 seed=1", "requeue": "yes", "profile": "torch", "launcher": "auto",
+        "after": "12 13:any", "exclusive": "yes", "account": "lab", "constraint": "a&b",
     }  # fmt: skip
     done = subprocess.run(
         [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri()],
@@ -128,6 +156,7 @@ def test_every_field_of_the_form_can_be_typed() -> None:
     assert parsed == {
         "script": "/shared/a.py", "args": ["--lr", "1e-3"], "nodes": 3,
         "env": {"A": "b=c", "D": "", "E": ""}, "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
-        "requeue": True, "profile": "torch",
+        "requeue": True, "profile": "torch", "after": ["12", "13:any"], "exclusive": True,
+        "account": "lab", "constraint": "a&b",
     }  # fmt: skip
     api.job_spec({k: v for k, v in parsed.items() if k != "args"} | {"args": ["{lr}"]})

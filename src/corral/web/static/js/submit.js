@@ -29,6 +29,7 @@ import { complain, el, Loaded, pre, toast } from "./view.js";
 
 const FIRST = [
   "script",
+  "command",
   "args",
   "name",
   "nodes",
@@ -242,7 +243,7 @@ class JobForm extends Component {
   /** @param {[string, Schema]} field */
   line = ([name, schema]) => {
     const { storage } = this.props.form;
-    const script = { required: true, placeholder: `${storage[0] || ""}/train.py` };
+    const script = { placeholder: `${storage[0] || ""}/train.py` };
     const input = field(name, schema, name === "script" ? script : {});
     if (!input) return null;
     const about =

@@ -1,0 +1,174 @@
+#!/bin/sh
+#SBATCH --job-name=train
+#SBATCH --partition=main
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --array=0-3
+#SBATCH --output=/shared/corral/jobs/corral/x/task-%a/batch.log
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -u
+job=/shared/corral/jobs/corral/x
+folder=$job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1
+export CORRAL_JOB_FOLDER="$folder"
+rm -f "$folder/ended"
+end() {
+  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+  exit "$1"
+}
+fail() {
+  echo "corral: $1" >&2
+  end 1
+}
+export CORRAL_CHECKPOINTS="$folder/checkpoints"
+cd "$folder"/code/sub || fail "the folder to run in cannot be entered on $(hostname)"
+
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')
+case $MASTER_ADDR in
+*[!0-9.]*)
+  address=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+  MASTER_ADDR=${address:-$MASTER_ADDR} ;;
+esac
+case $MASTER_ADDR in
+"") fail "Slurm knows no address of $first" ;;
+127.*|localhost|::1)
+  [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
+    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+esac
+in_use() {
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
+    '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
+}
+tries=0
+while
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
+  in_use "$MASTER_PORT"
+do
+  tries=$((tries + 1))
+  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+done
+export MASTER_ADDR MASTER_PORT
+
+export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
+point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
+[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $point"
+
+rank=$(cat <<'END_OF_RANK'
+give() {
+  eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"
+}
+nic='' why='network.data.interface in the cluster file'
+if [ -z "$nic" ]; then
+  why='holds the address of the first node'
+  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
+fi
+if [ -z "$nic" ]; then
+  why='the route to the first node'
+  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+fi
+if [ -n "$nic" ]; then
+  give GLOO_SOCKET_IFNAME "$nic" "$why"
+  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+fi
+switches=" "
+for gpu in /sys/bus/pci/devices/*; do
+  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
+  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
+  esac
+done
+near=""
+for device in /sys/class/infiniband/*; do
+  at=$(readlink -f "$device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
+  case $switches in *" ${at:-none} "*) near="$near ${device##*/} " ;; esac
+done
+fastest=0 ports="" gids="" keys="" where=", the fastest here"
+[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
+for port in /sys/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$port/state" || continue
+  case ''/$(cat "$port/link_layer") in
+  infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
+  *) continue ;;
+  esac
+  device=${port%/ports/*} device=${device##*/}
+  case ${near:- $device } in *" $device "*) ;; *) continue ;; esac
+  rate=$(sed 's/[^0-9].*//' "$port/rate")
+  [ "${rate:-0}" -ge "$fastest" ] || continue
+  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
+  fastest=$rate
+  ports="$ports,$device:${port##*/}"
+  index=none
+  for key in "$port"/pkeys/*; do
+    [ -z '' ] || [ "$(cat "$key" 2>/dev/null)" != '' ] || { index=${key##*/}; break; }
+  done
+  keys="$keys $index"
+  for type in "$port"/gid_attrs/types/*; do
+    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
+    esac
+  done
+done
+if [ -n "$ports" ]; then
+  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
+  if [ -n '' ]; then
+    pkey_index=$(printf '%s\n' $keys | sort -u)
+    case $pkey_index in
+    *[!0-9]*) echo "corral: no one index of PKey "''" on ${ports#,} of $(uname -n)" >&2 ;;
+    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
+    esac
+  fi
+  [ -z '' ] || give NCCL_IB_GID_INDEX '' 'network.data.gid_index in the cluster file'
+  gid_index=$(printf '%s\n' $gids | sort -u)
+  case $gid_index in
+  ""|*[!0-9]*) ;;
+  *) [ -n '' ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
+  esac
+fi
+profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh
+if [ '' != tcpxo ] && [ -r "$profile" ]; then
+  while IFS='=' read -r name value; do
+    case $name in
+    *[!A-Z0-9_]*) ;;
+    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    esac
+  done <<END_OF_PROFILE
+$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$profile" "$PATH")
+END_OF_PROFILE
+fi
+give OMP_NUM_THREADS 1 'CPUs of each rank'
+give PYTHONUNBUFFERED 1 'lines show when they are printed'
+# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
+give USE_LIBUV 0 'works with every build of PyTorch'
+set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \
+  --nproc-per-node=1 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"
+exec "$@"
+END_OF_RANK
+)
+lines=$(wc -l < "$folder/batch.log") || lines=0
+srun --kill-on-bad-exit=1 --input=none --distribution=block \
+  --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \
+  --output="$folder/rank-%t.log" --open-mode=append \
+  sh -c "$rank" rank --no-python ./train --rate="${1}" --seed="${2}"
+status=$?
+
+if [ "$status" -ne 0 ]; then
+  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.*: tasks* [^ ]*: //p;q;}')
+  case $how in
+  *" exit code "*) code=${how##* exit code } ;;
+  "Illegal instruction"*) code=132 ;;
+  Aborted*) code=134 ;;
+  "Bus error"*) code=135 ;;
+  "Floating point exception"*) code=136 ;;
+  Killed*) code=137 ;;
+  "Segmentation fault"*) code=139 ;;
+  *) code= ;;
+  esac
+  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+fi
+end "$status"
