@@ -75,7 +75,9 @@ def wrong_in(line: str, commands: dict[str, Any]) -> str:
         command = command.commands[words.pop(0)]
     known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
     own = words[: words.index("--")] if "--" in words else words
-    wrong = [w for w in own if w.startswith("-") and w.partition("=")[0] not in known]
+    options = [w for w in own if w.startswith("-")]
+    # -N3 is -N with its value.
+    wrong = [w for w in options if w.partition("=")[0] not in known and w[:2] not in known - {"--"}]
     return f"corral {verb} has no {wrong}" if wrong else ""
 
 
