@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from importlib.resources import files
 
 import pytest
@@ -47,6 +48,18 @@ def test_names_are_unique_and_numbers_complete() -> None:
     # F56 and F57 are about renting (elastic), not about a machine that can be asked.
     # From 106 on several were given at once, and a number never moves: gaps are possible.
     assert sorted({*range(1, 106)} - set(numbers)) == [56, 57]
+
+
+def test_no_id_is_given_twice() -> None:
+    """Two branches can give the same number: of two entries with one id only the last is read."""
+    ids = Counter(
+        entry
+        for file in files("corral.doctor.catalog").iterdir()
+        if file.name.endswith(".yaml")
+        for entry in re.findall(r"^- id: (\S+)", file.read_text(), re.MULTILINE)
+    )
+    assert [entry for entry, times in ids.items() if times > 1] == []
+    assert sorted(ids) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("failure", HIDERS, ids=[f.id for f in HIDERS])
