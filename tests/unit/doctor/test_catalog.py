@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from importlib.resources import files
 
 import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain, read
-from corral.doctor.model import Failure, Severity
+from corral.doctor.model import SYSTEM_ERRORS, Failure, Severity
 
 ENTRIES = list(catalog().values())
 NAMES = list(catalog())
@@ -40,6 +41,33 @@ def test_entries_that_are_found_by_messages_have_an_example() -> None:
     assert without == []
 
 
+def _reasons_in(text: str) -> list[str]:
+    return [reason for reason in SYSTEM_ERRORS if re.search(reason, text, re.IGNORECASE)]
+
+
+def test_a_line_with_another_reason_of_the_kernel_is_not_taken() -> None:
+    """A file that is missing does not explain "Permission denied", though the words before fit."""
+    tried = 0
+    for failure in (entry for entry in ENTRIES if entry.reasons):
+        foreign = "no such process"
+        assert foreign not in failure.reasons
+        for example in failure.examples:
+            if not _reasons_in(example):
+                continue
+            other = re.sub("|".join(SYSTEM_ERRORS), foreign, example, flags=re.IGNORECASE)
+            lines = [line for line in other.split("\n") if foreign in line]
+            for line in lines:
+                tried += 1
+                assert failure.id not in [taken.failure.id for taken in read(line)], line
+    assert tried > 30
+
+
+def test_a_reason_is_one_of_the_kernels() -> None:
+    good = next(iter(ENTRIES)).model_dump()
+    with pytest.raises(ValueError, match="not an error of the kernel"):
+        Failure.model_validate({**good, "layer": "job", "reasons": ["no luck"]})
+
+
 def test_names_are_unique_and_numbers_complete() -> None:
     names = [failure.name for failure in ENTRIES]
     assert len(set(names)) == len(names)
@@ -47,6 +75,18 @@ def test_names_are_unique_and_numbers_complete() -> None:
     # F56 and F57 are about renting (elastic), not about a machine that can be asked.
     # From 106 on several were given at once, and a number never moves: gaps are possible.
     assert sorted({*range(1, 106)} - set(numbers)) == [56, 57]
+
+
+def test_no_id_is_given_twice() -> None:
+    """Two branches can give the same number: of two entries with one id only the last is read."""
+    ids = Counter(
+        entry
+        for file in files("corral.doctor.catalog").iterdir()
+        if file.name.endswith(".yaml")
+        for entry in re.findall(r"^- id: (\S+)", file.read_text(), re.MULTILINE)
+    )
+    assert [entry for entry, times in ids.items() if times > 1] == []
+    assert sorted(ids) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("failure", HIDERS, ids=[f.id for f in HIDERS])

@@ -100,9 +100,9 @@ def test_failed_runs_are_explained(name: str, finding: str, cause: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "finding"),
     [
-        ("unhandled system error (run with NCCL_DEBUG=INFO for details) / ", "F2121"),
-        ("internal error - please report this issue to the NCCL developers / ", "F2121"),
-        ("invalid argument (run with NCCL_DEBUG=WARN for details) / ", "F2121"),
+        ("unhandled system error (run with NCCL_DEBUG=INFO for details) / ", "F2180"),
+        ("internal error - please report this issue to the NCCL developers / ", "F2180"),
+        ("invalid argument (run with NCCL_DEBUG=WARN for details) / ", "F2180"),
         ("remote process exited or there was a network error / ", "F199"),
         ("unhandled cuda error (run with NCCL_DEBUG=INFO for details) / ", "F1681"),
         ("invalid usage (run with NCCL_DEBUG=WARN for details) / ", "F202"),
