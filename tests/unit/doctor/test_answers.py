@@ -39,7 +39,10 @@ def answers(asked: tuple[Question[object], ...], folder: Path) -> dict[str, str]
 )
 def test_a_dead_slurmctld_is_asked_once(tmp_path: Path, answer: str, asked: list[str]) -> None:
     """Each command asked for 15 s more: reading a cluster without slurmctld took 48 s."""
-    fake = '#!/bin/sh\nd=${0%/*}; echo "$*" >>$d/asked; case $* in *show*) ;; *) cat $d/answer;; esac\n'
+    fake = (
+        '#!/bin/sh\nd=${0%/*}; echo "$*" >>$d/asked; '
+        "case $* in *show*) ;; *) cat $d/answer;; esac\n"
+    )
     for name in ("scontrol", "squeue", "sacctmgr"):
         (tmp_path / name).write_text(fake)
         (tmp_path / name).chmod(0o755)
