@@ -87,7 +87,7 @@ async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) ->
 
 
 async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
-    """Take no new jobs on nodes; running ones go on to their end.
+    """Take no new jobs on nodes; running jobs finish.
 
     Returns:
         Slurm's state of each of the nodes afterwards.

@@ -145,7 +145,7 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
         command=command,
         status=status,
         tail=tail[-3000:],
-        hint=(f"{hint}; " if hint else "") + "what was made stays: the same command goes on",
+        hint=(f"{hint}; " if hint else "") + "what was made stays: the same command continues",
     )
 
 

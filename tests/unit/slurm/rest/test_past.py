@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.records import ENDED, Job
-from corral.slurm.states.jobs import RECORDED as RECORDED_STATES
 from corral.slurm.rest import past, read
+from corral.slurm.states.jobs import RECORDED as RECORDED_STATES
 from corral.slurm.text import parse_history
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
