@@ -13,16 +13,11 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 from benchmarks.plan_scale import measure
 from benchmarks.web import RECORDED
-from corral.slurm.rest.read import jobs_of
-from corral.web.slurm.search import ordered, parse
-from corral.web.slurm.slurmrest import dumps
-from corral.web.slurm.snapshot import job_rows
-from corral.web.tasks.aside import aside
+from corral.web.page_work import first_page, in_own_loop, many_jobs
 
 WAKE_S = 0.005
 
@@ -48,10 +43,7 @@ async def shown(what: str, work: Callable[[], Any]) -> None:
         await asyncio.to_thread(work)
 
     async def in_aside() -> None:
-        async def use_case(_: object) -> None:
-            work()
-
-        await aside(use_case)
+        await in_own_loop(work)
 
     for name, variant in (("in the loop", inside), ("thread", threaded), ("aside", in_aside)):
         took, worst = await watched(variant)
@@ -65,16 +57,11 @@ async def main() -> None:
     parser.add_argument("--nodes", type=int, default=10_000)
     args = parser.parse_args()
     body = json.loads((RECORDED / "jobs.json").read_text())["body"]
-    known = jobs_of(body, 42)
-    jobs = [
-        replace(known[n % len(known)], id=n, user=f"user{n % 200}", name=f"train-{n}")
-        for n in range(args.jobs)
-    ]
+    jobs = many_jobs(body, 42, args.jobs)
 
     def filtered() -> None:
-        test = parse("train state=pending,running,completed,failed user!=user3")
-        chosen = [job for job in jobs if test(job)]
-        dumps(job_rows(ordered(chosen, "priority", down=True)[:100]))
+        query = "train state=pending,running,completed,failed user!=user3"
+        first_page(jobs, query, "priority")
 
     await shown(f"filter of {args.jobs:,} jobs", filtered)
     for state in ("fresh", "done"):

@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks.machine import machine
 from corral import api
 from corral.events import Event, Kind
-from corral.testing.clouds.__main__ import BOOT_S
+from corral.testing.clouds import BOOT_S
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cloud-mesh.yaml"
 RENTED = {"gpu0": "h100", "small0": "small"}

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.machine import machine
 from corral import api
-from corral.api.evidence.scaling import (
+from corral.api import (
     EXACT,
     Scaling,
     Training,

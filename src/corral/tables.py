@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from corral.errors import Code, CorralError
 
@@ -17,6 +18,32 @@ class Row(BaseModel):
     """A row of a table: unknown keys are errors, values do not change."""
 
     model_config = {"extra": "forbid", "frozen": True}
+
+
+class Hint(Row):
+    """What to do about a message.
+
+    Attributes:
+        pattern: a regular expression, looked for in the message.
+        hint: what to do.
+    """
+
+    pattern: str
+    hint: str
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from error
+        return pattern
+
+
+def hints_for(rows: Iterable[Hint], text: str) -> list[str]:
+    """Hints whose pattern is in a text, in the table's order."""
+    return [row.hint for row in rows if re.search(row.pattern, text)]
 
 
 def read_table(package: str, name: str, kind: type[T]) -> T:

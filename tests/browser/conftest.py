@@ -24,7 +24,7 @@ import pytest
 
 from corral.hosts.quote import Script, sh
 from tests.embedded.conftest import EXAMPLES, Live, cluster, fresh_cluster
-from tests.hanging import DEBUG, ended
+from tests.hung_process import DEBUG, ended
 
 __all__ = ["cluster", "fresh_cluster"]
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from corral import agents
-from corral.agents import guard
+from corral.agents import rental_guard
 from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.model import label_of
 from corral.testing.clouds.server import CloudServer
@@ -59,7 +59,7 @@ class Slurm:
         if re.fullmatch(r"squeue -h -w \S+ -t R,CG,S -o %A %t %S %e", words):
             return "".join(map(self._row, self.jobs))
         if words.startswith("sinfo -h -N -o"):
-            return "".join(f"{n}|{guard.REASON}\n" for n in self.states) + "desk|none\n"
+            return "".join(f"{n}|{rental_guard.REASON}\n" for n in self.states) + "desk|none\n"
         if words.startswith("scontrol update "):
             self.done.append(words.removeprefix("scontrol update "))
             self._limited(words)
@@ -118,14 +118,16 @@ class Controller:
         assert answer.status < 300, answer
         return answer.body
 
-    def round(self, after: float = 0.0) -> guard.Round:
+    def round(self, after: float = 0.0) -> rental_guard.Round:
         self.world.loop.clock += after
         clock = self.world.loop
 
         def wait(seconds: float) -> None:
             clock.clock += seconds
 
-        turn = guard.Round(self.conf, self.state, self.call, self.slurm, now=clock.time, wait=wait)
+        turn = rental_guard.Round(
+            self.conf, self.state, self.call, self.slurm, now=clock.time, wait=wait
+        )
         turn.run()
         assert self.sim.violations == []
         return turn
@@ -159,7 +161,7 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     while not controller.state.get("reached"):
         controller.round(300)
     done = controller.slurm.done
-    assert done[0] == f"nodename=gpu0,gpu1 state=drain reason={guard.REASON}"
+    assert done[0] == f"nodename=gpu0,gpu1 state=drain reason={rental_guard.REASON}"
     assert [d.split()[:1] for d in done[1:]] == [["jobid=7"]] * 2 + [["jobid=9"]] * 2
     assert done[1] == "jobid=7 timelimit=17" and "endtime=" in done[2]
     assert controller.alive() == ["gpu0", "gpu1"]
@@ -237,7 +239,7 @@ def test_it_runs_as_it_is_installed(up: World, tmp_path: Path) -> None:
     module, root = calls_of(up.name), tmp_path / "root"
     texts = {f"usr/local/lib/corral/clouds/{p}": t for p, t in agents.modules(module).items()}
     texts["usr/local/lib/corral/guard.py"] = re.sub(
-        r'Path\("(/(?:etc|usr|var)/)', rf'Path("{root}\1', agents.program("guard.py")
+        r'Path\("(/(?:etc|usr|var)/)', rf'Path("{root}\1', agents.program("rental_guard.py")
     )
     texts[f"etc/corral/guard/{up.name}.key"] = f"{SECRET}\n"
     server = CloudServer({up.name: up.sim})

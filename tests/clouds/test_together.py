@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from corral.agents import guard
+from corral.agents import rental_guard
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.base import Action
@@ -239,13 +239,13 @@ def test_the_guard_knows_its_nodes_and_ends_the_complete_cluster(tmp_path: Path)
             Request(method, parts.path, dict(parse_qsl(parts.query)), headers, body)
         )
         if answer.status >= 300:
-            raise guard.Refused(answer.status)
+            raise rental_guard.Refused(answer.status)
         return answer.body
 
-    def round_of(name: str) -> guard.Round:
+    def round_of(name: str) -> rental_guard.Round:
         conf = {"cluster": name, "nodes": NODES, "elastic": [], "groups": {"pods": NODES},
                 "clouds": {"runpod": ""}, "clients": {"runpod": calls_of("runpod")}}  # fmt: skip
-        return guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
+        return rental_guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
 
     turn = round_of("lab")
     machines = turn.look()

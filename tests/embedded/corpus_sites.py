@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from tests.unit.slurm.adopt.corpus import Case
-from tests.unit.slurm.adopt.reading import Reading, read
+from tests.unit.slurm.adopt.second_reader import Reading, read
 
 from corral.api.config.adoption import lint_existing
 

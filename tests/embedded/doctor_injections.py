@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.embedded.injecting import (
+from tests.embedded.injection import (
     CGROUP,
     GRES,
     KEY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.embedded.injecting import N1, Injection
+from tests.embedded.injection import N1, Injection
 from tests.embedded.prove_breaks import CTL, SETTLED
 
 from corral.hosts.quote import Script, join, sh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.embedded.injecting import N1, Injection, drained
+from tests.embedded.injection import N1, Injection, drained
 from tests.embedded.prove_breaks import CONF, CTL, DOWN, RECONFIGURE, UP, edit, restore, wrapper
 
 from corral.hosts.quote import sh

@@ -23,7 +23,7 @@ from corral.hosts.quote import sh
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.embedded.injecting import Injection
+    from tests.embedded.injection import Injection
 
     from corral.spec.models import ClusterSpec
 

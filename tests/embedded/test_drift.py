@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.embedded.conftest import Live, named
-from tests.embedded.living import settled
+from tests.embedded.running_cluster import settled
 
 from corral import api
 from corral.hosts.quote import Script

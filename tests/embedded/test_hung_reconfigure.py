@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live
-from tests.embedded.injecting import GRES
+from tests.embedded.injection import GRES
 from tests.embedded.prove_breaks import CTL, RECONFIGURE, edit, restore
 
 from corral import api

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.embedded.conftest import Live, named
 from tests.embedded.impacts import BASE, EDITS, NOT_HERE, PEOPLE, Data, put
-from tests.embedded.living import cancel, job_on, pid_of, restarted, settled, starts
+from tests.embedded.running_cluster import cancel, job_on, pid_of, restarted, settled, starts
 
 from corral import api
 from corral.errors import CorralError

@@ -1,4 +1,4 @@
-"""A person at a terminal follows a job and presses Ctrl-C: the job goes on, or is cancelled."""
+"""A person at a terminal follows a job and presses Ctrl-C: it keeps running, or is cancelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.hanging import DEBUG, looked_at
+from tests.hung_process import DEBUG, looked_at
 
 from corral import api
 from corral.hosts.fleet import Fleet
@@ -118,7 +118,7 @@ def state(cluster: Live, number: int) -> JobState:
 def test_ctrl_c_leaves_the_job_running(cluster: Live, followed: tuple[Terminal, int]) -> None:
     terminal, number = followed
     terminal.type(CTRL_C)
-    terminal.until(f"Cancel job {number}? Else it goes on without you. [y/N]")
+    terminal.until(f"Cancel job {number}? Otherwise it keeps running. [y/N]")
     terminal.type(b"\n")
     assert terminal.ended() == 130
     assert f"`corral cancel {number}` ends it" in terminal.output
@@ -147,5 +147,5 @@ def test_ctrl_c_at_the_question_leaves_it_running(
     terminal.until(f"Cancel job {number}?")
     terminal.type(CTRL_C)
     assert terminal.ended() == 130
-    assert f"job {number} goes on" in terminal.output
+    assert f"job {number} keeps running" in terminal.output
     assert state(cluster, number) is JobState.RUNNING

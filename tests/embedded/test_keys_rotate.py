@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.embedded.busy import BusyJob
 from tests.embedded.conftest import Live, named
-from tests.embedded.living import HALF_WRITTEN, cancel, job_on, pid_of
+from tests.embedded.running_cluster import HALF_WRITTEN, cancel, job_on, pid_of
 from tests.embedded.test_crash import Fuse, kill_scripts
 
 from corral import api

@@ -25,7 +25,7 @@ from tests.embedded.conftest import needs
 from tests.embedded.mega import project
 from tests.embedded.mega.project import Mega, mega_at, server
 from tests.embedded.test_containers import software
-from tests.hanging import ended
+from tests.hung_process import ended
 
 from corral import api
 from corral.jobs.follow import Outcome

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.embedded.conftest import Live, named
-from tests.embedded.living import cancel, job_on, pid_of, summaries
+from tests.embedded.running_cluster import cancel, job_on, pid_of, summaries
 
 from corral import api
 from corral.hosts.quote import sh

@@ -133,6 +133,6 @@ def test_a_killed_corral_is_gone_on_from(lab: Live, tmp_path: Path) -> None:
             return False
         return True
 
-    wait_for(goes_on, 300, "the same command goes on", each=5.0)
+    wait_for(goes_on, 300, "the same command continues", each=5.0)
     assert drained(lab) == ""
     assert asyncio.run(api.plan(spec)).empty

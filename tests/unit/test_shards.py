@@ -17,7 +17,7 @@ import pytest
 from corral import checkpoint, shards
 from corral.jobs.datasets import kept_entries
 from corral.shards import ShardError, Shards, planned, samples_of, write
-from tests.swapping import swapping
+from tests.path_swap import swapping
 
 
 @pytest.fixture

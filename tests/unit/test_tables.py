@@ -13,13 +13,16 @@ from corral.hosts.sshfail import ssh_errors
 from corral.inspect.gpu import gpu_types
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models
+from corral.prove.scheduled import round_hints
+from corral.providers.gcp.gcluster import gcluster_hints
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks, xids
 from corral.slurm.adopt.known import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES
 from corral.slurm.conf.keys import all_keys
-from corral.tables import Row, parse_table
+from corral.slurm.states.reasons import Reasons, reasons
+from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
 # Two animals.
@@ -64,6 +67,29 @@ def test_a_fault_is_named_with_its_place(text: str, place: str) -> None:
     assert place in refused(text)
 
 
+@pytest.mark.parametrize(
+    ("file", "kind", "line", "broken", "place"),
+    [
+        ("slurm/states/reasons.yaml", Reasons, "- word: Priority", "- word: [Priority]",
+         ":3:3: words.0.word: Input should be"),
+        ("slurm/states/reasons.yaml", Reasons, "families:", "family:", ": families: Field"),
+        ("providers/gcp/gcluster_hints.yaml", tuple[Hint, ...],
+         "- pattern: '(?i)reservation'", "- pattern: '(?i)(reservation'",
+         ":16:3: 6.pattern: Value error, not a regular expression: missing )"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_a_table_of_messages_is_named_with_its_place(
+    *, repo: Path, file: str, kind: type[object], line: str, broken: str, place: str
+) -> None:
+    path = repo / "src/corral" / file
+    text = path.read_text()
+    assert text.count(f"{line}\n") == 1
+    with pytest.raises(CorralError) as caught:
+        parse_table(text.replace(line, broken), path.name, kind)
+    assert path.name in caught.value.message
+    assert place in caught.value.message
+
+
 def test_all_faults_are_named_at_once() -> None:
     assert refused(TEXT.replace("legs:", "legs: x")).count("animals.yaml:") == 2
 
@@ -81,6 +107,9 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "obsolete.yaml": OBSOLETE,
         "ssh_errors.yaml": ssh_errors(),
         "keyrings.yaml": keyrings(),
+        "reasons.yaml": reasons().words,
+        "gcluster_hints.yaml": gcluster_hints(),
+        "round_hints.yaml": round_hints(),
     }
     assert all(read.values())
     assert catalog()

@@ -51,6 +51,7 @@ from corral.api.evidence.proof import prove as prove
 from corral.api.evidence.report_pages import bench_page as bench_page
 from corral.api.evidence.report_pages import proof_page as proof_page
 from corral.api.evidence.report_pages import write_page as write_page
+from corral.api.evidence.scaling import Training as Training
 from corral.api.evidence.scaling import bench_scaling as bench_scaling
 from corral.api.lifecycle.converge import Approve as Approve
 from corral.api.lifecycle.converge import apply as apply
@@ -160,3 +161,8 @@ from corral.api.workload.data import shard_data as shard_data
 from corral.api.workload.profile import Recordings as Recordings
 from corral.api.workload.profile import job_profile as job_profile
 from corral.api.workload.profile import keep_profile as keep_profile
+from corral.prove.measure.scaling import EXACT as EXACT
+from corral.prove.measure.scaling import Scaling as Scaling
+from corral.prove.measure.scaling import from_other_link as from_other_link
+from corral.prove.measure.scaling import guesses as guesses
+from corral.prove.measure.scaling import read_scaling as read_scaling

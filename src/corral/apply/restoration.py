@@ -140,7 +140,7 @@ def require_all(returns: Sequence[Return]) -> None:
         failed[0].error.code if failed[0].error else Code.NOT_GOOD,
         f"not released: {fold([r.node for r in failed])}; all others are",
         tail="\n".join(tail),
-        hint="fix it and run the same command again: it goes on where it stopped",
+        hint="fix it and run the same command again: it continues where it stopped",
     )
 
 

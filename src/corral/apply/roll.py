@@ -20,7 +20,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.plan.model import Stage
 from corral.slurm.records import Node
-from corral.slurm.text import parse_nodes, readable_nodes
+from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -51,7 +51,8 @@ STEPS: Final = sh("! ps -e -o ruid=,comm= | grep -q '^ *0 slurmstepd'")
 _STATES: Final = sh(
     "if ! command -v scontrol >/dev/null || ! [ -e /etc/slurm/slurm.conf ]; then echo none; "
     "elif ! timeout 10 scontrol ping | grep -q ' is UP'; then echo silent; else "
-    "echo slurmctld; timeout 30 scontrol --oneliner show nodes; fi"
+    "echo slurmctld; timeout 30 {show}; fi",
+    show=SHOW_NODES,
 )
 """``slurmctld`` and its line of each node; or ``none``, or ``silent``."""
 
@@ -217,7 +218,7 @@ class Rolling:
 
     async def _until(self, node: str, seconds: float, good: Callable[[Node], bool]) -> Node | None:
         """What slurmctld last reports of a node: it is good, or time is over."""
-        show = sh("timeout 30 scontrol --oneliner show nodes {node}", node=node)
+        show = sh("timeout 30 {show} {node}", show=SHOW_NODES, node=node)
         end = time.monotonic() + seconds
         while True:
             answer = await self._control(show)

@@ -28,7 +28,7 @@ error is `{"error": {"code": ..., "message": ..., "node": ..., "command": ..., "
 | 1 | what was asked about is not good: a plan refused, a check or a job failed |
 | 2 | usage, or a bad file |
 | 3 | a machine or a command failed |
-| 130 | interrupted; the same command goes on from there |
+| 130 | interrupted; the same command continues from there |
 
 | variable | meaning |
 |---|---|

@@ -74,7 +74,7 @@ class MachineAnswers(MachineState):
     @cached_property
     def units(self) -> dict[str, str]:
         """State of each unit: ``active``, ``failed``, ``inactive`` ..."""
-        return self.pairs("units")
+        return self.pairs(services.UNITS)
 
     @cached_property
     def down(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class MachineAnswers(MachineState):
         Users choose names that daemons print, with line ends in them: what is read here needs
         another sign of the same (``launches``). ``trusted`` is what stands for itself.
         """
-        journal, file = self.text("log" + unit), self.text("file" + unit)
+        journal, file = self.text(services.log(unit)), self.text(services.log_file(unit))
         return f"{_since_start(journal)}\n{_since_start(file)}"
 
     def trusted(self, unit: str) -> str:
@@ -97,7 +97,7 @@ class MachineAnswers(MachineState):
         are ``fatal:``, as it printed nothing after them; and, of one that runs, what a process
         printed that was to take its place and ended so (a reconfiguration that failed).
         """
-        text = self.text("trusted" + unit)
+        text = self.text(services.trusted_log(unit))
         state = self.units.get(unit, "").split()[:1]
         if state in (["active"], ["reloading"]):
             return _failed_children(text)

@@ -13,6 +13,8 @@ from corral.doctor.job_steps import job_steps, launches
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
 from corral.doctor.probes import PROBES, Scene, alone, finding, user_namespaces
 from corral.doctor.tailnet import tailnet
+from corral.inspect.machine import DRIVER, KERNEL_LOG, NAMES, PORTS
+from corral.inspect.slurm import PING
 from corral.slurm.records import Node
 
 _LOGS: Final = {
@@ -82,8 +84,8 @@ def _refuted(cause: Diagnosis, machine: MachineAnswers) -> bool:
     DNS for a SRV record then. And a job that ended while slurmctld was down leaves a line of a
     connection that failed.
     """
-    names = machine.pairs("names")
-    ports = machine.pairs("ports").values()
+    names = machine.pairs(NAMES)
+    ports = machine.pairs(PORTS).values()
     return {
         "F05": bool(names) and all(names.values()),
         "F18": bool(ports) and "closed" not in ports,
@@ -97,7 +99,7 @@ def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
 
 def _machines(scene: Scene) -> Iterator[Diagnosis]:
     for machine in scene.answered:
-        yield from read(machine.text("kernel"), Source.KERNEL, machine.node)
-        yield from read(machine.text("driver"), Source.DRIVER, machine.node)
+        yield from read(machine.text(KERNEL_LOG), Source.KERNEL, machine.node)
+        yield from read(machine.text(DRIVER), Source.DRIVER, machine.node)
     # Slurm's commands read the same files as its daemons, and print what they cannot read.
-    yield from read(scene.lead.text("ping"), Source.SLURMCTLD, scene.controller)
+    yield from read(scene.lead.text(PING), Source.SLURMCTLD, scene.controller)

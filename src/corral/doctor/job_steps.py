@@ -15,7 +15,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import CorralError
-from corral.inspect.slurm import JOB_COLUMNS, LAST, SLURM_CONF
+from corral.inspect.slurm import BATCH, JOB_COLUMNS, JOBS, LAST, SLURM_CONF, STEPS
 from corral.slurm.duration import seconds
 from corral.slurm.records import Job
 from corral.slurm.text import parse_queue
@@ -85,7 +85,7 @@ def _left(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
 
 def _jobs(lead: MachineAnswers, poll: str) -> dict[str, tuple[Job, list[str]]] | None:
     """Jobs that hold nodes, and those nodes; None where squeue's answer is incomplete."""
-    lines = lead.lines(f"jobs{poll}")
+    lines = lead.lines(JOBS.again(poll))
     if lead.error is not None or lines[-1:] != [LAST]:
         return None
     try:
@@ -101,7 +101,7 @@ def _expanded(nodes: str) -> list[str]:
 
 def _steps(machine: MachineAnswers, poll: str) -> dict[str, int] | None:
     """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
-    lines = machine.lines(f"steps{poll}")
+    lines = machine.lines(STEPS.again(poll))
     if machine.error is not None or lines[-1:] != [LAST]:
         return None
     ages: dict[str, int] = {}
@@ -137,7 +137,7 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
     step is there because of ``PrologFlags=Contain``, which limits by cgroup and
     pam_slurm_adopt need. The doctor does not requeue: the job is its user's.
     """
-    for line in scene.lead.lines("batch"):
+    for line in scene.lead.lines(BATCH):
         fields = line.split("|")
         if len(fields) < _FIELDS:
             continue
@@ -151,7 +151,7 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def _never_began(job: str, used: str, machine: MachineAnswers) -> str:
-    steps = {kind for number, kind in _BATCH_STEP.findall(machine.text("steps")) if number == job}
+    steps = {kind for number, kind in _BATCH_STEP.findall(machine.text(STEPS)) if number == job}
     if steps != {"extern"}:
         return ""
     message = _UNCONFIRMED.format(job=job)

@@ -13,7 +13,8 @@ from typing import Final
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.catalog import catalog
 from corral.doctor.model import Diagnosis
-from corral.inspect.machine import NAME_S
+from corral.inspect.gpu import DEVICES
+from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPACES, USERS
 from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
     NameFault,
@@ -23,7 +24,20 @@ from corral.inspect.rules import (
     name_problems,
     version_fault,
 )
-from corral.inspect.slurm import CGROUP_CONF, GRES_CONF, NODES, SLURM_CONF, STATE_FOLDER
+from corral.inspect.services import ALONE, LIMITS
+from corral.inspect.slurm import (
+    ACCOUNTING,
+    CGROUP_CONF,
+    CONF_FILES,
+    GRES_CONF,
+    KEY_FILES,
+    NODES,
+    SLURM_CONF,
+    STATE,
+    STATE_FOLDER,
+    VERSIONS,
+)
+from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM
 from corral.slurm.records import Node
 from corral.slurm.tres import listed
 from corral.state.job_folders import STICKY, TAKEN
@@ -112,7 +126,7 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
     """F67: no room, or no inodes."""
     for machine in scene.answered:
         full: list[tuple[str, str]] = []
-        for path, sizes in machine.pairs("disks").items():
+        for path, sizes in machine.pairs(ROOM).items():
             free, _, total = sizes.partition(" ")
             if not free.isdigit() or not total.isdigit():
                 continue
@@ -130,7 +144,7 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
 def readonly(scene: Scene) -> Iterator[Diagnosis]:
     """F71: what daemons and jobs write to cannot be written (/ itself may be so by intent)."""
     for machine in scene.answered:
-        for path in machine.lines("readonly"):
+        for path in machine.lines(READ_ONLY):
             yield finding(
                 "F71", machine.node, f"{path} cannot be written: read-only file system", path
             )
@@ -141,11 +155,11 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
     mounted = {
         path
         for machine in scene.answered
-        for path, kind in machine.pairs("mounts").items()
+        for path, kind in machine.pairs(MOUNTS).items()
         if kind.startswith("mounted")
     }
     for machine in scene.answered:
-        for path, kind in machine.pairs("mounts").items():
+        for path, kind in machine.pairs(MOUNTS).items():
             if folder_fault(kind):
                 yield finding("F68", machine.node, f"stat -f {path}: {kind}", path)
             elif path in mounted and not kind.startswith("mounted"):
@@ -154,7 +168,7 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
 
 def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
-    for line in scene.lead.lines("shared"):
+    for line in scene.lead.lines(OWNERS):
         if f" {TAKEN} " in line or f" {STICKY}" in line:
             yield finding("F230", scene.controller, line, line.split(" ")[0])
 
@@ -162,7 +176,7 @@ def shared(scene: Scene) -> Iterator[Diagnosis]:
 def names(scene: Scene) -> Iterator[Diagnosis]:
     """F05, F06, F66: what the nodes' names mean on each node."""
     for machine in scene.answered:
-        for problem in name_problems(machine, tuple(machine.pairs("names")), scene.addresses):
+        for problem in name_problems(machine, tuple(machine.pairs(NAMES)), scene.addresses):
             own = problem.name == machine.node
             here = f"{problem.name} is {' '.join(problem.addresses)} there"
             match problem.fault:
@@ -186,14 +200,14 @@ def names(scene: Scene) -> Iterator[Diagnosis]:
 def ports(scene: Scene) -> Iterator[Diagnosis]:
     """F18: a port is closed although its daemon runs, or our rules are gone from a firewall."""
     for machine in scene.answered:
-        if machine.text("firewall").strip() == "closed":
+        if machine.text(FIREWALL).strip() == "closed":
             yield finding(
                 "F18", machine.node, "the cluster's rules are not in its firewall any more"
             )
     runs = {a: scene.machines[n] for n, a in scene.addresses.items() if n in scene.machines}
     daemon = {"6817": "slurmctld", "6818": "slurmd"}
     for machine in scene.answered:
-        for target, state in machine.pairs("ports").items():
+        for target, state in machine.pairs(PORTS).items():
             address, _, port = target.rpartition(":")
             other = runs.get(address)
             # One that is still starting does not listen yet, and its log shows what it waits for.
@@ -215,11 +229,11 @@ def keys(scene: Scene) -> Iterator[Diagnosis]:
         scene.auth, ()
     )
     modes = {"/etc/munge/munge.key": "munge", "/etc/slurm/slurm.key": "slurm"}
-    jwks = any("/etc/slurm/slurm.jwks" in t.pairs("keys") for t in scene.answered)
+    jwks = any("/etc/slurm/slurm.jwks" in t.pairs(KEY_FILES) for t in scene.answered)
     if jwks and scene.auth == "slurm":
         paths = ("/etc/slurm/slurm.jwks",)
     for path in paths:
-        digests = {t.node: t.pairs("keys").get(path, "") for t in scene.answered}
+        digests = {t.node: t.pairs(KEY_FILES).get(path, "") for t in scene.answered}
         sums = Counter(d.split()[0] for d in digests.values() if d)
         usual = _usual(sums, digests.get(scene.controller, ""))
         for node, text in digests.items():
@@ -247,7 +261,7 @@ def _usual(sums: Counter[str], lead: str) -> str:
 
 def identities(scene: Scene) -> Iterator[Diagnosis]:
     """F17: the user slurm has another uid."""
-    numbers = {t.node: t.pairs("uids").get("slurm", "") for t in scene.answered}
+    numbers = {t.node: t.pairs(USERS).get("slurm", "") for t in scene.answered}
     expected = numbers.get(scene.controller, "")
     for node, number in numbers.items():
         if expected and number and number != expected:
@@ -258,9 +272,9 @@ def identities(scene: Scene) -> Iterator[Diagnosis]:
 
 def versions(scene: Scene) -> Iterator[Diagnosis]:
     """F19: a node's Slurm is newer than the controller's, or differs in its major release."""
-    lead = scene.lead.pairs("version").get("slurmctld", "")
+    lead = scene.lead.pairs(VERSIONS).get("slurmctld", "")
     for machine in scene.answered:
-        mine = machine.pairs("version").get("slurmd", "")
+        mine = machine.pairs(VERSIONS).get("slurmd", "")
         if version_fault(mine, lead) is VersionFault.NEWER:
             yield finding("F19", machine.node, f"slurmd {mine} is newer than slurmctld {lead}")
 
@@ -269,17 +283,17 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
     """F04: slurmd's copy differs from the controller's files; or there is a second copy."""
     expected = {
         path.rpartition("/")[2]: digest
-        for path, digest in scene.lead.pairs("conf").items()
+        for path, digest in scene.lead.pairs(CONF_FILES).items()
         if path.startswith("/etc/slurm/")
     }
     apart = {
-        machine.node: differing_files(machine.pairs("conf"), expected) for machine in scene.answered
+        host.node: differing_files(host.pairs(CONF_FILES), expected) for host in scene.answered
     }
     for name in expected:
         copies = {
             (machine.node, path): copy
             for machine in scene.answered
-            for path, copy in machine.pairs("conf").items()
+            for path, copy in machine.pairs(CONF_FILES).items()
             if path.endswith(f"/{name}")
             and (machine.node, path) != (scene.controller, f"{ETC}/{name}")
         }
@@ -321,7 +335,7 @@ def devices(scene: Scene) -> Iterator[Diagnosis]:
     """F13: fewer device files than GPUs are declared."""
     for machine in scene.answered:
         declared = scene.gpus.get(machine.node, 0)
-        there = len(machine.lines("devices"))
+        there = len(machine.lines(DEVICES))
         if there < declared:
             yield finding(
                 "F13", machine.node, f"{there} of {declared} /dev/nvidia* files are there"
@@ -337,7 +351,7 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
     conf = scene.lead.get(GRES_CONF)
     detects = [v for v in conf.values("AutoDetect") if v.lower() != "off"] if conf else []
     for node, info in scene.known.items():
-        there = node in scene.machines and scene.machines[node].lines("devices")
+        there = node in scene.machines and scene.machines[node].lines(DEVICES)
         if detects and there and _NONE_FOUND in info.reason:
             setting = f"AutoDetect={detects[0]}"
             yield finding("F12", node, f"gres.conf: {setting}; {info.reason}", setting)
@@ -352,7 +366,7 @@ def memory(scene: Scene) -> Iterator[Diagnosis]:
 
 def state(scene: Scene) -> Iterator[Diagnosis]:
     """F74: slurmctld's state folder is missing or another user's."""
-    answer = scene.lead.text("state").strip()
+    answer = scene.lead.text(STATE).strip()
     if answer and not answer.startswith("slurm "):
         yield finding("F74", scene.controller, f"{STATE_FOLDER}: {answer}")
 
@@ -373,7 +387,7 @@ def accounting(scene: Scene) -> Iterator[Diagnosis]:
     lead = scene.lead
     if lead.error is not None or "slurmdbd" not in lead.units or "slurmdbd" in lead.down:
         return
-    text = lead.text("accounting")
+    text = lead.text(ACCOUNTING)
     if "error" in text.lower() or not text.strip():
         yield finding(
             "F38", scene.controller, text.strip()[-300:] or "sacctmgr show cluster: nothing"
@@ -385,7 +399,7 @@ def limits(scene: Scene) -> Iterator[Diagnosis]:
     if scene.fabric not in ("infiniband", "roce"):
         return
     for machine in scene.answered:
-        limit = machine.pairs("limits").get("LimitMEMLOCK", "")
+        limit = machine.pairs(LIMITS).get("LimitMEMLOCK", "")
         if limit.isdigit():
             yield finding("F29", machine.node, f"LimitMEMLOCK of slurmd is {limit}")
 
@@ -433,7 +447,7 @@ PROBES: Final[tuple[Probe, ...]] = (
 def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
     """F20: nobody may make a user namespace there, which Enroot does for each container."""
     for machine in scene.answered:
-        lines = machine.lines("userns")
+        lines = machine.lines(USER_NAMESPACES)
         if lines and lines[-1] == "refused":
             text = lines[0] if len(lines) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
             yield finding("F20", machine.node, text)
@@ -445,5 +459,5 @@ def alone(scene: Scene) -> Iterator[Diagnosis]:
     Slurm 24.11 then reports names that do resolve as unresolvable.
     """
     for machine in scene.answered:
-        for unit in machine.lines("alone"):
+        for unit in machine.lines(ALONE):
             yield finding("F54", machine.node, f"{unit} has no address but 127.*", unit)

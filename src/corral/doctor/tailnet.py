@@ -11,6 +11,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import BAD_JSON
+from corral.inspect.machine import CLOCK, TAILNET
 
 SOON: Final = timedelta(days=14)
 
@@ -70,7 +71,7 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
 
 def _status(machine: MachineAnswers) -> dict[str, Any]:
     try:
-        return _object(json.loads(machine.text("tailnet")))
+        return _object(json.loads(machine.text(TAILNET)))
     except BAD_JSON:
         return {}
 
@@ -89,6 +90,6 @@ def _left(text: str, machine: MachineAnswers) -> timedelta | None:
         return None
     try:
         end = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        return end - datetime.fromtimestamp(float(machine.text("clock").split()[0]), end.tzinfo)
+        return end - datetime.fromtimestamp(float(machine.text(CLOCK).split()[0]), end.tzinfo)
     except (ValueError, IndexError, OverflowError, OSError):
         return None

@@ -27,7 +27,7 @@ from corral.spec.nodes import declared_of, with_present
 from corral.spec.values import seconds_of
 
 REASON: Final = "corral: the budget is spent"
-"""The guard on the controller drains with the same words (``agents/guard.py``)."""
+"""The guard on the controller drains with the same words (``agents/rental_guard.py``)."""
 
 _WIND_DOWN: Final = """\
 timeout 20 scontrol update nodename={nodes} state=drain reason={reason}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.slurm.text import queue_format, readable_nodes, readable_queue
+from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes, readable_queue
 from corral.spec.hostlist import expand
 
-READ: Final[Script] = sh("timeout 20 scontrol --oneliner show nodes")
+READ: Final[Script] = sh("timeout 20 {show}", show=SHOW_NODES)
 _COLUMNS: Final = ("%A", "%N")
 READ_JOBS: Final[Script] = sh(
     "timeout 20 squeue -h -t CF,R -o {format}", format=queue_format(_COLUMNS)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import dropwhile
 from typing import Final, LiteralString, Self, cast
+
+from corral import agents
 
 _NEVER: Final = (bool, bytes, bytearray, dict, set, frozenset)
 
 
 class Script(str):
-    """POSIX shell text that is safe to run. Made by ``sh`` and ``join``, or of a literal.
+    """POSIX shell text that is safe to run. Made by ``sh``, ``join``, ``shipped``, or of a literal.
 
     What is done to a Script as to a str (``+``, ``%``, f-strings, ``strip``) gives a plain str,
     which pyright takes for a Script nowhere.
@@ -52,6 +56,17 @@ def sh(template: LiteralString, /, **values: object) -> Script:
 def join(scripts: Iterable[Script], separator: LiteralString = "\n") -> Script:
     """Put scripts one after the other, a newline between them by default."""
     return _script(separator.join(scripts))
+
+
+@cache
+def shipped(name: str) -> Script:
+    """A shell program of Corral's own package, without the comment at its top.
+
+    Args:
+        name: its path in ``agents``, such as ``ledger/survey.sh``.
+    """
+    lines = agents.program(name).splitlines()
+    return _script("\n".join(dropwhile(lambda line: line.startswith("#"), lines)))
 
 
 def reread(text: str) -> Script:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.inspect.question import Question, pairs, text
+from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.firewall import PROGRAM
 
 AT_ONCE: Final = 64
@@ -86,10 +86,12 @@ USER_NAMESPACES: Final = Question(
 )
 
 
+NAMES: Final = Answer("names", pairs)
+
+
 def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
     """The IPv4 addresses of each name, ``NO_ANSWER`` for one that takes too long; many at once."""
-    return Question(
-        "names",
+    return NAMES.by(
         sh(
             "{{ i=0; for n in {names}; do {{"
             ' a=$(timeout {limit} getent ahostsv4 "$n"); [ $? -ne 124 ] || a="{unknown} STREAM";'
@@ -101,21 +103,24 @@ def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
             limit=NAME_S,
             unknown=Script(NO_ANSWER),
         ),
-        pairs,
     )
+
+
+TAILNET: Final = Answer("tailnet", text)
 
 
 def tailnet(*, peers: bool) -> Question[str]:
     """What tailscaled knows; of the other machines only where ``peers``: a kilobyte each."""
-    return Question(
-        "tailnet",
+    return TAILNET.by(
         sh(
             "timeout 10 tailscale status --json --peers={peers} 2>/dev/null "
             "| head -c 4000000; echo",
             peers="true" if peers else "false",
         ),
-        text,
     )
+
+
+PORTS: Final = Answer("ports", pairs)
 
 
 def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
@@ -126,8 +131,7 @@ def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
     """
     # bash opens TCP connections without other programs; every Debian and Ubuntu has it. Many at
     # once: each port that a firewall drops, or of a machine that is off, takes the 5 s.
-    return Question(
-        "ports",
+    return PORTS.by(
         sh(
             "{{ n=0; for t in {targets}; do {{"
             ' if timeout 5 bash -c {probe} "${{t%:*}}" "${{t##*:}}" 2>/dev/null;'
@@ -137,5 +141,4 @@ def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
             probe=": </dev/tcp/$0/$1",
             batch=AT_ONCE,
         ),
-        pairs,
     )

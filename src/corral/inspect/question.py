@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Generic, Self, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
@@ -32,6 +32,20 @@ def pairs(answer: str) -> dict[str, str]:
     return {key: value.strip() for key, _, value in split}
 
 
+class Named(Protocol[T_co]):
+    """What an answer is found by: a Question or an Answer."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def parse(self) -> Callable[[str], T_co]:
+        """What reads it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_co]):
     """One thing to ask a machine.
@@ -45,6 +59,35 @@ class Question(Generic[T_co]):
     name: str
     shell: Script
     parse: Callable[[str], T_co]
+
+    def again(self, suffix: str) -> Question[T_co]:
+        """The same question of another poll; its answer has the suffix in its name."""
+        return replace(self, name=f"{self.name}{suffix}")
+
+    def read(self, answers: Answers) -> T_co:
+        """Its answer among those to all questions of a script.
+
+        Raises:
+            KeyError: it was not asked.
+        """
+        return self.parse(answers[self.name])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T_co]):
+    """What the answer to a question is called and how it is read, where each asks differently.
+
+    Attributes:
+        name: what it is called.
+        parse: reads it; takes any text.
+    """
+
+    name: str
+    parse: Callable[[str], T_co]
+
+    def by(self, shell: Script) -> Question[T_co]:
+        """The question with this shell."""
+        return Question(self.name, shell, self.parse)
 
 
 def shells(questions: Iterable[Question[object]]) -> dict[str, Script]:
@@ -118,22 +161,22 @@ class MachineState:
             tuple(n for n, section in sections.items() if section.status == TIMED_OUT),
         )
 
-    def get(self, question: Question[T]) -> T | None:
+    def get(self, question: Named[T]) -> T | None:
         """The answer to a question; None when it is unknown."""
         answer = self.sections.get(question.name)
         return None if answer is None else question.parse(answer)
 
-    def text(self, name: str) -> str:
+    def text(self, question: Named[object]) -> str:
         """The text of an answer, "" also when it is unknown."""
-        return self.sections.get(name, "")
+        return self.sections.get(question.name, "")
 
-    def lines(self, name: str) -> list[str]:
+    def lines(self, question: Named[object]) -> list[str]:
         """Lines of an answer that are not blank."""
-        return [line for line in self.text(name).split("\n") if line.strip()]
+        return [line for line in self.text(question).split("\n") if line.strip()]
 
-    def pairs(self, name: str) -> dict[str, str]:
-        """An answer of lines ``key value``."""
-        return pairs(self.text(name))
+    def pairs(self, question: Named[dict[str, str]]) -> dict[str, str]:
+        """An answer of lines ``key value``; empty also when it is unknown."""
+        return self.get(question) or {}
 
 
 def _incomplete(node: str, missing: list[str], asked: int) -> CorralError:

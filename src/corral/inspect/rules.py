@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import CorralError
-from corral.inspect.machine import CLOCK, NO_ANSWER
+from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FAILED
 from corral.slurm.version import SlurmVersion
@@ -83,7 +83,7 @@ def name_problems(
     state: MachineState, names: Sequence[str], expected: Mapping[str, str]
 ) -> Iterator[NameProblem]:
     """The names that the node resolves to nothing, to itself or to addresses not expected."""
-    answers = state.pairs("names")
+    answers = state.pairs(NAMES)
     for name in names:
         addresses = tuple(answers.get(name, "").split())
         address = expected.get(name, "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.hosts.quote import sh
-from corral.inspect.question import Question, pairs, text
+from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.mesh import UNIT_IS
 
 LOG_LINES: Final = 400
@@ -18,10 +18,12 @@ LIMITS: Final = Question(
 )
 
 
+UNITS: Final = Answer("units", pairs)
+
+
 def units(names: Sequence[str]) -> Question[dict[str, str]]:
     """The state of each unit: ``active``, ``failed``, ``inactive (masked: ...)`` ..."""
-    return Question(
-        "units",
+    return UNITS.by(
         sh(
             '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
             ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
@@ -31,15 +33,16 @@ def units(names: Sequence[str]) -> Question[dict[str, str]]:
             unit_is=UNIT_IS,
             units=list(names),
         ),
-        pairs,
     )
+
+
+ALONE: Final = Answer("alone", str.split)
 
 
 def alone(names: Sequence[str]) -> Question[list[str]]:
     """Units whose main process has no network but loopback."""
     # /proc/PID/net is the network of that process, which may be another than the machine's.
-    return Question(
-        "alone",
+    return ALONE.by(
         sh(
             "for u in {units}; do"
             " p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
@@ -48,8 +51,22 @@ def alone(names: Sequence[str]) -> Question[list[str]]:
             " /proc/$p/net/fib_trie; then echo $u; fi; done",
             units=list(names),
         ),
-        str.split,
     )
+
+
+def log(unit: str) -> Answer[str]:
+    """A unit's journal."""
+    return Answer(f"log{unit}", text)
+
+
+def log_file(unit: str) -> Answer[str]:
+    """A unit's own file."""
+    return Answer(f"file{unit}", text)
+
+
+def trusted_log(unit: str) -> Answer[str]:
+    """What users cannot make a unit print."""
+    return Answer(f"trusted{unit}", text)
 
 
 def logs(unit: str) -> tuple[Question[str], ...]:
@@ -73,7 +90,7 @@ def logs(unit: str) -> tuple[Question[str], ...]:
         unit=unit,
         lines=LOG_LINES,
     )
-    trusted = sh(
+    own = sh(
         "r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
         " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
         " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
@@ -95,7 +112,7 @@ def logs(unit: str) -> tuple[Question[str], ...]:
         root=["_UID=0"] if unit == "slurmd" else [],
     )
     return (
-        Question(f"log{unit}", journal, text),
-        Question(f"file{unit}", file, text),
-        Question(f"trusted{unit}", trusted, text),
+        log(unit).by(journal),
+        log_file(unit).by(file),
+        trusted_log(unit).by(own),
     )

@@ -134,7 +134,7 @@ PING: Final = Question(
 )
 NODES: Final = Question(
     "nodes",
-    sh("timeout 15 {show} --details 2>&1", show=list(SHOW_NODES)),
+    sh("timeout 15 {show} --details 2>&1", show=SHOW_NODES),
     readable_nodes,
 )
 BATCH: Final = Question(

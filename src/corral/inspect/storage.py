@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, sh
-from corral.inspect.question import Question, pairs, text
+from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.job_folders import CHECKS, KINDS, TOP, held
 
 FAILED: Final = "failed"
@@ -52,6 +52,9 @@ def answer(seconds: int) -> Script:
     )
 
 
+MOUNTS: Final = Answer("mounts", pairs)
+
+
 def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
     """What each shared folder is, and whether it answers."""
     shell = sh(
@@ -66,7 +69,10 @@ def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
         folders=list(folders),
         answer=answer(10),
     )
-    return Question("mounts", shell if folders else NOTHING, pairs)
+    return MOUNTS.by(shell if folders else NOTHING)
+
+
+OWNERS: Final = Answer("shared", text)
 
 
 def owners(folder: str, keeper: str) -> Question[str]:
@@ -85,4 +91,4 @@ def owners(folder: str, keeper: str) -> Question[str]:
         own=[top, *(f"{top}/{kind}" for kind in KINDS)],
     )
     shell = sh("LC_ALL=C timeout -s KILL 10 sh -c {look} 2>&1", look=str(look))
-    return Question("shared", shell if folder else NOTHING, text)
+    return OWNERS.by(shell if folder else NOTHING)

@@ -133,7 +133,7 @@ async def wait(
         raise CorralError(
             Code.TIMED_OUT,
             f"job {job.id} has not ended within {timeout:g} s",
-            hint=f"it goes on; corral logs --follow {job.id} shows it",
+            hint=f"it keeps running; corral logs --follow {job.id} shows it",
         ) from error
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, join, sh, shipped
 from corral.roles.machine.fabric import (
     APERTURE_MOUNT,
     FOLDER,
@@ -56,14 +56,6 @@ give() {{
   printf '%s\\t%s\\t%s\\n' "$1" "$2" "$why"
 }}"""
 
-# The interface is the declared one, else the one that holds the first node's address, else the one
-# that leads there: a machine's other networks (docker0, a tailnet) never carry the job. "=" and the
-# port make NCCL take exactly these and not all that begin so.
-# RDMA: active ports of the declared kind at the highest rate, so that a slower port for storage or
-# management never limits a collective (NCCL splits a message over all it may use). Where some share
-# a PCIe switch with a GPU, those alone: what is left is for storage, and its data would cross CPUs.
-# PKey: NCCL wants the index in the port's table (ibv_modify_qp), people know the value.
-# RoCE v2 over IPv4: the index has to be the same on all ports, or NCCL is left to find it.
 # A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
 # ends the job, which would else run over TCP sockets at a tenth of the speed.
 _A3: Final = """\
@@ -80,93 +72,6 @@ _ABSENT_FATAL: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
 _ABSENT_REPORTED: Final = (
     """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$settings_out"; settings_out=""; }}"""
 )
-
-# /sys/devices/pci0000:15/0000:15:01.0/...: the root port, above the switch (PCI: lspci -t).
-_ROOT_PORT: Final = r"s|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p"
-
-_FABRIC: Final = """\
-nic={interface} why='network.data.interface in the cluster file'
-if [ -z "$nic" ]; then
-  why='holds the address of the first node'
-  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{{ print $2; exit }}')
-fi
-if [ -z "$nic" ]; then
-  why='the route to the first node'
-  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
-fi
-if [ -n "$nic" ]; then
-  give GLOO_SOCKET_IFNAME "$nic" "$why"
-  give NCCL_SOCKET_IFNAME "=$nic" "$why"
-fi
-switches=" "
-for gpu in {sys}/bus/pci/devices/*; do
-  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
-  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n {root}) " ;;
-  esac
-done
-near=""
-for device in {sys}/class/infiniband/*; do
-  at=$(readlink -f "$device/device" | sed -n {root})
-  case $switches in *" ${{at:-none}} "*) near="$near ${{device##*/}} " ;; esac
-done
-fastest=0 ports="" gids="" keys="" where=", the fastest here"
-[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
-for port in {sys}/class/infiniband/*/ports/*; do
-  grep -qs ACTIVE "$port/state" || continue
-  case {fabric}/$(cat "$port/link_layer") in
-  infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
-  *) continue ;;
-  esac
-  device=${{port%/ports/*}} device=${{device##*/}}
-  case ${{near:- $device }} in *" $device "*) ;; *) continue ;; esac
-  rate=$(sed 's/[^0-9].*//' "$port/rate")
-  [ "${{rate:-0}}" -ge "$fastest" ] || continue
-  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
-  fastest=$rate
-  ports="$ports,$device:${{port##*/}}"
-  index=none
-  for key in "$port"/pkeys/*; do
-    [ -z {pkey} ] || [ "$(cat "$key" 2>/dev/null)" != {pkey} ] || {{ index=${{key##*/}}; break; }}
-  done
-  keys="$keys $index"
-  for type in "$port"/gid_attrs/types/*; do
-    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${{type##*/}}" 2>/dev/null) in
-    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${{type##*/}}"; break ;;
-    esac
-  done
-done
-if [ -n "$ports" ]; then
-  give NCCL_IB_HCA "=${{ports#,}}" "active ports at $fastest Gb/s$where"
-  if [ -n {pkey} ]; then
-    pkey_index=$(printf '%s\\n' $keys | sort -u)
-    case $pkey_index in
-    *[!0-9]*) echo "corral: no one index of PKey "{pkey}" on ${{ports#,}} of $(uname -n)" >&2 ;;
-    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
-    esac
-  fi
-  [ -z {gid} ] || give NCCL_IB_GID_INDEX {gid} 'network.data.gid_index in the cluster file'
-  gid_index=$(printf '%s\\n' $gids | sort -u)
-  case $gid_index in
-  ""|*[!0-9]*) ;;
-  *) [ -n {gid} ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
-  esac
-fi
-profile={tcpxo}/nccl-env-profile.sh
-if [ {fabric} != {declared} ] && [ -r "$profile" ]; then
-  while IFS='=' read -r name value; do
-    case $name in
-    *[!A-Z0-9_]*) ;;
-    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
-    esac
-  done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR={tcpxo} sh -c '. "$1" >/dev/null; PATH=$2 env' \\
-  sh "$profile" "$PATH")
-END_OF_PROFILE
-fi
-give OMP_NUM_THREADS {threads} 'CPUs of each rank'
-give PYTHONUNBUFFERED 1 'lines show when they are printed'
-# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
-give USE_LIBUV 0 'works with every build of PyTorch'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +137,17 @@ def settings(
             *(_of_group(*row) for row in rdma.given),
             *([_a3(tcpxo, report=report)] if fabric == TCPXO and several else []),
             sh(
-                _FABRIC,
+                "corral_interface={interface} corral_fabric={fabric} corral_threads={threads}\n"
+                "corral_sys={sys} corral_tcpxo={tcpxo} corral_pkey={pkey} corral_gid={gid}",
                 interface=interface,
                 fabric=fabric,
-                declared=TCPXO,
                 threads=threads,
                 sys=sys,
                 tcpxo=tcpxo,
                 pkey=rdma.pkey,
                 gid=rdma.gid_index,
-                root=_ROOT_PORT,
             ),
+            shipped("jobs/fabric.sh"),
         ]
     )
 

@@ -54,7 +54,7 @@ async def refuses(ctx: ProveContext) -> Judgement:
 
 async def loopback(ctx: ProveContext) -> Judgement:
     """rest.loopback."""
-    text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING.name)
+    text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING)
     return judge_loopback(text, ctx.controller)
 
 

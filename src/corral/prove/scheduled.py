@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.prove.model import CheckResult, Evidence, Figure, Proof, Verdict
+from corral.tables import Hint, hints_for, read_table
 
 FOLDER: Final = "/var/lib/corral/proof/rounds"
 MOST: Final = 60
 CHECK: Final = "schedule.nodes"
 _ROUND: Final = re.compile(r"round (\d{1,12})")
-_HINTS: Final = (
-    (r"^collectives over ", "no node is drained for it; corral bench run measures the same now, "
-     "corral bench network each two nodes alone"),
-    (r"\bgpu\d+_gpu\d+_gb_s\b", "the link between its GPUs, NVLink or PCIe: corral bench gpu"),
-    (r"\bgpu\d+_\w+ is\b", "heat, power, clocks, or another program on the GPU: corral bench gpu"),
-    (r"\bmount\d+_write_mb_s\b", "the file server, or the path to it: corral bench storage"),
-    (r"\bdisk_write_mb_s\b", "its disk: nearly full, failing, or busy with something else"),
-    (r"\bcpu_mb_s\b", "heat, clocks, or another program on its processors: corral doctor --health"),
-)  # fmt: skip
-"""What is likely, by the words of a round; all that fit are given."""
 _HINT: Final = (
     "a node that was drained for it is measured again by the next round, behind a reservation; "
     "begin with corral doctor --health"
 )
+
+
+@cache
+def round_hints() -> tuple[Hint, ...]:
+    """What is likely, by the words of a round."""
+    return read_table("corral.prove", "round_hints.yaml", tuple[Hint, ...])
 
 
 def rounds_script(after: int = 0) -> Script:
@@ -81,8 +79,7 @@ def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
 
 
 def _hint(summary: str) -> str:
-    likely = [hint for pattern, hint in _HINTS if re.search(pattern, summary)]
-    return "; ".join(likely) or _HINT
+    return "; ".join(hints_for(round_hints(), summary)) or _HINT
 
 
 def _judged(words: dict[str, tuple[str, str]]) -> tuple[Verdict, str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from corral.inspect.facts import Facts
-from corral.inspect.machine import NAME_S
+from corral.inspect.machine import CLOCK, NAME_S, NAMES
 from corral.inspect.question import MachineState
 from corral.inspect.rules import (
     NameFault,
@@ -19,7 +19,8 @@ from corral.inspect.rules import (
     unit_state,
     version_fault,
 )
-from corral.inspect.slurm import CONFIG, IN_USE, INNER_S, VERSIONS
+from corral.inspect.services import UNITS
+from corral.inspect.slurm import CONFIG, IN_USE, INNER_S, MADE_FROM, VERSIONS
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
@@ -121,7 +122,7 @@ def judge_services(seen: Survey, units_by_node: Mapping[str, tuple[str, ...]]) -
     shown: list[Evidence] = []
     count = 0
     for host in _reached(seen):
-        states = host.pairs("units")
+        states = host.pairs(UNITS)
         units = (*units_by_node[host.node], *(("munge",) if munge else ()))
         for unit in units:
             state = states.get(unit, "not seen")
@@ -130,7 +131,7 @@ def judge_services(seen: Survey, units_by_node: Mapping[str, tuple[str, ...]]) -
                 problems.append(f"{unit} on {host.node} is {state}")
         figures: dict[str, Figure] = {unit: states.get(unit, "not seen") for unit in units}
         command = f"systemctl is-active {' '.join(units)}"
-        shown.append(Evidence(host.node, command, clip(host.text("units")), figures))
+        shown.append(Evidence(host.node, command, clip(host.text(UNITS)), figures))
     return verdict_of(problems, f"{count} services active", *shown)
 
 
@@ -150,10 +151,10 @@ def judge_names(
             # Programs take the first address.
             if not later or problem.expected not in ("", problem.addresses[0]):
                 problems.append(_named(host.node, problem))
-        answers = host.pairs("names").items()
+        answers = host.pairs(NAMES).items()
         table = {name: text.split()[0] for name, text in answers if text}
         command = f"getent ahostsv4 {' '.join(seen.nodes)}"
-        shown.append(Evidence(host.node, command, clip(host.text("names")), dict(table)))
+        shown.append(Evidence(host.node, command, clip(host.text(NAMES)), dict(table)))
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
 
 
@@ -186,7 +187,7 @@ def judge_versions(seen: Survey) -> Judgement:
             registered_as = seen.slurm.get(host.node)
             mine["slurmd running"] = (registered_as.version if registered_as else "") or UNKNOWN
         reported += [(f"{what} on {host.node}", str(version)) for what, version in mine.items()]
-        shown.append(Evidence(host.node, "slurmd -V; slurmctld -V", host.text("version"), mine))
+        shown.append(Evidence(host.node, "slurmd -V; slurmctld -V", host.text(VERSIONS), mine))
     counted = Counter(version for _, version in reported if version != UNKNOWN)
     usual = counted.most_common(1)[0][0] if counted else UNKNOWN
     problems += [f"{what} could not be read" for what, v in reported if v == UNKNOWN]
@@ -207,14 +208,14 @@ def judge_clocks(seen: Iterable[MachineState]) -> Judgement:
             continue
         offset = clock_offset(host)
         if offset is None:
-            problems.append(f"{host.node} reported no time: {host.text('clock')!r}")
+            problems.append(f"{host.node} reported no time: {host.text(CLOCK)!r}")
             continue
         low[host.node], high[host.node] = offset.least, offset.most
         figures: dict[str, Figure] = {
             "offset_s": round((low[host.node] + high[host.node]) / 2, 3),
             "uncertain_s": round((host.received - host.sent) / 2, 3),
         }
-        shown.append(Evidence(host.node, "date +%s.%N", host.text("clock"), figures))
+        shown.append(Evidence(host.node, "date +%s.%N", host.text(CLOCK), figures))
     if problems or not low:
         return failed("; ".join(problems) or "no clock was read", *shown)
     ahead, behind = max(low, key=lambda n: low[n]), min(high, key=lambda n: high[n])
@@ -235,7 +236,7 @@ def judge_config(seen: Survey) -> Judgement:
     digests = _hashes(seen.nodes[seen.controller], seen.controller)
     for host in _reached(seen):
         state = settings(host).get("HASH_VAL", "")
-        apart = host.text("apart").strip()
+        apart = host.text(MADE_FROM).strip()
         if apart:
             # Separate files, made from slurmctld's (roles.pods): from the current ones?
             if not digests.get("slurm.conf", "").startswith(apart):
@@ -250,7 +251,7 @@ def judge_config(seen: Survey) -> Judgement:
             f"{path} on {host.node} differs from slurmctld's"
             for path in differing_files(_hashes(host, ""), digests)
         ]
-        text = f"{host.text('config')}\n{host.text('files')}"
+        text = f"{host.text(CONFIG)}\n{host.text(IN_USE)}"
         figures: dict[str, Figure] = {"HASH_VAL": state}
         command = "scontrol show config; sha256sum <where slurmd reads>/*.conf"
         shown.append(Evidence(host.node, command, clip(text), figures))

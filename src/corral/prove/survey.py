@@ -102,7 +102,7 @@ async def _look(ctx: ProveContext) -> Survey:
     ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S
     ctx.unread.update(_unread(ctx, seen, min(times, default=0.0)))
     lead = by_name[ctx.controller]
-    text = lead.text(slurm.NODES.name) or lead.text(slurm.PING.name)
+    text = lead.text(slurm.NODES) or lead.text(slurm.PING)
     return Survey(by_name, ctx.compute, lead.get(slurm.NODES) or {}, text, ctx.controller)
 
 

@@ -1,6 +1,6 @@
 """Reads what scontrol, squeue and sacct print. Pure.
 
-Nodes come from ``scontrol show node --oneliner``: that form works alike from 21.08 to 26.05, gives
+Nodes come from ``scontrol --oneliner show nodes``: that form works alike from 21.08 to 26.05, gives
 base state and flags in words (``IDLE+DRAIN``), and needs one call for all nodes; ``sinfo`` squeezes
 the same into one word and a sign, ``--json`` changes with each release.
 
@@ -38,8 +38,8 @@ from corral.slurm.tres import (
     recorded,
 )
 
-SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
-"""The command whose answer ``parse_nodes`` reads."""
+SHOW_NODES: Final = ("scontrol", "--oneliner", "show", "nodes")
+"""The command whose answer ``parse_nodes`` reads; names of nodes may follow."""
 
 _FIELD: Final = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
 # src/api/node_info.c: OS= is the node's own word; free text follows all that Slurm vouches for.

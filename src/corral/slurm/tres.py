@@ -134,6 +134,28 @@ def listed(text: str) -> int | None:
     return max(totals) if totals else sum(count for count, _ in counts)
 
 
+_GRES_COUNT: Final = re.compile(r"([0-9]+)[kKmMgG]?")
+
+
+def gres_count(text: str) -> int | None:
+    """A count as gres.conf and slurm.conf have it, without its unit; None for anything else."""
+    match = _GRES_COUNT.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def gres_of(text: str) -> list[tuple[str, str, int]]:
+    """What a list of GRES states: name, type ("" for none) and count of each entry."""
+    resources: list[tuple[str, str, int]] = []
+    for part in _parts(text):
+        words = [word for word in part.split(":") if word]
+        if not words:
+            continue
+        count = gres_count(words[-1]) if len(words) > 1 else None
+        kind = [word for word in words[1 : None if count is None else -1] if word != "no_consume"]
+        resources.append((words[0].lower(), kind[0] if kind else "", 1 if count is None else count))
+    return resources
+
+
 def _parts(text: str) -> list[str]:
     """The entries of a list, without notes."""
     return [part.strip() for part in _NOTE.sub("", _COUNTED.sub(r":\1", text)).split(",")]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral import agents
+from corral.hosts.quote import Script, join, sh, shipped
 from corral.state.base import (
     Change,
     Context,
@@ -147,21 +148,16 @@ class HostsBlock(Standalone):
 
     def write(self) -> Script:
         """Shell that makes it so."""
-        # Renamed over the old one where that works; in containers /etc/hosts may be a bind mount,
-        # which cannot be renamed over (EBUSY, F65): written in place there.
-        return sh(
-            't=$(mktemp {path}.corral.XXXXXX) && chmod 644 "$t" && '
-            "{{ sed '/^# corral begin/,/^# corral end/d' {path} | "
-            'awk -v n="$(uname -n)" \'$1 !~ /^127\\./ {{ print; next }} {{ keep = $1; own = 0; '
-            'for (i = 2; i <= NF; i++) {{ if (substr($i, 1, 1) == "#") break; split($i, p, "."); '
-            'if (p[1] == n) own = 1; else keep = keep "\\t" $i }} '
-            "if (!own) print; else if (keep != $1) print keep }}'; "
-            "printf '%s\\n' {block}; }} > \"$t\" && "
-            '{{ mv -f "$t" {path} 2>/dev/null || cat "$t" > {path}; }}; '
-            "s=$?; rm -f {path}.corral.??????; exit $s",
-            block=self.block,
-            path=self.path,
-        )
+        return join([self._values, shipped("hosts-block.sh")])
+
+    @property
+    def _values(self) -> Script:
+        return sh("path={path} block={block}", path=self.path, block=self.block)
+
+    def program(self) -> str:
+        """The same as a program that a machine keeps."""
+        text = agents.program("hosts-block.sh").removeprefix("#!/bin/sh\n")
+        return f"#!/bin/sh\n# Written by Corral: the cluster's names.\n{self._values}\n{text}"
 
 
 CONF: Final = "/etc/cloud/cloud.cfg.d/99-corral.cfg"
@@ -194,10 +190,9 @@ WantedBy=multi-user.target
 
 def kept_off(hosts: HostsBlock) -> tuple[Resource, ...]:
     """What a machine with cloud-init holds beyond its hosts file."""
-    text = f"#!/bin/sh\n# Written by Corral.\n{hosts.write()}\n"
     return (
         File(CONF, CONF_TEXT),
-        File(PROGRAM, text, mode="755"),
+        File(PROGRAM, hosts.program(), mode="755"),
         File(UNIT, _UNIT_TEXT),
         Service("corral-hosts", (PROGRAM, UNIT), impact=Impact.NONE),
     )

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import NOTHING, Script, join, sh, shipped
 from corral.state.base import (
     Change,
     Context,
@@ -33,87 +33,8 @@ _FIELDS: Final = 4
 STICKY: Final = "without the sticky bit"
 TAKEN: Final = "belongs to"
 
-# A path's folders from / on, links followed one by one: each must be root's (or the user's own, who
-# then can replace only what is theirs), and where others may write to it the sticky bit lets nobody
-# rename what is not theirs. A link's own owner counts too: in such a folder it may be replaced.
-CHECKS: Final = sh(
-    """\
-held() (
-  uid=$2 rest=$1 at= links=0
-  no() {{ echo "$1" >&2; exit 1; }}
-  look() {{
-    set -- "$1" $(LC_ALL=C stat -c '%u %U %a' -- "$1" 2>/dev/null)
-    [ $# = 4 ] || no "$1 cannot be read"
-    [ "$2" = 0 ] || [ "$2" = "$uid" ] || no "$1 {taken} $3, who can replace what is in it"
-    mode=$4
-  }}
-  while :; do
-    look "${{at:-/}}"
-    [ $((0$mode & 0022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] ||
-      no "${{at:-/}} is open to others (mode $mode) {sticky}: any of them can replace what is in it"
-    while case $rest in /*) ;; *) false ;; esac; do rest=${{rest#/}}; done
-    [ -n "$rest" ] || return 0
-    part=${{rest%%/*}} rest=${{rest#"${{rest%%/*}}"}}
-    case $part in .) continue ;; ..) at=${{at%/*}}; continue ;; esac
-    if [ -L "$at/$part" ]; then
-      look "$at/$part"
-      links=$((links + 1))
-      [ "$links" -le 40 ] || no "$at/$part is a loop of links"
-      to=$(readlink -- "$at/$part") || no "$at/$part cannot be read"
-      case $to in /*) at= ;; esac
-      rest=$to$rest
-    else
-      at=$at/$part
-    fi
-  done
-)
-roots() {{
-  if [ -L "$1" ] || [ ! -d "$1" ] || [ "$(stat -c %u "$1")" != 0 ]; then
-    echo "$1 {taken} $(stat -c %U "$1") and must be a folder of root" >&2
-    return 1
-  fi
-  case $(stat -c %A "$1") in ?????w*|????????w*)
-    echo "$1 {taken} root and others may write to it" >&2
-    return 1
-  esac
-}}
-""",
-    taken=Script(TAKEN),
-    sticky=Script(STICKY),
-)
+CHECKS: Final = join([shipped("folder-checks.sh"), NOTHING])
 """``held PATH UID`` and ``roots PATH``, for a shell: fail and name what others could replace."""
-
-# Only root renames what is not its own in a folder with the sticky bit: what was put there goes
-# aside, with its content, and may be put there again before mkdir: so it is tried more than once.
-_OURS: Final = """\
-ours() {{
-  for try in 1 2 3 4 5 6 7 8 9; do
-    if mkdir -m 0700 "$1" 2>/dev/null; then
-      chown "$2:$2" "$1" && chmod "$3" "$1"
-      return
-    fi
-    if [ ! -L "$1" ] && [ -d "$1" ] && [ "$(stat -c %u "$1")" = "$2" ]; then
-      [ "$2" != 0 ] || chmod go-w "$1"
-      return
-    fi
-    mv -T -- "$1" "$1.of-$(stat -c %u "$1").$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')" ||
-      return 1
-  done
-  echo "$1 is put there again and again" >&2
-  return 1
-}}
-"""
-
-# Its content is used by jobs and stays. Once it is root's nobody can put a link in its place, so
-# that chmod, which follows links, comes last.
-_OPEN: Final = """\
-open_to_all() {{
-  if [ -d "$1" ] && [ ! -L "$1" ]; then
-    chown -h 0:0 "$1" || return 1
-  fi
-  ours "$1" 0 0755 && [ ! -L "$1" ] && chmod 1777 "$1"
-}}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +134,7 @@ class JobFolders(Standalone):
             summary = sticky if len(steps) == 1 else f"{summary}; {sticky}"
         if away:
             summary += f"; set aside {', '.join(away.values())}, with what is in it"
-        script = join([sh("cd {p} || exit 1", p=self.path), sh(_OURS), sh(_OPEN), *steps])
+        script = join([sh("cd {p} || exit 1", p=self.path), shipped("folder-owners.sh"), *steps])
         return Change(self.id, summary, ", ".join(away.values()), "root:root", script)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
 from corral.slurm.records import Node
-from corral.slurm.text import readable_nodes
+from corral.slurm.text import SHOW_NODES, readable_nodes
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -240,13 +240,14 @@ def quiet(wait: int = WAIT_S) -> Script:
     """
     return sh(
         "timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP' || exit 0\n"
-        "for n in $(scontrol --oneliner show nodes | "
+        "for n in $({show} | "
         "sed -n 's/^NodeName=\\([^ ]*\\) .* State=\\([^ ]*\\) ThreadsPerCore=.*/\\1 \\2/p' | "
         "grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do\n"
         '  scontrol update NodeName="$n" State=DRAIN Reason={reason} || exit 1\ndone\n'
         "( {ended} ) && exit 0\n"
         "for n in $(sinfo -h -N -o '%N|%E' | grep -F '|'{reason} | cut -d'|' -f1 | sort -u); do\n"
         '  scontrol update NodeName="$n" State=RESUME\ndone\nexit 1',
+        show=SHOW_NODES,
         reason=f"{ROLL_TAG}a change that no job survives",
         ended=_ended(sh("-t R,S,CG,CF"), wait),
     )
@@ -316,8 +317,9 @@ class Resumed(Standalone):
             "",
             sh(
                 "for n in {nodes}; do "
-                "timeout 10 scontrol --oneliner show nodes $n | grep -qF {reason} || continue; "
+                "timeout 10 {show} $n | grep -qF {reason} || continue; "
                 "timeout 30 scontrol update NodeName=$n State=RESUME || exit 1; done",
+                show=SHOW_NODES,
                 nodes=nodes,
                 reason=f" Reason={ROLL_TAG}",
             ),
@@ -332,8 +334,9 @@ def drained_by_roll(node: Node) -> bool:
 
 # Three fields of each line: a node's load and free memory differ from one probe to the next.
 _NODES: Final = sh(
-    "timeout 10 scontrol --oneliner show nodes 2>/dev/null | "
+    "timeout 10 {show} 2>/dev/null | "
     "sed -n 's/^\\(NodeName=[^ ]*\\) .* \\(State=[^ ]*\\) .* \\(Reason={tag}.*\\)/\\1 \\2 \\3/p' | "
     "sort",
+    show=SHOW_NODES,
     tag=Script(ROLL_TAG),
 )

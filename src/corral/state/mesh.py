@@ -230,24 +230,6 @@ UNIT_IS: Final = Script(
 """Shell function that gives a unit's state on any node."""
 
 
-STOP: Final = Script(
-    r"""
-# Under supervisord; the mesh client last, in the background: this connection may go through it.
-for f in /etc/supervisor/conf.d/corral-*.conf; do
-  [ -e "$f" ] || continue
-  p=${f##*/corral-}; p=${p%.conf}
-  [ "$p" != tailscaled ] || continue
-  supervisorctl stop "$p" >&2; pkill -x slurmstepd 2>/dev/null; say did "stopped $p"
-done
-if [ -e /etc/supervisor/conf.d/corral-tailscaled.conf ]; then
-  (sleep 3; supervisorctl shutdown) >/dev/null 2>&1 </dev/null 9>&- &
-  say did "stopped tailscaled"
-fi
-""".strip()
-)
-"""Part of ``state.ledger``: what runs under supervisord ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class Supervisor(Standalone):
     """supervisord runs; installed where it is not.

@@ -16,7 +16,7 @@ from corral.api.output import is_device, write_folder, write_output
 from corral.api.workload.profile import keep_profile
 from corral.errors import Code, CorralError
 from corral.jobs.profile.recordings import Recordings
-from tests.swapping import swapping
+from tests.path_swap import swapping
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_ctrl_c_reports_how_things_are_and_how_to_go_on(
     fake.answer(verb, KeyboardInterrupt())
     result = corral(verb, "laptop.yaml", "--json")
     assert result.exit_code == 130
-    assert f"goes on from there: corral {verb} laptop.yaml --json" in result.stderr
+    assert f"continues from there: corral {verb} laptop.yaml --json" in result.stderr
     assert stdout_json(result)["error"]["code"] == "interrupted"
 
 
@@ -192,5 +192,5 @@ def test_ctrl_c_while_the_question_is_written(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Ui, "interactive", True)
     monkeypatch.setattr(ui.err, "print", pressed)
-    with pytest.raises(InterruptedByUserError, match="job 7 goes on"):
-        ui.confirm("Cancel job 7?", state="job 7 goes on")
+    with pytest.raises(InterruptedByUserError, match="job 7 keeps running"):
+        ui.confirm("Cancel job 7?", state="job 7 keeps running")

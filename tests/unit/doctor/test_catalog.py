@@ -36,7 +36,7 @@ def test_each_example_is_found_by_its_entry(failure: Failure) -> None:
 
 
 def test_entries_that_are_found_by_messages_have_an_example() -> None:
-    """Older ones have theirs in test_reading.py and test_field.py."""
+    """Older ones have theirs in test_messages.py and test_field.py."""
     without = [f.id for f in ENTRIES if f.patterns and not f.examples and int(f.id[1:]) > 105]
     assert without == []
 

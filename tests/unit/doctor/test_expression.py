@@ -13,7 +13,7 @@ from corral.doctor.expression import Expression, alternatives
 from corral.doctor.fatal_lines import fatal_table
 from corral.doctor.log_text import LogText, starts
 from corral.doctor.model import Pattern
-from tests.unit.doctor.test_reading import CASES
+from tests.unit.doctor.test_messages import CASES
 
 SHORT, LONG = 10_000, 80_000
 """Characters of one line without a line end."""

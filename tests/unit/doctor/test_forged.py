@@ -19,7 +19,7 @@ from corral.doctor.examine import examine
 from corral.doctor.model import LIVE, Pattern, Source
 from tests.unit.doctor.scenes import scene
 from tests.unit.doctor.test_field import FIELD
-from tests.unit.doctor.test_reading import CASES
+from tests.unit.doctor.test_messages import CASES
 
 STAMP = "[2026-11-23T03:45:16.756] "
 CTLD = (

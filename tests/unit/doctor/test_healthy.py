@@ -14,6 +14,8 @@ from corral.doctor.diagnosis import read
 from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
 from corral.doctor.probes import Scene
+from corral.inspect import services
+from corral.inspect.slurm import NODES
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
 LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
@@ -45,7 +47,7 @@ def test_its_complete_logs_hold_nothing(name: str) -> None:
     """Pasted as they are, starts of daemons and all."""
     for machine in recorded(name).machines.values():
         for unit in LOGS:
-            text = machine.text(f"log{unit}") + machine.text(f"file{unit}")
+            text = machine.text(services.log(unit)) + machine.text(services.log_file(unit))
             assert [d.failure.id for d in read(text)] == [], (machine.node, unit)
 
 
@@ -62,8 +64,8 @@ def test_the_same_recording_broken_is_found(
     """The recording is one that can fail: otherwise its silence would mean nothing."""
     scene = recorded("healthy-auth-slurm-24.11.json")
     machine = scene.machines[node]
-    text = machine.text(section).replace(before, after)
-    assert text != machine.text(section)
+    text = machine.sections[section].replace(before, after)
+    assert text != machine.sections[section]
     broken = replace(machine, sections={**machine.sections, section: text})
     findings = [
         f.failure.id
@@ -78,7 +80,7 @@ def test_a_node_that_somebody_drained_is_out_of_service() -> None:
     assert examine(scene).out_of_service == ()
     lead = scene.machines[scene.controller]
     name = scene.compute[-1]
-    nodes = lead.text("nodes")
+    nodes = lead.text(NODES)
     (line,) = [text for text in nodes.splitlines() if text.startswith(f"NodeName={name} ")]
     drained = re.sub(r" State=(\S+)", r" State=\1+DRAIN", line) + " Reason=fan [ada@2026-11-25]"
     sections = {**lead.sections, "nodes": nodes.replace(line, drained)}

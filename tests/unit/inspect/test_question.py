@@ -42,7 +42,7 @@ def test_a_machine_that_answers() -> None:
 def test_what_was_not_asked_is_unknown() -> None:
     state = ask(CLOCK)
     assert state.get(HOSTNAME) is None
-    assert state.text(HOSTNAME.name) == ""
+    assert state.text(HOSTNAME) == ""
 
 
 def test_a_command_that_takes_too_long_is_named() -> None:

@@ -51,7 +51,7 @@ echo "$format" | sed -f "$FAKE/job.sed\"""",
     "scontrol": """
 case "$*" in
   "--oneliner show job "*) cat "$FAKE/scontrol.job" 2>/dev/null || exit 1 ;;
-  "show node --oneliner --details") cat "$FAKE/nodes" ;;
+  "--oneliner show nodes --details") cat "$FAKE/nodes" ;;
   "show config") cat "$FAKE/config" 2>/dev/null ;;
   REJECT
 esac""",

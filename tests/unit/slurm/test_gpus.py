@@ -19,6 +19,7 @@ from corral.slurm.tres import (
     Gpus,
     Request,
     asked,
+    gres_of,
     listed,
     of_type,
     requested,
@@ -286,3 +287,17 @@ def job_of_accounting(tres: list[dict[str, Any]], number: int = 1) -> Job:
 )
 def test_what_an_option_asks_for(text: str, named: bool, gpus: tuple[int, str] | None) -> None:
     assert asked(text, named=named) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("(null)", []),
+        ("gpu", [("gpu", "", 1)]),
+        ("GPU:h200:8(S:0-1),shard:16", [("gpu", "h200", 8), ("shard", "", 16)]),
+        ("gpu:no_consume:2k,lic(CNT:4)", [("gpu", "", 2), ("lic", "", 4)]),
+    ],
+)
+def test_each_resource_of_a_list(text: str, expected: list[tuple[str, str, int]]) -> None:
+    assert gres_of(text) == expected

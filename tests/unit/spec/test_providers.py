@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 import corral.providers
+from corral.api.rental import cloud_sets
+from corral.errors import CorralError
 from corral.providers import provider_class
 from corral.spec.models import NodeGroup
-from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, clouds_with, either
+from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either
 from corral.testing.clouds import SIMS
 
 FOLDER = Path(corral.providers.__file__).parent
@@ -176,9 +178,24 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
     assert rental.account_keys is hasattr(client, "set_ssh_keys")
 
 
-@pytest.mark.parametrize("field", ["firewall", "account_keys"])
-def test_an_accounts_complete_set_is_of_one_cloud(field: str) -> None:
-    assert len(clouds_with(field)) == 1  # the verb takes no provider
+@pytest.mark.parametrize(
+    ("clouds", "provider", "expected"),
+    [
+        (("a",), "", "a"),
+        (("a", "b"), "b", "b"),
+        (("a", "b"), "", "no provider given"),
+        (("a", "b"), "c", "the account of c has no such set"),
+    ],
+)
+def test_which_clouds_account_has_the_set(
+    monkeypatch: pytest.MonkeyPatch, clouds: tuple[str, ...], provider: str, expected: str
+) -> None:
+    """A second cloud with such a set needs its own folder alone."""
+    monkeypatch.setattr(cloud_sets, "clouds_with", lambda _: clouds)
+    try:
+        assert cloud_sets._having("account_keys", provider) == expected
+    except CorralError as error:
+        assert (error.message, error.hint) == (expected, "-p a or b")
 
 
 def test_names_in_a_sentence() -> None:

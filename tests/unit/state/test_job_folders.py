@@ -13,7 +13,7 @@ import pytest
 
 from corral.hosts.quote import join, sh
 from corral.state.base import Context, Seen
-from corral.state.job_folders import CHECKS, JobFolders
+from corral.state.job_folders import CHECKS, STICKY, TAKEN, JobFolders
 from tests.unit.state.shell import diff, probe, run
 
 USERS = (("alice", 2001), ("bob", 2002))
@@ -242,3 +242,8 @@ def test_a_link_in_the_place_of_images_opens_nothing(tmp_path: Path) -> None:
     assert outside.stat().st_mode & 0o777 == 0o700
     assert (top / "images").stat().st_mode & 0o7777 == 0o1777
     assert not (top / "images").is_symlink()
+
+
+def test_what_the_doctor_reads_is_what_the_program_prints() -> None:
+    assert f'no "$1 {TAKEN} $3' in CHECKS
+    assert f"(mode $mode) {STICKY}: " in CHECKS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.framing import Reports
-from corral.hosts.quote import Script, join, reread, sh
+from corral.hosts.quote import Script, join, reread, sh, shipped
 from corral.state import ledger
 from corral.state.ledger import (
     FUNCTIONS,
@@ -42,7 +42,7 @@ class Machine:
         reports = Reports()
         head = sh("PURGE={p}; OTHERS=; REPORT={r}", p="yes" if purge else "no", r=reports.mark)
         program = "/usr/local/sbin/corral-firewall"
-        files = reread(str(ledger._FILES).replace(program, "/nonexistent"))
+        files = reread(str(shipped("ledger/undo-files.sh")).replace(program, "/nonexistent"))
         script = join([head, ledger._COMMON, files, sh("PASS=2 restore")])
         return reports.all(self.run(script))
 

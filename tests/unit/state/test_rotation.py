@@ -21,7 +21,7 @@ from corral.hosts.quote import Script, sh
 from corral.state import secrets
 from corral.state.base import Context, Seen
 from corral.state.secrets import Secret
-from tests.embedded.living import HALF_WRITTEN
+from tests.embedded.running_cluster import HALF_WRITTEN
 
 ME = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
 

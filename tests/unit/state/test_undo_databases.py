@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import join, sh, shipped
 from corral.state import ledger
 from corral.state.ledger import FUNCTIONS
 
@@ -64,7 +64,9 @@ class Server:
         """Everything it prints, and at the end which databases of others it left."""
         end = sh('serves_others postgresql && echo "stays: $PG_OTHERS" || echo goes')
         head = sh("PURGE={p}", p="yes" if purge else "no")
-        text = str(join([head, FUNCTIONS, ledger._COMMON, ledger._DATABASE, end]))
+        text = str(
+            join([head, FUNCTIONS, ledger._COMMON, shipped("ledger/undo-databases.sh"), end])
+        )
         for path, here in (("/var/lib/corral", "ledger"), ("/var/backups", "backups")):
             text = text.replace(path, f"{self.root}/{here}")
         path = f"{self.root}/bin:{os.environ['PATH']}"

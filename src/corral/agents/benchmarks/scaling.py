@@ -5,7 +5,7 @@
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
 """Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each method.
 
-The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
+The first seconds measure a step and the link; ``scaling_plan.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
 For each step that talks to other ranks a twin of the model does the same work without them, and a
 third one does the method's own work as well (PowerSGD's products, an outer optimizer) with nobody
@@ -31,7 +31,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from budget import LATE, LEAST, WARM, WAYS, Plan, Speed, Way, points, reduces, share_of
+from scaling_plan import LATE, LEAST, WARM, WAYS, Plan, Speed, Way, points, reduces, share_of
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

@@ -216,7 +216,7 @@ class _Run:
                     self._source, self._send(folder, target, delete=delete), timeout=LIMIT_S
                 ),
                 f"copying {folder} to {node}",
-                hint="run it again: it goes on where it was; corral mesh status shows the links",
+                hint="run it again: it continues where it was; corral mesh status shows the links",
             )
         except CorralError as error:
             self._emit(Event(Kind.NODE_FAILED, "sync", node, str(error)))

@@ -15,7 +15,7 @@ from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
 from corral.providers import providers_of
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.text import parse_nodes, readable_nodes
+from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -87,7 +87,7 @@ async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) ->
 
 
 async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
-    """Take no new jobs on nodes; running ones go on to their end.
+    """Take no new jobs on nodes; running jobs finish.
 
     Returns:
         Slurm's state of each of the nodes afterwards.
@@ -130,7 +130,7 @@ async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
 
 
 async def _states(session: Session, names: Sequence[str]) -> dict[str, NodeState]:
-    show = sh("scontrol --oneliner show nodes {nodes}", nodes=fold(list(names)))
+    show = sh("{show} {nodes}", show=SHOW_NODES, nodes=fold(list(names)))
     answer = await session.fleet.run(session.controller, show, timeout=UPDATE_TIMEOUT)
     shown = check(answer, "asking Slurm for its nodes", hint="is slurmctld up? see: corral status")
     return {info.name: info.state for info in parse_nodes(shown.stdout)}
@@ -141,8 +141,9 @@ async def _resume(session: Session, names: list[str]) -> dict[str, str]:
     # (24.11): waited for here, so that the next command finds the node ready. A node that really
     # is dead keeps the flag, and the state shows it.
     settle = sh(
-        "i=0; while [ $i -lt 75 ] && scontrol --oneliner show nodes {nodes} "
+        "i=0; while [ $i -lt 75 ] && {show} {nodes} "
         "| grep -q NOT_RESPONDING; do i=$((i + 1)); sleep 0.2; done",
+        show=SHOW_NODES,
         nodes=fold(names),
     )
     return await _update(session, names, sh("State=RESUME"), settle)
@@ -224,8 +225,8 @@ async def _update(
     session: Session, names: list[str], change: Script, settle: Script = NOTHING
 ) -> dict[str, str]:
     script = sh(
-        "scontrol update NodeName={nodes} {change} || exit 1\n{settle}\n"
-        "scontrol --oneliner show nodes {nodes}",
+        "scontrol update NodeName={nodes} {change} || exit 1\n{settle}\n{show} {nodes}",
+        show=SHOW_NODES,
         nodes=fold(names),
         change=change,
         settle=settle,

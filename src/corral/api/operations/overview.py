@@ -14,7 +14,7 @@ from corral.errors import CorralError
 from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, unit_state
-from corral.inspect.services import units
+from corral.inspect.services import UNITS, units
 from corral.inspect.slurm import NODES, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
@@ -174,7 +174,7 @@ def judge(
 
 def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
     """The nodes as Slurm knows them, or why they are not known."""
-    text = lead.text(NODES.name) or lead.text(PING.name)
+    text = lead.text(NODES) or lead.text(PING)
     if lead.error is not None:
         return {}, lead.error.message
     try:
@@ -202,8 +202,8 @@ def _node(
         return Member(name, "absent", absent or "its machine does not run")
     if machine.error is not None:
         return Member(name, "unreachable", machine.error.message)
-    services = {unit: (state.split() or [""])[0] for unit, state in machine.pairs("units").items()}
-    load = _float(machine.text(LOAD.name))
+    services = {unit: (state.split() or [""])[0] for unit, state in machine.pairs(UNITS).items()}
+    load = _float(machine.text(LOAD))
     if slurm is None and serves:
         return Member(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:

@@ -85,19 +85,22 @@ def rule_line(rule: dict[str, Any]) -> str:
     return f"{rule['protocol']}{middle}:{rule.get('source_network', '')}{description}"
 
 
-async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
-    """Show Lambda's inbound rules of the entire account, and add to them.
+async def firewall(
+    allow: Sequence[str], confirm: Confirm, cluster: str = "", provider: str = ""
+) -> Changed:
+    """Show the inbound rules of the entire account, and add to them.
 
     Args:
         allow: rules to add (``rule_of``); none: only show.
         confirm: asked before anything is written.
         cluster: ask the simulated cloud of this rehearsed cluster.
+        provider: the cloud; "" where only one has such rules.
 
     Raises:
         CorralError: USAGE; STALE_PLAN, somebody changed them meanwhile; what the cloud reports.
     """
     added = [rule_of(text) for text in allow]
-    api = cast("FirewallApi", _open(_only("firewall"), cluster))
+    api = cast("FirewallApi", _open(_having("firewall", provider), cluster))
     try:
         before = await api.firewall_rules()
 
@@ -118,13 +121,16 @@ def _same_rule(rule: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(rule.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
 
 
-async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
-    """Show RunPod's ssh keys of the entire account, and add to them.
+async def account_keys(
+    add: Sequence[str], confirm: Confirm, cluster: str = "", provider: str = ""
+) -> Changed:
+    """Show the ssh keys of the entire account, and add to them.
 
     Args:
         add: public keys, one line each; none: only show.
         confirm: asked before anything is written.
         cluster: ask the simulated cloud of this rehearsed cluster.
+        provider: the cloud; "" where only one has such keys.
 
     Raises:
         CorralError: as ``firewall``.
@@ -136,7 +142,7 @@ async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") 
                 "what is to be added is not a public ssh key",
                 hint="a line such as: ssh-ed25519 AAAA... you@desk",
             )
-    api = cast("AccountKeysApi", _open(_only("account_keys"), cluster))
+    api = cast("AccountKeysApi", _open(_having("account_keys", provider), cluster))
     try:
         before = await api.ssh_keys()
         keys = [key.strip() for key in add]
@@ -194,10 +200,18 @@ async def make_volume(
         await api.close()
 
 
-def _only(field: str) -> str:
-    """The one cloud whose account has such a set."""
-    (name,) = clouds_with(field)
-    return name
+def _having(field: str, provider: str) -> str:
+    """The cloud whose account has such a set: the given one, or the only one."""
+    names = clouds_with(field)
+    if provider in names:
+        return provider
+    if not provider and len(names) == 1:
+        return names[0]
+    raise CorralError(
+        Code.USAGE,
+        f"the account of {provider} has no such set" if provider else "no provider given",
+        hint=f"-p {either(names)}",
+    )
 
 
 def _open(provider: str, cluster: str) -> CloudApi:

@@ -117,7 +117,7 @@ class Job:
             raise CorralError(
                 Code.TIMED_OUT,
                 f"job {self.handle.ref} has not ended within {timeout:g} s",
-                hint="it goes on; wait again, or cancel it",
+                hint="it keeps running; wait again, or cancel it",
             ) from error
 
 

@@ -55,7 +55,7 @@ def _excerpt(finding: Finding) -> list[Text]:
 
 EXISTING = Annotated[
     bool,
-    typer.Option("--existing", help="Read Slurm's own files that somebody else wrote."),
+    typer.Option("--existing", help="Read Slurm's own files that Corral did not write."),
 ]
 FACTS = Annotated[
     list[str] | None,
@@ -229,7 +229,7 @@ def lint(
     Each finding has its file, line and column, the rule, what is wrong and what to write instead.
     Reads the files alone: no machine is asked. Exit status 2 when one of the findings is an error.
     With --existing it reads Slurm's own files, hosts, exports, fstab and set-up scripts that
-    somebody else wrote, and with --facts or --from compares them with the machines.
+    Corral did not write, and with --facts or --from compares them with the machines.
     """
     ui = Ui(as_json=as_json)
     if existing:

@@ -207,7 +207,7 @@ def show(
             raise
         known = early()
         raise InterruptedByUserError(
-            f"job {jobs[-1].id} goes on; `corral cancel {jobs[-1].id}` ends it",
+            f"job {jobs[-1].id} keeps running; `corral cancel {jobs[-1].id}` ends it",
             again="corral jobs",
             result=known.as_dict() if known else None,
         ) from error

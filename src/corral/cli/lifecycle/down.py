@@ -129,7 +129,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
         return Exit.NOT_GOOD
     gone = ui.run(
         lambda emit: api.down(spec, emit, purge=purge, force=force),
-        state="part of it may be removed already; the same command goes on from there",
+        state="part of it may be removed already; the same command continues from there",
     )
     ui.json({"cluster": spec.name, "removed": list(gone)})
     ui.show(*given_lines(gone))

@@ -140,8 +140,8 @@ def doctor(
 
     Asks every machine once, compares the answers with a catalogue of known failures, and names
     first causes before what follows from them. Exit status 1 when something is wrong, when a log
-    has errors that no known failure explains, when that node takes no jobs, or when that job starts
-    only if somebody does something.
+    has errors that no known failure explains, when that node takes no jobs, or when that job cannot
+    start without a change.
     """
     ui = Ui(as_json=as_json)
     modes = [bool(log), bool(nodes) and not health, bool(drained), bool(pending), fix, health]

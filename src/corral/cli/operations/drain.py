@@ -27,7 +27,7 @@ def drain(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Let nodes take no new jobs; running ones go on to their end."""
+    """Let nodes take no new jobs; running jobs finish."""
     ui = Ui(as_json=as_json)
     spec = cluster(ui, named)
     states = ui.quietly(lambda: api.drain(spec, nodes, reason))

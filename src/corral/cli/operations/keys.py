@@ -140,7 +140,7 @@ def rotate(
         return Exit.NOT_GOOD
     done = ui.run(
         lambda emit: api.rotate_keys(spec, emit, which=keys),
-        state="keys may differ between machines: run the same command again, it goes on",
+        state="keys may differ between machines: run the same command again, it continues",
     )
     ui.json({"rotated": [key.as_dict() for key in done]})
     ui.show(*(f"{key.path}: new on {len(key.nodes)} machines; {key.means}" for key in done))

@@ -32,7 +32,7 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
         async with api.tracking_page(spec, port=port) as (url, ended):
             screen.json({"url": url})
             screen.show(
-                f"{url}  MLflow of {spec.name}", "Ctrl-C closes the tunnel; MLflow goes on."
+                f"{url}  MLflow of {spec.name}", "Ctrl-C closes the tunnel; MLflow keeps running."
             )
             if browser:
                 webbrowser.open(url)
@@ -42,7 +42,7 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
         with screen.attended():
             reason = ran(holding())
     except KeyboardInterrupt:
-        screen.note("the tunnel is closed; MLflow goes on")
+        screen.note("the tunnel is closed; MLflow keeps running")
         return Exit.GOOD
     raise CorralError(Code.UNREACHABLE, reason, hint="run corral ui --mlflow again")
 
@@ -114,7 +114,7 @@ def ui(  # noqa: PLR0917  # typer calls it by name
         with screen.attended():
             reason = ran(serving())
     except KeyboardInterrupt:
-        screen.note("the page is closed; the cluster goes on")
+        screen.note("the page is closed; the cluster keeps running")
         return Exit.GOOD
     raise CorralError(Code.UNREACHABLE, reason, hint="run corral ui again")
 
@@ -124,7 +124,7 @@ def _announce(screen: Ui, page: Page, *, browser: bool) -> None:
     screen.show(
         f"{page.url}  as {page.user}",
         f"code: {page.code}   (once, within two minutes)",
-        "Ctrl-C closes the page; the cluster goes on.",
+        "Ctrl-C closes the page; the cluster keeps running.",
     )
     if browser:
         webbrowser.open(_doorway(page).as_uri())

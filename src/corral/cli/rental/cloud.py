@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,16 @@ SIMULATED = Annotated[
 ]
 
 
+def _of(clouds: tuple[str, ...]) -> Any:
+    return typer.Option(
+        "--provider",
+        "-p",
+        metavar="CLOUD",
+        help=f"{either(clouds)}. Default: the only one that has it.",
+        show_default=False,
+    )
+
+
 @app.callback(epilog=examples("corral cloud firewall", _VOLUME))
 def cloud() -> None:
     """Show and extend what belongs to an entire cloud account."""
@@ -52,6 +62,7 @@ def firewall(
             help=f"Add tcp:PORT[-PORT]:NETWORK, udp or icmp ({_FIREWALLED}).",
         ),
     ] = None,
+    provider: Annotated[str, _of(clouds_with("firewall"))] = "",
     rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
@@ -63,7 +74,7 @@ def firewall(
     Mesh links are direct rather than relayed where udp:41641 is open.
     """
     ui = Ui(as_json=as_json)
-    seen = ui.quietly(lambda: api.firewall(allow or (), _asking(ui, yes), rehearsed))
+    seen = ui.quietly(lambda: api.firewall(allow or (), _asking(ui, yes), rehearsed, provider))
     return _shown(ui, seen)
 
 
@@ -76,6 +87,7 @@ def ssh_keys(
         list[Path] | None,
         typer.Option("--add", metavar="FILE", help=f"Add the public key in this file ({_KEYED})."),
     ] = None,
+    provider: Annotated[str, _of(clouds_with("account_keys"))] = "",
     rehearsed: SIMULATED = "",
     yes: YES = False,
     as_json: JSON = False,
@@ -87,7 +99,7 @@ def ssh_keys(
     """
     ui = Ui(as_json=as_json)
     keys = [_read(path) for path in add or ()]
-    seen = ui.quietly(lambda: api.account_keys(keys, _asking(ui, yes), rehearsed))
+    seen = ui.quietly(lambda: api.account_keys(keys, _asking(ui, yes), rehearsed, provider))
     return _shown(ui, seen)
 
 

@@ -31,7 +31,7 @@ def elastic(
     spec = cluster(ui, target, named)
     ui.run(
         lambda emit: api.drive(spec, emit, once=once),
-        state="nodes that run go on to run, and to cost money",
+        state="nodes that run keep running, and to cost money",
         lines_only=True,
     )
     ui.json({"cluster": spec.name, "done": True})

@@ -74,7 +74,7 @@ def reap(
         name = reapable.cluster
         gone += ui.run(
             lambda emit, name=name: api.reap(name, emit),
-            state="part of it may be ended; the same command goes on from there",
+            state="part of it may be ended; the same command continues from there",
         )
     ui.json({"found": result, "ended": gone})
     unknown = f"; not asked: {', '.join(seen.unsure)}" if seen.unsure else ""

@@ -35,7 +35,7 @@ def _interrupted(ui: Ui, error: InterruptedByUserError, same: str) -> None:
     ui.json({**error.result, "error": ended})
     ui.note("")
     ui.note(f"interrupted: {error}")
-    ui.note(f"{'next' if error.again else 'the same command goes on from there'}: {again}")
+    ui.note(f"{'next' if error.again else 'the same command continues from there'}: {again}")
 
 
 def _as_corral_error(error: Exception) -> CorralError:

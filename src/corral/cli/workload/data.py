@@ -77,7 +77,7 @@ def shard(
         lambda emit: api.shard_data(
             spec, folder, emit, name=name, size=bytes_of(size), labels=labels, user=user
         ),
-        state="the shards that are complete stay; the same command goes on",
+        state="the shards that are complete stay; the same command continues",
     )
     ui.json(data_set.as_dict())
     ui.show(

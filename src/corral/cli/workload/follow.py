@@ -258,14 +258,14 @@ class Following:
             return InterruptedByUserError(
                 "the job was not submitted, or only just", again="corral jobs"
             )
-        ask = f"Cancel job {handle.id}? Else it goes on without you."
-        if self._ui.interactive and self._ui.confirm(ask, state=f"job {handle.id} goes on"):
+        ask = f"Cancel job {handle.id}? Otherwise it keeps running."
+        if self._ui.interactive and self._ui.confirm(ask, state=f"job {handle.id} keeps running"):
             self._ui.quietly(lambda: api.cancel(self._spec, (handle.id,)))
             return InterruptedByUserError(
                 f"job {handle.id} is cancelled", again="corral jobs --all"
             )
         return InterruptedByUserError(
-            f"job {handle.id} goes on; `corral cancel {handle.id}` ends it",
+            f"job {handle.id} keeps running; `corral cancel {handle.id}` ends it",
             again=f"corral logs {handle.id} --follow",
         )
 

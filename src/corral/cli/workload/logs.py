@@ -65,7 +65,7 @@ def logs(
                 follow=follow,
                 on_live=screen.live,
             ),
-            state="the job goes on",
+            state="the job keeps running",
             lines_only=True,
         )
     show_end(ui, outcome, screen)

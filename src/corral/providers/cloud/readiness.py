@@ -72,7 +72,7 @@ async def until_reachable(
         Code.TIMED_OUT,
         f"instance {identity} cannot be reached after {patience / 60:.0f} minutes: {last}",
         node=node,
-        hint="it costs money: corral down ends it; corral up goes on waiting",
+        hint="it costs money: corral down ends it; corral up continues to wait",
     )
 
 

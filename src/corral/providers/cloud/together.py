@@ -185,7 +185,7 @@ async def until_listed(
         Code.TIMED_OUT,
         f"cluster {cluster} shows {len(seen)} of {len(nodes)} machines",
         node=group,
-        hint="they cost money: corral down ends them; corral up goes on waiting",
+        hint="they cost money: corral down ends them; corral up continues to wait",
     )
 
 

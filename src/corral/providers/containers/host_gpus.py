@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.hosts.quote import Script, sh
 from corral.inspect import nvidia
-from corral.inspect.gpu import bus_address, device_files, type_of_name
+from corral.inspect.gpu import MINORS, bus_address, device_files, type_of_name
 from corral.inspect.question import Answers, inquiry
 from corral.spec.nodes import Node
 
@@ -101,8 +101,8 @@ def read(answers: Answers) -> HostGpus:
     Raises:
         CorralError: PROVIDER_FAILED, in one sentence why they cannot be used.
     """
-    listed = {bus_address(bus) for bus in nvidia.LISTED.parse(answers["listed"])}
-    devices = nvidia.DEVICES.parse(answers["devices"])
+    listed = {bus_address(bus) for bus in nvidia.LISTED.read(answers)}
+    devices = nvidia.DEVICES.read(answers)
     if not listed:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
@@ -113,24 +113,24 @@ def read(answers: Answers) -> HostGpus:
     if broken := sorted(listed - {gpu.bus for gpu in gpus}):
         raise _unusable(
             f"nvidia-smi does not list the GPU at {', '.join(broken)}",
-            tail=answers["cards"][-500:],
+            tail=nvidia.CARDS.read(answers)[-500:],
             hint="run nvidia-smi; a GPU that fell off the bus (Xid 79) needs a reboot",
         )
     if absent := [file for file in CONTROLS if file not in devices]:
         hint = "nvidia-modprobe -u -c 0, or run any CUDA program once"
         raise _unusable(f"{', '.join(absent)} does not exist", hint=hint)
-    libraries = _libraries(answers["libraries"])
+    libraries = _libraries(nvidia.LIBRARIES.read(answers))
     if "libcuda.so.1" not in libraries:
         hint = "install the driver's libraries, then run ldconfig"
         raise _unusable("ldconfig lists no libcuda.so.1", hint=hint)
-    programs = tuple(nvidia.PROGRAMS.parse(answers["programs"]))
+    programs = tuple(nvidia.PROGRAMS.read(answers))
     return HostGpus(gpus, libraries, programs)
 
 
 def _gpus(answers: Answers) -> tuple[HostGpu, ...]:
-    devices = device_files(answers["minors"])
+    devices = device_files(MINORS.read(answers))
     users: dict[str, list[str]] = {}
-    for row in _rows(answers["users"], 3):
+    for row in _rows(nvidia.USERS.read(answers), 3):
         users.setdefault(row[0], []).append(f"{row[1]} ({row[2]})")
     gpus = [
         HostGpu(
@@ -142,7 +142,7 @@ def _gpus(answers: Answers) -> tuple[HostGpu, ...]:
             mig=mig == "Enabled",
             processes=tuple(users.get(uuid, ())),
         )
-        for bus, uuid, name, memory, mig in _rows(answers["cards"], 5)
+        for bus, uuid, name, memory, mig in _rows(nvidia.CARDS.read(answers), 5)
         if bus_address(bus) in devices
     ]
     return tuple(sorted(gpus, key=lambda gpu: gpu.number))

@@ -17,6 +17,7 @@ import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.process import run
 from corral.providers.blueprint.cluster import Phase
+from corral.tables import Hint, hints_for, read_table
 
 KEPT: Final = 60
 STILL_S: Final = 300
@@ -47,36 +49,11 @@ _PACKER: Final = re.compile(r"^==> \S+: (.*)$")
 _BUILT: Final = re.compile(r"^Build '\S+' finished after (.*)\.$")
 _ERROR: Final = re.compile(r"^(?:[│╷|] *)?(?:\S+ )?Error: (.*)$|^(?:[│|] *)?(googleapi: Error .*)$")
 
-HINTS: Final = (
-    (r"Failed to setup dependencies|is older than required version",
-     "install the versions of Terraform and Packer that it names, or have gcluster fetch them: "
-     "gcluster create BLUEPRINT --download-dependencies"),
-    (r"terraform installed in PATH|\"terraform\": executable file not found",
-     "install Terraform 1.5 or later (developer.hashicorp.com/terraform/install)"),
-    (r"packer installed in PATH|\"packer\": executable file not found",
-     "install Packer (developer.hashicorp.com/packer/install)"),
-    (r"could not find default credentials|invalid_grant|Reauthentication",
-     "log in again: gcloud auth application-default login"),
-    (r"(?i)quota '?(\S+?)'? exceeded|QUOTA_EXCEEDED",
-     "ask for more on the project's quota page (IAM & Admin, Quotas), then the same again"),
-    (r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources available",
-     "the zone has no such machines now: a reservation, flex-start, or another zone"),
-    (r"(?i)reservation",
-     "look at it: gcloud compute reservations describe NAME --zone ZONE"),
-    (r"Error acquiring the state lock",
-     "another run holds Terraform's state, or one was killed: its message names the lock; "
-     "terraform force-unlock ID in the group's folder"),
-    (r"SERVICE_DISABLED|has not been used in project",
-     "switch the API on that it names: gcloud services enable NAME"),
-    (r"Error 409|alreadyExists|already exists",
-     "something of that name is there and not in Terraform's state: remove it, or take another "
-     "name for the cluster"),
-    (r"(?i)Error 403|permission.*denied|does not have .*permission",
-     "this account lacks a role in the project; the message names the permission"),
-    (r"storage: bucket doesn't exist|bucket does not exist",
-     "make the bucket of gcp.state_bucket first: gcloud storage buckets create gs://NAME"),
-)  # fmt: skip
-"""What a message means: the first that fits."""
+
+@cache
+def gcluster_hints() -> tuple[Hint, ...]:
+    """What messages mean."""
+    return read_table("corral.providers.gcp", "gcluster_hints.yaml", tuple[Hint, ...])
 
 
 @dataclass(slots=True)
@@ -161,14 +138,14 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
     first = errors[0].strip() if errors else (lines[-1] if lines else "it printed nothing")
     where = f" in {hearing.deployment}/{hearing.group}" if hearing.group else ""
     output = "\n".join([*errors, *lines])
-    hint = next((hint for pattern, hint in HINTS if re.search(pattern, output)), "")
+    hint = next(iter(hints_for(gcluster_hints(), output)), "")
     return CorralError(
         Code.PROVIDER_FAILED,
         f"gcluster failed{where}: {first}"[:500],
         command=command,
         status=status,
         tail=tail[-3000:],
-        hint=(f"{hint}; " if hint else "") + "what was made stays: the same command goes on",
+        hint=(f"{hint}; " if hint else "") + "what was made stays: the same command continues",
     )
 
 

@@ -258,15 +258,8 @@ def dashboard() -> str:
 
 
 def _gates(site: Site) -> tuple[Gate, ...]:
-    ask = (
-        "import sys,urllib.request as u,json;"
-        "t=json.load(u.urlopen('http://127.0.0.1:%s/api/v1/targets'%sys.argv[1],timeout=5));"
-        "a=[x for x in t['data']['activeTargets'] if x['labels']['job'] in('corral','node')];"
-        "b=[x for x in a if x['health']!='up'];"
-        "[print(x['scrapeUrl'],x['lastError']) for x in b];"
-        "sys.exit(not a or bool(b))"
-    )
-    script = sh("python3 -c {ask} {port}", ask=ask, port=PROMETHEUS)
+    text = agents.program("gates/prometheus.py")
+    script = sh("python3 -c {text} {port}", text=text, port=PROMETHEUS)
     return (
         Gate(
             "Prometheus has seen all exporters",

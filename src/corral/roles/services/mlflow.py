@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
@@ -82,11 +83,6 @@ _STORES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "AFTER": " postgresql.service",
         },
     }
-)
-
-_ASK: Final = (
-    "import sys,urllib.request as u;"
-    "sys.exit(u.urlopen(sys.argv[1]+'/health',timeout=5).read()!=b'OK')"
 )
 
 
@@ -181,7 +177,7 @@ def _gate(site: Site) -> Gate:
     return Gate(
         "MLflow's server answers",
         site.controller,
-        sh("python3 -c {program} {uri}", program=_ASK, uri=uri(site.spec)),
+        sh("python3 -c {text} {uri}", text=program("gates/mlflow.py"), uri=uri(site.spec)),
         240,
         f"read: journalctl -u {UNIT}",
         sh("journalctl --no-pager -o cat -n 20 -u {unit}", unit=UNIT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
@@ -112,7 +113,6 @@ PartOf={UNIT}.service
 OnCalendar=hourly
 RandomizedDelaySec=600
 """
-_ASK: Final = "import socket,sys;socket.create_connection((sys.argv[1],int(sys.argv[2])),5).close()"
 
 
 def on_controller(site: Site) -> tuple[Share, ...]:
@@ -230,6 +230,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
 
 def _gates(site: Site) -> tuple[Gate, ...]:
     page = site.spec.services.page
+    listens = program("gates/listens.py")
     places = ["127.0.0.1"]
     if page.listen == "control":
         places.append(site.addresses[site.controller])
@@ -237,7 +238,7 @@ def _gates(site: Site) -> tuple[Gate, ...]:
         Gate(
             f"the page listens on {place}",
             site.controller,
-            sh("python3 -c {ask} {place} {port}", ask=_ASK, place=place, port=page.port),
+            sh("python3 -c {text} {place} {port}", text=listens, place=place, port=page.port),
             60,
             f"read: journalctl -u {UNIT}",
             sh("journalctl --no-pager -o cat -n 20 -u {unit}", unit=UNIT),

@@ -69,7 +69,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
     resources: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
-        File(PROGRAM, agents.program("guard.py")),
+        File(PROGRAM, agents.program("rental_guard.py")),
         *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
         *keys,
         File(CONF, settings(site, budget), mode="600"),

@@ -12,13 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.slurm.records import Job, gpus_settled
+from corral.slurm.states.jobs import RECORDED
 from corral.slurm.text import show_history
 
-STATES: Final = (
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-    "PREEMPTED", "REVOKED", "TIMEOUT",
-)  # fmt: skip
-"""In which jobs end (sacct(1), JOB STATE CODES)."""
 MOST: Final = 2000
 """Jobs of one period that are kept: the newest. slurmrestd has no such limit."""
 FIRST_VERSION: Final = 40
@@ -55,7 +51,7 @@ def params(window: tuple[int, int], user: str, cluster: str) -> Params:
     Several states are several parameters: 24.11 takes one with commas for an unknown flag.
     """
     start, end = (_ago(days) for days in window)
-    fixed = {"start_time": start, "end_time": end, "skip_steps": "true", "state": STATES}
+    fixed = {"start_time": start, "end_time": end, "skip_steps": "true", "state": RECORDED}
     return fixed | {k: v for k, v in (("users", user), ("cluster", cluster)) if v}
 
 
@@ -63,7 +59,7 @@ def command(days: int, user: str, mark: str) -> tuple[str, ...]:
     """The sacct whose answer ``parse_history`` reads."""
     return (
         *("env", "SLURM_TIME_FORMAT=%s", *show_history(mark)),
-        *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(STATES)}"),
+        *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(RECORDED)}"),
         f"--user={user}" if user else "--allusers",
     )
 

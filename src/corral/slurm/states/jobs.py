@@ -87,6 +87,10 @@ _ENDED: Final = frozenset(
      JobState.PREEMPTED, JobState.BOOT_FAIL, JobState.DEADLINE, JobState.OUT_OF_MEMORY,
      JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL, JobState.REVOKED}
 )  # fmt: skip
+RECORDED: Final = tuple(
+    sorted(str(state) for state in _ENDED - {JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL})
+)
+"""In which accounting has jobs that ended (sacct(1), JOB STATE CODES): the two are slurmctld's."""
 _WAITING: Final = frozenset(
     {JobState.PENDING, JobState.CONFIGURING, JobState.POWER_UP_NODE, JobState.REQUEUED,
      JobState.REQUEUE_FED, JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_EXIT,

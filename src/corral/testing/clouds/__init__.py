@@ -14,4 +14,7 @@ SIMS: dict[str, type[Sim]] = {
 }
 """By the provider's word: the module of each is named as the provider's folder."""
 
-__all__ = ["SIMS", "Answer", "Fault", "Faults", "InProcess", "Machine", "Request", "Sim"]
+BOOT_S = 2.0
+"""Seconds until a machine of a rehearsed cluster has booted."""
+
+__all__ = ["BOOT_S", "SIMS", "Answer", "Fault", "Faults", "InProcess", "Machine", "Request", "Sim"]

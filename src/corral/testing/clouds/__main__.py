@@ -15,14 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from corral.testing.clouds import SIMS
+from corral.testing.clouds import BOOT_S, SIMS
 from corral.testing.clouds.containers import Containers, gateway
 from corral.testing.clouds.orders import carry_out
 from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.world import Sim
 
 POLL_S = 1.0
-BOOT_S = 2.0
 
 
 def main(folder: Path) -> None:

@@ -56,7 +56,7 @@ def test_ctrl_c_prints_what_was_measured(count: int, corral: Run, fake: Fake, kn
     assert result.exit_code == 130
     assert "a step takes 60 ms, 0.25 GB/s between nodes" in result.stderr
     assert "1 measurement to go, about 12 s" in result.stderr
-    assert "job 7 goes on" in result.stderr
+    assert "job 7 keeps running" in result.stderr
     assert "training over several nodes " in result.stdout
     rows = sum("@@corral-train" in line for line in TRAINED[:count])
     table = result.stdout.partition("\n\n")[0].splitlines() if rows else []
@@ -84,7 +84,7 @@ def test_ctrl_c_before_anything_was_measured(
     result = corral("bench", "scaling", "--json")
     assert result.exit_code == 130
     assert set(stdout_json(result)) == {"error"}
-    assert ("job 7 goes on" in result.stderr) is submitted
+    assert ("job 7 keeps running" in result.stderr) is submitted
 
 
 def test_a_job_that_fails_leaves_what_it_measured(corral: Run, fake: Fake, known: Any) -> None:

@@ -59,8 +59,8 @@ def test_at_a_question(monkeypatch: pytest.MonkeyPatch, pressed: Pressed) -> Non
         monkeypatch.setattr(Ui, "interactive", True)
         monkeypatch.setattr(sys, "stdin", terminal)
         pressed(lambda: os.write(here, b"y\n"))
-        with pytest.raises(InterruptedByUserError, match="job 7 goes on"):
-            ui.confirm("Cancel job 7?", state="job 7 goes on")
+        with pytest.raises(InterruptedByUserError, match="job 7 keeps running"):
+            ui.confirm("Cancel job 7?", state="job 7 keeps running")
         os.write(here, b"y\n")
         assert ui.confirm("Cancel job 8?")
     os.close(here)

@@ -284,7 +284,7 @@ def test_ctrl_c_leaves_the_job_running_and_never_runs_it_twice(
     fake.answer("run", interrupted)
     result = corral("run", "x.py")
     assert result.exit_code == 130
-    assert "job 12 goes on" in result.stderr
+    assert "job 12 keeps running" in result.stderr
     assert "next: corral logs 12 --follow" in result.stderr
     fake.answer("run", KeyboardInterrupt())
     assert "corral jobs" in corral("run", "x.py").stderr

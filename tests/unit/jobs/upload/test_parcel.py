@@ -30,7 +30,7 @@ from corral.jobs.upload.archive import (
     unpack_script,
 )
 from corral.jobs.upload.parcel import Parcel, outline, outline_folder, pack, pack_folder
-from tests.swapping import swapping
+from tests.path_swap import swapping
 
 
 def tree(root: Path, *names: str) -> None:

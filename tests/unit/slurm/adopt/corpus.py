@@ -15,7 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from tests.unit.slurm.adopt.reading import Reading, read
+from tests.unit.slurm.adopt.second_reader import Reading, read
 
 FOLDER = Path(__file__).parents[3] / "corpora" / "slurm_conf"
 KEYS = (

@@ -20,7 +20,7 @@ from corral.spec.load import load_text
 from corral.spec.nodes import declared_of
 from tests.unit.roles.test_cluster import FACTS
 from tests.unit.slurm.adopt.corpus import RULES_OF, Case, cases, real
-from tests.unit.slurm.adopt.reading import Offer, Reading, hosts, read
+from tests.unit.slurm.adopt.second_reader import Offer, Reading, hosts, read
 from tests.unit.slurm.clusters import written
 
 # Modes are those of the checkout; plugstack.conf and set-up scripts are in no folder.

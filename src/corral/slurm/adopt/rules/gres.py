@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -11,6 +10,7 @@ from corral.errors import CorralError
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, Setting, named
+from corral.slurm.tres import gres_count, gres_of
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
 from corral.spec.hostlist import expand
@@ -19,23 +19,12 @@ _DETECT: Final = {  # word: first release
     "nvml": "19.05", "rsmi": "20.11", "oneapi": "23.02", "nrt": "23.11",
     "nvidia": "24.11", "full": "26.05", "off": "20.11",
 }  # fmt: skip
-_COUNT: Final = re.compile(r"([0-9]+)[kKmMgG]?")
 _SOURCE: Final = "gres.conf(5), Slurm's gres.c"
 
 
 def declared(row: Row) -> list[tuple[str, str, int]]:
     """What Gres= of a node line states: name, type ("" for none) and count of each part."""
-    resources: list[tuple[str, str, int]] = []
-    for part in row.text("Gres").split(","):
-        words = [word for word in re.sub(r"\([^)]*\)", "", part).split(":") if word]
-        if not words or words[0].lower() == "(null)":
-            continue
-        count = 1
-        if len(words) > 1 and _COUNT.fullmatch(words[-1]):
-            count = int(words.pop().rstrip("kKmMgG"))
-        words = [word for word in words if word != "no_consume"]
-        resources.append((words[0].lower(), words[1] if len(words) > 1 else "", count))
-    return resources
+    return gres_of(row.text("Gres"))
 
 
 def _files(row: Row) -> list[str]:
@@ -47,8 +36,8 @@ def _files(row: Row) -> list[str]:
 
 def count_of(row: Row) -> int:
     """How many of its kind a line of gres.conf gives."""
-    match = _COUNT.fullmatch(row.text("Count"))
-    return int(match[1]) if match else len(_files(row)) or 1
+    count = gres_count(row.text("Count"))
+    return len(_files(row)) or 1 if count is None else count
 
 
 def _names(existing: Existing) -> list[str]:

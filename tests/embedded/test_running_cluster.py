@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.embedded.conftest import Live, named
-from tests.embedded.living import (
+from tests.embedded.running_cluster import (
     cancel,
     complaints,
     grown,

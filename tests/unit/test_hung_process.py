@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.hanging import DEBUG, looked_at
+from tests.hung_process import DEBUG, looked_at
 
 STUCK = """\
 import asyncio

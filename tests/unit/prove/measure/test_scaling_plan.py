@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.agents.benchmarks import budget
-from corral.agents.benchmarks.budget import Plan, Speed, chosen, points, reduces, share_of
+from corral.agents.benchmarks import scaling_plan
+from corral.agents.benchmarks.scaling_plan import Plan, Speed, chosen, points, reduces, share_of
 from corral.prove.measure import cost
 
 COUNTS = [1, 2, 3]
-EVERY = points(list(budget.WAYS), COUNTS)
+EVERY = points(list(scaling_plan.WAYS), COUNTS)
 # GPT-2 on a workstation's GPU over 2.5 GbE: 496 MB of gradients, 50 ms of computing.
 HOME = Speed(0.05, 100e-6, 8e-9 / 2.4, 496_000_000, 4_000_000)
 # 1 million parameters on three containers of one machine.
@@ -25,9 +25,9 @@ def run(speed: Speed, seconds: float, slower: float = 1.0) -> tuple[list[tuple[s
     plan, spent, done = Plan(EVERY, speed, seconds, 32), 5.0, list[tuple[str, int]]()
     while (point := plan.next(spent)) is not None:
         name, ranks, cycles, estimate = point
-        took = min(speed.seconds(name, ranks, cycles) * slower, estimate * budget.LATE)
+        took = min(speed.seconds(name, ranks, cycles) * slower, estimate * scaling_plan.LATE)
         # Of a late one the warm-up and the fewest cycles are measured in any case.
-        took = max(took, speed.seconds(name, ranks, budget.LEAST) * slower)
+        took = max(took, speed.seconds(name, ranks, scaling_plan.LEAST) * slower)
         plan.took(estimate, took)
         spent += took
         done.append((name, ranks))
@@ -35,7 +35,7 @@ def run(speed: Speed, seconds: float, slower: float = 1.0) -> tuple[list[tuple[s
 
 
 def test_the_agents_methods_are_those_of_the_cost_model() -> None:
-    assert {w.name: (w.cycle, w.share, w.messages) for w in budget.WAYS.values()} == {
+    assert {w.name: (w.cycle, w.share, w.messages) for w in scaling_plan.WAYS.values()} == {
         w.name: (w.cycle, w.share, w.messages) for w in cost.WAYS.values()
     }
 
@@ -56,7 +56,8 @@ def test_without_a_limit_all_is_measured_as_often_as_asked_for() -> None:
     plan = chosen(EVERY, HOME, 0, 32)
     assert [point[:2] for point in plan] == EVERY
     assert {name: turns for name, _, turns, _ in plan} == {
-        name: max(budget.LEAST, 32 // method.cycle) for name, method in budget.WAYS.items()
+        name: max(scaling_plan.LEAST, 32 // method.cycle)
+        for name, method in scaling_plan.WAYS.items()
     }
 
 
@@ -88,8 +89,8 @@ def test_what_is_chosen_fits_or_is_the_least(
     speed = Speed(step, alpha, beta, 4_000_000, 400_000)
     plan = chosen(EVERY, speed, seconds, batches, 2)
     assert [point[:2] for point in plan] == EVERY[: len(plan)]
-    assert budget.total(plan) <= seconds or (
-        len(plan) == 2 and all(point[2] == budget.LEAST for point in plan)
+    assert scaling_plan.total(plan) <= seconds or (
+        len(plan) == 2 and all(point[2] == scaling_plan.LEAST for point in plan)
     )
 
 
@@ -100,12 +101,12 @@ def test_a_smaller_model_is_taken_only_where_the_named_one_does_not_fit(
     speed = Speed(step, 1e-4, beta, 496_000_000, 4_000_000)
 
     def needed(share: float) -> float:
-        return sum(speed.scaled(share).seconds("ddp", n, budget.LEAST) for n in COUNTS)
+        return sum(speed.scaled(share).seconds("ddp", n, scaling_plan.LEAST) for n in COUNTS)
 
     share = share_of(speed, COUNTS, seconds, 124_000_000)
-    smallest = 124_000_000 * share / budget.SHRINK < budget.SMALLEST
+    smallest = 124_000_000 * share / scaling_plan.SHRINK < scaling_plan.SMALLEST
     assert needed(share) <= seconds / 2 or smallest
-    assert share == 1 or needed(share * budget.SHRINK) > seconds / 2
+    assert share == 1 or needed(share * scaling_plan.SHRINK) > seconds / 2
     assert share_of(speed, COUNTS, 0, 124_000_000) == 1
 
 
@@ -114,7 +115,7 @@ def test_all_reduces_take_their_share_of_the_time_at_most() -> None:
     slow = Speed(0.1, 1e-3, 8e-9 / 0.1, 1, 1)  # 100 Mb/s
     fitting = reduces(sizes, slow, 3, 150, 10)
     assert len(fitting) >= 2
-    assert sum((n + budget.WARM) * slow.reduce(3, size) for size, n in fitting) <= 150 * 0.05
+    assert sum((n + scaling_plan.WARM) * slow.reduce(3, size) for size, n in fitting) <= 150 * 0.05
     assert reduces(sizes, HOME, 3, 0, 10) == [(size, 10) for size in sizes]
     assert [size for size, _ in reduces(sizes, HOME, 3, 150, 10)] == sizes
 

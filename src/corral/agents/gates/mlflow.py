@@ -1,0 +1,10 @@
+# Installed as: nowhere: it is an argument of python3 -c on the controller
+# Started by: corral up, until it succeeds
+# Runs as: root
+"""Exit status 0 once MLflow's server reports that it is healthy: URI."""
+
+import sys
+import urllib.request
+
+with urllib.request.urlopen(f"{sys.argv[1]}/health", timeout=5) as answer:  # noqa: S310 - Corral's own
+    sys.exit(answer.read() != b"OK")

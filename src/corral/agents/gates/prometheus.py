@@ -1,0 +1,20 @@
+# Installed as: nowhere: it is an argument of python3 -c on the controller
+# Started by: corral up, until it succeeds
+# Runs as: root
+"""Exit status 0 once Prometheus has read each exporter of the cluster: PORT.
+
+Prints the exporters that it could not read, with Prometheus' own error.
+"""
+
+import json
+import sys
+import urllib.request
+
+uri = f"http://127.0.0.1:{sys.argv[1]}/api/v1/targets"
+with urllib.request.urlopen(uri, timeout=5) as answer:
+    active = json.load(answer)["data"]["activeTargets"]
+ours = [target for target in active if target["labels"]["job"] in ("corral", "node")]
+down = [target for target in ours if target["health"] != "up"]
+for target in down:
+    print(target["scrapeUrl"], target["lastError"])
+sys.exit(not ours or bool(down))
