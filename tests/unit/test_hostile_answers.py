@@ -13,6 +13,7 @@ from corral.doctor.answers import MachineAnswers
 from corral.doctor.probes import Scene
 from corral.doctor.tailnet import tailnet
 from corral.errors import Code, CorralError
+from corral.inspect.machine import USERS
 from corral.inspect.question import MachineState
 from corral.inspect.system import cgroup
 from corral.jobs.arrays import _numbered, _points  # pyright: ignore[reportPrivateUsage]
@@ -100,8 +101,8 @@ def test_a_line_feed_alone_ends_a_line(end: str) -> None:
     assert list(nodes) == ["n1"]
     assert str(nodes["n1"].state) == "IDLE"
     state = MachineState("n", {"uids": f"slurm 64030{end}munge 5"})
-    assert state.pairs("uids") == {"slurm": f"64030{end}munge 5".strip()}
-    assert len(state.lines("uids")) == 1
+    assert state.pairs(USERS) == {"slurm": f"64030{end}munge 5".strip()}
+    assert len(state.lines(USERS)) == 1
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -203,10 +203,8 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     except InterruptedByUserError as error:
         if not jobs:
             raise
-        raise InterruptedByUserError(
-            f"job {jobs[0].id} keeps running; `corral cancel {jobs[0].id}` ends it",
-            again="corral jobs",
-        ) from error
+        state = f"job {jobs[0].id} keeps running; `corral cancel {jobs[0].id}` ends it"
+        raise InterruptedByUserError(state, again="corral jobs") from error
     _report(ui, spec.name, measurement, html)
     return Exit.GOOD if measurement.benchmark.good else Exit.NOT_GOOD
 
