@@ -36,6 +36,7 @@ class Service:
             service's peers on other machines.
         impact: what a restart does to the node's work.
         programs: its own program files: other ones on disk than at its start restart it.
+        finish_start: a start that is under way ends before a restart stops it.
         packages: ids of the resources that bring the programs.
     """
 
@@ -47,6 +48,7 @@ class Service:
     spread: Script | None = None
     programs: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    finish_start: bool = False
 
     @property
     def id(self) -> str:
@@ -127,8 +129,17 @@ class Service:
             '{{ [ "$(systemctl show -p NeedDaemonReload {unit})" = NeedDaemonReload=no ] || '
             "systemctl daemon-reload; }} && "
             "{{ systemctl reset-failed {unit} 2>/dev/null || :; }} && "
-            "{{ systemctl restart {unit} || {{ systemctl status --no-pager -l -n 15 {unit} >&2; "
-            "exit 1; }}; }}",
+            "{started}{{ systemctl restart {unit} || "
+            "{{ systemctl status --no-pager -l -n 15 {unit} >&2; exit 1; }}; }}",
+            unit=f"{self.unit}.service",
+            started=self._started() if self.finish_start else sh(""),
+        )
+
+    def _started(self) -> Script:
+        # A start joins the one that is under way, as of a run that was killed, and waits for it.
+        return sh(
+            "case $(systemctl is-active {unit}) in "
+            "activating) systemctl start {unit} || :;; esac && ",
             unit=f"{self.unit}.service",
         )
 

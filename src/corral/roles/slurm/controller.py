@@ -75,7 +75,9 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
     # slurmdbd refuses a file that others can read (slurmdbd.conf(5)).
     dbd = _conf(site.slurm_files.dbd, "slurm:slurm", "600")
     resources: tuple[Resource, ...] = (
-        Service("mariadb", (MARIADB_CNF,)),
+        # A SIGTERM while it starts hangs it until its stop times out, after 15 minutes: its thread
+        # for signals has ended, and its start waits for that thread (seen with 11.8.9).
+        Service("mariadb", (MARIADB_CNF,), finish_start=True),
         Database(DATABASE, "slurm"),
         *_jwt(site),
         *_slurm_files(site),
