@@ -162,7 +162,7 @@ def _evidence(
             continue
         taken = 0
         for line in log.matches(pattern.expression, head=live):
-            if any(p.expression.search(line.text) for p in failure.unless_line):
+            if failure.excludes(line.text):
                 continue
             if source is Source.KERNEL and not of_kernel(pattern.expression, line.text):
                 continue

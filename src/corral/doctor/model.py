@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -43,6 +44,43 @@ class Source(StrEnum):
 
 LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
 """Texts that Corral reads on a cluster itself, into which users must not be able to write."""
+
+
+SYSTEM_ERRORS: Final = (
+    "operation not permitted",
+    "no such file or directory",
+    "no such process",
+    "input/output error",
+    "no such device or address",
+    "exec format error",
+    "resource temporarily unavailable",
+    "cannot allocate memory",
+    "permission denied",
+    "device or resource busy",
+    "file exists",
+    "no such device",
+    "not a directory",
+    "is a directory",
+    "invalid argument",
+    "too many open files",
+    "no space left on device",
+    "read-only file system",
+    "function not implemented",
+    "operation not supported",
+    "address already in use",
+    "cannot assign requested address",
+    "network is unreachable",
+    "software caused connection abort",
+    "connection reset by peer",
+    "connection timed out",
+    "connection refused",
+    "host is down",
+    "no route to host",
+    "stale file handle",
+    "disk quota exceeded",
+)
+"""The kernel's reasons (strerror), which messages end with; the longer of two first."""
+_SYSTEM_ERROR: Final = re.compile("|".join(SYSTEM_ERRORS), re.IGNORECASE)
 
 
 class FixBy(StrEnum):
@@ -107,6 +145,12 @@ Patterns = Annotated[LinePatterns, AfterValidator(_with_needles)]
 """Expressions that are looked for in a complete log."""
 
 
+def _system_error(text: str) -> str:
+    if text not in SYSTEM_ERRORS:
+        raise ValueError(f"{text!r} is not an error of the kernel")
+    return text
+
+
 class Failure(BaseModel):
     """One way in which a cluster, or a job on it, breaks: an entry of ``catalog/*.yaml``.
 
@@ -123,6 +167,8 @@ class Failure(BaseModel):
         needs: expressions of which one must be in the same text as well; empty: none.
         unless: expressions none of which may be in the same text.
         unless_line: expressions none of which may be in the same line.
+        reasons: the kernel's errors that its cause explains (``SYSTEM_ERRORS``): a line that states
+            others only does not show it; empty: whatever a line states.
         where: the sources whose text can show it; empty: any but the kernel's.
         hides: failures that it brings about: they are not shown next to it on the same node.
         fix_by: what Corral can do automatically.
@@ -146,6 +192,7 @@ class Failure(BaseModel):
     needs: Patterns = ()
     unless: Patterns = ()
     unless_line: LinePatterns = ()
+    reasons: tuple[Annotated[str, AfterValidator(_system_error)], ...] = ()
     where: tuple[Source, ...] = ()
     hides: tuple[str, ...] = ()
     fix_by: FixBy = FixBy.NONE
@@ -161,6 +208,15 @@ class Failure(BaseModel):
         if source in self.where or source is Source.ANY:
             return True
         return not self.where and source is not Source.KERNEL
+
+    def excludes(self, line: str) -> bool:
+        """True when a line that one of its patterns matches is about something else."""
+        if any(pattern.expression.search(line) for pattern in self.unless_line):
+            return True
+        if not self.reasons:
+            return False
+        stated = {reason.lower() for reason in _SYSTEM_ERROR.findall(line)}
+        return bool(stated) and not stated & set(self.reasons)
 
     @property
     def every_pattern(self) -> Iterator[Pattern]:

@@ -10,7 +10,7 @@ import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain, read
-from corral.doctor.model import Failure, Severity
+from corral.doctor.model import SYSTEM_ERRORS, Failure, Severity
 
 ENTRIES = list(catalog().values())
 NAMES = list(catalog())
@@ -39,6 +39,33 @@ def test_entries_that_are_found_by_messages_have_an_example() -> None:
     """Older ones have theirs in test_reading.py and test_field.py."""
     without = [f.id for f in ENTRIES if f.patterns and not f.examples and int(f.id[1:]) > 105]
     assert without == []
+
+
+def _reasons_in(text: str) -> list[str]:
+    return [reason for reason in SYSTEM_ERRORS if re.search(reason, text, re.IGNORECASE)]
+
+
+def test_a_line_with_another_reason_of_the_kernel_is_not_taken() -> None:
+    """A file that is missing does not explain "Permission denied", though the words before fit."""
+    tried = 0
+    for failure in (entry for entry in ENTRIES if entry.reasons):
+        foreign = "no such process"
+        assert foreign not in failure.reasons
+        for example in failure.examples:
+            if not _reasons_in(example):
+                continue
+            other = re.sub("|".join(SYSTEM_ERRORS), foreign, example, flags=re.IGNORECASE)
+            lines = [line for line in other.split("\n") if foreign in line]
+            for line in lines:
+                tried += 1
+                assert failure.id not in [taken.failure.id for taken in read(line)], line
+    assert tried > 30
+
+
+def test_a_reason_is_one_of_the_kernels() -> None:
+    good = next(iter(ENTRIES)).model_dump()
+    with pytest.raises(ValueError, match="not an error of the kernel"):
+        Failure.model_validate({**good, "layer": "job", "reasons": ["no luck"]})
 
 
 def test_names_are_unique_and_numbers_complete() -> None:
