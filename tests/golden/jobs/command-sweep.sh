@@ -62,7 +62,9 @@ rank=$(cat <<'END_OF_RANK'
 give() {
   eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"
 }
-nic='' why='network.data.interface in the cluster file'
+corral_interface='' corral_fabric='' corral_threads=1
+corral_sys=/sys corral_tcpxo=/var/lib/tcpxo/lib64 corral_pkey='' corral_gid=''
+nic=$corral_interface why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then
   why='holds the address of the first node'
   nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
@@ -76,21 +78,21 @@ if [ -n "$nic" ]; then
   give NCCL_SOCKET_IFNAME "=$nic" "$why"
 fi
 switches=" "
-for gpu in /sys/bus/pci/devices/*; do
+for gpu in "$corral_sys"/bus/pci/devices/*; do
   case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
   0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
   esac
 done
 near=""
-for device in /sys/class/infiniband/*; do
+for device in "$corral_sys"/class/infiniband/*; do
   at=$(readlink -f "$device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
   case $switches in *" ${at:-none} "*) near="$near ${device##*/} " ;; esac
 done
 fastest=0 ports="" gids="" keys="" where=", the fastest here"
 [ -z "$near" ] || where=" that share a PCIe switch with a GPU"
-for port in /sys/class/infiniband/*/ports/*; do
+for port in "$corral_sys"/class/infiniband/*/ports/*; do
   grep -qs ACTIVE "$port/state" || continue
-  case ''/$(cat "$port/link_layer") in
+  case $corral_fabric/$(cat "$port/link_layer") in
   infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
   *) continue ;;
   esac
@@ -103,7 +105,7 @@ for port in /sys/class/infiniband/*/ports/*; do
   ports="$ports,$device:${port##*/}"
   index=none
   for key in "$port"/pkeys/*; do
-    [ -z '' ] || [ "$(cat "$key" 2>/dev/null)" != '' ] || { index=${key##*/}; break; }
+    [ -z "$corral_pkey" ] || [ "$(cat "$key" 2>/dev/null)" != "$corral_pkey" ] || { index=${key##*/}; break; }
   done
   keys="$keys $index"
   for type in "$port"/gid_attrs/types/*; do
@@ -114,33 +116,35 @@ for port in /sys/class/infiniband/*/ports/*; do
 done
 if [ -n "$ports" ]; then
   give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
-  if [ -n '' ]; then
+  if [ -n "$corral_pkey" ]; then
+    # shellcheck disable=SC2086 # a list
     pkey_index=$(printf '%s\n' $keys | sort -u)
     case $pkey_index in
-    *[!0-9]*) echo "corral: no one index of PKey "''" on ${ports#,} of $(uname -n)" >&2 ;;
+    *[!0-9]*) echo "corral: no one index of PKey $corral_pkey on ${ports#,} of $(uname -n)" >&2 ;;
     *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
     esac
   fi
-  [ -z '' ] || give NCCL_IB_GID_INDEX '' 'network.data.gid_index in the cluster file'
+  [ -z "$corral_gid" ] || give NCCL_IB_GID_INDEX "$corral_gid" 'network.data.gid_index in the cluster file'
+  # shellcheck disable=SC2086 # a list
   gid_index=$(printf '%s\n' $gids | sort -u)
   case $gid_index in
   ""|*[!0-9]*) ;;
-  *) [ -n '' ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
-profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh
-if [ '' != tcpxo ] && [ -r "$profile" ]; then
+profile=$corral_tcpxo/nccl-env-profile.sh
+if [ "$corral_fabric" != tcpxo ] && [ -r "$profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;
     NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null; PATH=$2 env' \
+$(env -i PATH="$PATH" NCCL_LIB_DIR="$corral_tcpxo" sh -c '. "$1" >/dev/null; PATH=$2 env' \
   sh "$profile" "$PATH")
 END_OF_PROFILE
 fi
-give OMP_NUM_THREADS 1 'CPUs of each rank'
+give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
 give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
 give USE_LIBUV 0 'works with every build of PyTorch'

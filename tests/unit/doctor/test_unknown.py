@@ -20,6 +20,7 @@ UNKNOWN = (
     "host:1:2 [0] x.cc:9 NCCL WARN frobnicator is not aligned",
     "NVRM: Xid (PCI:0000:3b:00): 777, pid=1, frobnication",
     'time=2026-11-23T10:00:00Z level=error msg="frobnicator stopped"',
+    "frob: connect to frobd: Operation not permitted",
     'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nlib.FrobError: no',
 )
 TRACE = """\
