@@ -1,7 +1,5 @@
 """Reads all machines: facts, guessed from the last time, and all probes in one round trip.
 
-Facts of the last observation, kept only to ask less often: each observation compares them.
-
 What a machine is to hold depends on what it is, so its probes can be written only when its facts
 are known: two round trips. Machines seldom change what they are, so the second one is saved by
 writing the probes from the facts of last time and sending both questions together. The facts that

@@ -1,7 +1,5 @@
 """Machines made ready for questions: a boot waited for, a package index read.
 
-Package indexes of machines that have none yet.
-
 A freshly installed Debian or Ubuntu may never have read its package index (cloud and container
 images come without one), and then seems to offer no Slurm at all. The index is a cache:
 reading it changes nothing that a machine is, so ``plan`` may do it, and reports it.

@@ -1,7 +1,5 @@
 """SSH keys and host keys: pairs, fingerprints, known_hosts lines, pins under node names.
 
-Host keys: what the user's own known_hosts has, and pinning under node names.
-
 A cluster has its own known_hosts file, in which each key is listed under its node's name, so
 that a node stays the same machine whatever its address is (docs/decisions/0014). A node that has no
 key there yet may be known to the user already, under its address: then that key is the one.

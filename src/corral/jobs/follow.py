@@ -1,7 +1,5 @@
 """How a job is followed: one long-lived script on the controller, and what its lines mean. Pure.
 
-The one long-lived script that follows a job on the controller, and what its lines mean.
-
 It looks at the job's own folder several times a second and asks slurmctld for the job's state every
 one to two seconds. It prints everything in lines:
 

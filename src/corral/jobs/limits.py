@@ -396,7 +396,7 @@ class Look:
 
     Attributes:
         nodes: Slurm's nodes.
-        lacking: contents that the user's store lacks, as ``sending.missing`` reads them.
+        lacking: contents that the user's store lacks, as ``upload.archive`` reads them.
         array_size: Slurm's MaxArraySize, None when it was not asked for.
     """
 

@@ -1,10 +1,6 @@
 """JobSpec to batch script, and the shell that keeps the job going. Pure.
 
 The script is self-contained: it can be read from top to bottom, and submitted again by hand.
-
-Shell that keeps a job going: the signal before its time limit, nodes that fail, starting again.
-
-Used by ``corral.jobs.script`` for jobs with ``requeue``. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a running job uses: sstat's figures, and its GPUs'. Pure.
 
-What a job's GPUs do while somebody follows it: asked on its nodes, put into words.
-
 sstat reports GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
 (gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
 starts a loop in the background, which calls ``nvidia-smi`` while the file ``followed`` in the job's

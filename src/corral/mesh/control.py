@@ -2,8 +2,6 @@
 
 From Tailscale's API description and headscale 0.29's swagger.
 
-JSON over HTTP to the control server of a tailnet, and the key for it.
-
 The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time. Keys come
 from the environment or a file, and are in no error.
 """

@@ -3,8 +3,6 @@
 In Perl, since every Debian and Ubuntu has it: a small server on one node, a client on the other.
 Bytes go from client to server only.
 
-Whether UDP leaves a machine and returns, checked before it joins a tailnet.
-
 A STUN request (RFC 8489) as tailscaled sends it, to the control server's relay: Tailscale's relays
 answer no other (they require SOFTWARE "tailnode" and a fingerprint). Without an answer all links
 of the machine go through a relay.

@@ -1,7 +1,5 @@
 """Several nodes in one job: every rank runs and reaches the others, by TCP and by MPI.
 
-MPI by srun: ranks find each other through Slurm's PMI-2 and PMIx, and an MPI adds them up.
-
 "Each rank believes it is alone" is how MPI fails under Slurm, and nodes rarely have mpicc or
 mpi4py. So there are two programs without a compiler. One speaks PMI-2 over ``PMI_FD``, in perl: it
 proves Slurm's half with no MPI at all. The other loads the nodes' MPI library by ctypes: Open MPI

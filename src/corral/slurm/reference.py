@@ -1,6 +1,6 @@
 """Writes docs/reference/slurm-keys.md from the table of keys: ``python -m corral.slurm.reference``.
 
-A test holds the committed page against ``page()``.
+A test compares the committed page with ``page()``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Trackable resources and GPUs, out of every text in which Slurm writes them. Pure.
 
-GPUs of jobs and nodes, out of every text in which Slurm writes them.
-
 What a job has is in its TRES only where ``AccountingStorageTRES`` has gres/gpu. Elsewhere
 ``gres_detail`` has what each node gave it, and what it asks for is in one of four requests (per
 job, node, socket, task), written in three ways: ``gres:gpu:h200:2`` (22.05), ``gres/gpu:h200:2``

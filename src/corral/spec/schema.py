@@ -1,7 +1,5 @@
 """The cluster file's fields as a tree, and its JSON Schema for editors.
 
-The cluster file's fields as a tree, read from the models' own JSON Schema.
-
 The reference page, the errors and the tests of hostile text all walk this tree, so that a new field
 of ``models`` reaches them without another word.
 """

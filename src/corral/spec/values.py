@@ -1,11 +1,7 @@
 r"""The kinds of value a cluster file may hold, and how each is written. Pure.
 
-The kinds of value a cluster file holds, and how a field is written.
-
 Every field states what a change of it does to a live cluster (``impact``), by ``about``. Every
 string field has a pattern or an enumeration, so that nothing hostile gets past loading.
-
-The kinds of text a cluster file may hold: pattern, what it allows in words, and an example.
 
 The patterns are anchored at both ends. pydantic runs them in Rust's regex crate, where ``$`` is the
 end of the text and nothing else (Python's ``re`` also lets it come before a last newline); ``\d``

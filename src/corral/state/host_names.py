@@ -1,7 +1,5 @@
 """A machine's own name and those of its peers, and cloud-init kept off them. Pure.
 
-cloud-init kept off a machine's host name and /etc/hosts.
-
 A file in cloud.cfg.d sets it and wins over the image's own. It does not win over the user-data that
 the machine was made with (cloud-init 25.1, seen): with ``manage_etc_hosts: true`` there, each boot
 writes /etc/hosts from a template, the machine's own name on 127.0.1.1 first (F06). So a unit behind

@@ -3,8 +3,6 @@
 A key to join with is made at the moment of joining (``SecretRef`` with ``MINT``), works once, and
 reaches the machine by standard input and a file that only root reads (docs/guide/mesh.md).
 
-Daemons of a rented container that has no init: under supervisord.
-
 The same promises as ``state.service``: runs, and runs with the files that are on disk now.
 """
 

@@ -1,7 +1,5 @@
 """Packages of apt: installed, held, and brought as files from this machine. Pure.
 
-Package files that came from this machine, as an apt repository on the node itself.
-
 The files travel by the script's stdin and are compared with the digests in the plan; the index is
 written there by dpkg-deb. apt trusts the folder (``trusted=yes``): only root can write it, and a
 signature would be made and checked by that same root (docs/guide/slurm-versions.md#design-notes).

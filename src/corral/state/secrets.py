@@ -1,11 +1,7 @@
 """Secrets on machines: made, copied, a cloud's key, and their rotation. Pure: no plan sees one.
 
-A cloud's API key in a file of the controller that only root reads.
-
 A plan knows it by a digest; the key itself goes from this machine's environment, file or keyring to
 the standard input of the script that writes it (docs/decisions/0044).
-
-Shell that replaces the keys of a live cluster, one phase at a time.
 
 slurm.jwks goes through three phases (docs/guide/keys.md); the file itself states which one it is
 in, in a field that Slurm ignores, so a rotation that was killed goes on where it was:

@@ -1,7 +1,5 @@
 """Accounts, users and QOS in slurmdbd: what is there, what must be, field by field. Pure.
 
-Accounts, users and QOS in slurmdbd, compared field by field.
-
 What Corral makes it marks with the description ``corral``; only that is ever deleted. Accounts,
 users and QOS that the file does not name are left alone (docs/guide/users.md).
 """

@@ -1,13 +1,9 @@
 """Logins by sshd: password logins off, on trial, and pam_slurm_adopt. Pure.
 
-Password logins switched off in sshd, on trial until a new connection by key confirms it.
-
 The machine itself takes the change back: a timer unit on its disk, started before the change,
 undoes it after ``trial`` seconds, whatever became of Corral, of the connection or of the machine
 (an enabled timer counts again after a reboot). Only the gate ends the trial, and it comes by a new
 connection that logs in by key (``Gate.alone``). docs/decisions/0014.
-
-pam_slurm_adopt in sshd's own PAM file: log in only where a job of yours runs.
 
 Two managed blocks in /etc/pam.d/sshd. What a block replaces is in it behind ``#corral# ``, so
 that taking the blocks out returns the file as it was.

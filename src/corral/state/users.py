@@ -1,7 +1,5 @@
 """Users and groups of a machine: the system's with fixed ids, and people with homes and keys. Pure.
 
-People: users with equal ids, a home and public keys; and those the file names no longer.
-
 Every person is a member of the group ``corral-people``: so the machine itself knows whom Corral
 made, and who is named no longer is found without a state file (docs/decisions/0002).
 """

@@ -1,9 +1,9 @@
 """The page's helper on the controller: one request, done as the user whose token it carries.
 
 systemd starts one process for each connection to its socket, which only the page's own user may
-open (``roles/page.py``). It reads one line of JSON, asks slurmrestd whether the token is good, and
-becomes that user for the rest of its life; never root. So the page's server, if somebody took it
-over, could do for a user only what the user's token could do anyway.
+open (``roles/services/page.py``). It reads one line of JSON, asks slurmrestd whether the token is
+good, and becomes that user for the rest of its life; never root. So the page's server, if somebody
+took it over, could do for a user only what the user's token could do anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a profiled job recorded: fetched, read, and joined to one timeline of all ranks.
 
-The traces of all ranks as one Chrome trace, which ui.perfetto.dev opens.
-
 Each rank's times are moved to one clock. PyTorch writes times as microseconds after
 ``baseTimeNanoseconds``, by the node's own clock. Where those clocks disagree, collectives show it:
 one that all ranks take part in ends on no rank before it has begun on every rank, which bounds how

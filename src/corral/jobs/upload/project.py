@@ -1,11 +1,7 @@
 """A project's folder, opened once and read without ever leaving it, whatever is swapped.
 
-The project of a script: found and opened once, from / down, so that nobody swaps it meanwhile.
-
 Each folder of the path is opened from the one before it, and what is read later is read below that
 descriptor. A path that is looked up again by its name may have become a link of somebody else's.
-
-A folder of this machine, read without ever leaving it, whatever is swapped meanwhile.
 
 A name is looked up part by part from a descriptor of the folder, and no part may be a link: a path
 that is checked first and opened then leads elsewhere when somebody swaps one of its folders.

@@ -8,8 +8,6 @@ ring does: of all_to_all (n-g)/(n-1) leaves a node of g GPUs, of sendrecv one ra
 NVLink SHARP (NVLS) lets each GPU send and receive the data once instead of 2(n-1)/n times, so that
 all-reduce within a node may pass the link's rate by as much.
 
-What a declared data network should reach. Pure data and arithmetic.
-
 Shares of the line rate: reference/baselines.md, section 6. NVIDIA's rules of thumb (nccl-tests
 issues 119 and 290): 46 to 48 GB/s of a 400G card; TCP costs CPU time from 25 Gb/s on.
 """

@@ -5,14 +5,10 @@ line (``marks``); where people paste, the ``#`` of a header may be gone. What lo
 is not a complete one is an error, and so are rows that contradict themselves, their table or its
 closing lines.
 
-Which columns a table has: read from its own header, so that no layout is assumed.
-
 nccl-tests 2.0 to 2.12 print only the columns that the collective has (no ``redop`` for all_gather,
 no ``root`` for all_reduce); since 2.13 there are always both, ``error`` (greatest difference)
 became ``#wrong`` (elements that differ), ``-C`` prints ``cputime``, ``-I`` adds ``i_*`` and ``-S``
 a timestamp.
-
-What launchers, loggers and people put before each line of a program's output.
 
 A rank's name keeps the lines of ranks apart; a time, a quotation mark or a line's number differs
 from line to line and does not identify who printed it.

@@ -1,7 +1,5 @@
 """The modules of an A3 Mega blueprint and of its image, one function for each part. Pure.
 
-The modules of an A3 Mega blueprint, one function for each part.
-
 Figures are those of the toolkit's own example of the same release: a system network and eight GPU
 networks, all with an MTU of 8244; nodes with 2 x 52 cores; long waits for prologs that pull images.
 """

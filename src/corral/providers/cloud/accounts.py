@@ -1,7 +1,5 @@
 """Accounts of clouds: opened from the cluster file, their account-wide sets, a guard's keys.
 
-Account-wide sets that a cloud can only replace as a whole: read, merge, confirm, write, compare.
-
 RunPod's ssh keys and Lambda's firewall rules belong to everybody who uses the account. A PUT of
 one's own entry would throw all others out. Nothing is written that drops an entry.
 """

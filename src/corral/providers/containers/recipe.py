@@ -2,8 +2,6 @@
 
 A change here gives the image another tag, so that it is built again.
 
-Which recipe this host builds, from which archive, and whose keys vouch for it.
-
 A Debian host builds Debian from its own archive. So does an Ubuntu host where Debian's archive is
 available and verified, else it builds Ubuntu from its own. Seen in November 2026: Ubuntu 24.04's
 debian-archive-keyring verifies Debian 13 (by Debian 12's keys, which sign it still), that of Ubuntu

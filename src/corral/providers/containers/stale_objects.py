@@ -1,15 +1,11 @@
 """What outlives a container: podman's state after a reboot, network namespaces.
 
-After a reboot of this machine: podman's runtime state, where it wrongly outlived it.
-
 Podman keeps what runs below /run and trusts that a reboot empties it. Where /run is not a tmpfs
 (seen on a Debian 12 machine with /run on ext4), podman 4.3 then fails at every call ("Joining
 network namespace ...") and podman 5 reports "an unhandled reboot has occurred. Please delete
 directories /run/containers/storage and /run/libpod". This does that, only when no process of any
 container of that podman is alive, so that nothing that runs can be lost, and only when no network
 namespace of podman's is mounted: those are of this boot, and podman has to remove them.
-
-Network namespaces that podman forgot and that still answer at a node's address.
 
 A container's network namespace is a mount below /run/netns, which outlives the container's
 processes. Podman removes those that it knows (``stop``, ``start``, ``rm``). When podman's runtime

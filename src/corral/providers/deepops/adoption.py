@@ -1,10 +1,6 @@
 """A cluster file from DeepOps' inventory and variables; each is carried over or reported. Pure.
 
-A cluster file from DeepOps' inventory and variables.
-
-Each variable is carried over or reported: the table of ``deepops_variables`` lists which.
-
-What becomes of each variable of DeepOps: carried to a field of the cluster file, or reported.
+Each variable is carried over or reported: a table lists which.
 
 The table is deepops_data/variables.json: all variables of DeepOps' config.example and of its roles'
 defaults (release of 2026-08-18).

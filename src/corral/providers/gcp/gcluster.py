@@ -1,7 +1,5 @@
 """The program gcluster: its version, its progress as events, what it printed.
 
-What gcluster prints while it works, read: which group, which resource, what went wrong.
-
 Formats: pkg/logging and cmd/deploy.go of the Cluster Toolkit (v1.39.0 without times, v1.95.0 with
 them), ``terraform apply`` with -no-color, ``packer build``.
 """

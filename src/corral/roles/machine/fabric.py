@@ -1,7 +1,5 @@
 """The network between nodes: topology, RDMA from GPUs, GPUDirect-TCPXO. Pure.
 
-The environment that GPUDirect-TCPXO needs in a job on A3 Mega, by construction.
-
 The node's own profile is sourced, since its list of settings belongs to the plugin's release
 (``nccl-env-profile.sh``, written by the prolog's installer). Over it go four names, because the
 profile takes the NICs for eth0 to eth8 and Ubuntu calls them by their PCI places; the library path;

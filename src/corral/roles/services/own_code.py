@@ -1,11 +1,7 @@
 """Corral's own code on the controller: its wheels, pinned by digest, and where they are.
 
-Corral itself as a wheel, for services that run its code on the controller.
-
 Made of the files of the package that runs, so that a checkout, a fork and a release all bring what
 they are. Its bytes depend on those files alone: stored, not compressed, and all of one date.
-
-The wheels a program of Corral's consists of, pinned with digests, by the system's Python.
 
 The locks are in ``data/``, one section per Python: ``FILE SHA256`` a line, made by
 ``.ci/lock_wheels``.

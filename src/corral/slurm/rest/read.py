@@ -3,8 +3,6 @@
 Both have the same models, since the commands print what the newest data parser of their release
 makes. A record that cannot be read is left out and counted, never a reason to show nothing.
 
-What the page knows of a cluster, in one shape for all releases of Slurm.
-
 Times are unix seconds, memory is MiB, limits are seconds; None is "not known" or "no limit".
 """
 

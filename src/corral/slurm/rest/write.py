@@ -1,7 +1,5 @@
 """What is asked of slurmrestd, in each API version's form; ``#SBATCH`` lines included. Pure.
 
-``#SBATCH`` lines of a script as fields of Slurm's job description: slurmrestd reads none.
-
 Each becomes the field that sbatch sets for it (24.11.5, src/common/slurm_opt.c); what has no field,
 or one of which releases differ, is refused at its line, all at once.
 """

@@ -1,7 +1,5 @@
 """Who did what through the page, one JSON line each; who answers for sudo's password.
 
-Who answers when a machine's sudo wants a password: nobody but who started the page, beforehand.
-
 The password came by standard input and is in this process's memory only. It is for the machines
 that ``corral ui`` was started for, each under its name and address: a plan for an edited
 file may name any machine, and must not carry the password there (docs/decisions/0057).
