@@ -1,0 +1,114 @@
+"""What MkDocs does not know about this repository: pages may link to files outside of docs/.
+
+Such a file becomes a page below ``repository/``: Markdown as it is, other files as a code block, a
+folder as the list of its files. So no link leaves the site, which is read without a network.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+REPO: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = REPO / "docs"
+HOME: Final = {"README.md": "index.md"}
+"""Files that have a page of the site in their place."""
+PROJECT: Final = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+"""Files of the root that the site shows, linked or not."""
+_FENCED: Final = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.M | re.S)
+_LINK: Final = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+_LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".toml": "toml"}
+
+
+def address(file: Path) -> str:
+    """The place in the site of a file of the repository, relative to docs/."""
+    if file.is_relative_to(DOCS):
+        return file.relative_to(DOCS).as_posix()
+    name = file.relative_to(REPO).as_posix()
+    page = name if name.endswith(".md") else f"{name}.md"
+    return HOME.get(name, f"repository/{page}")
+
+
+def outside(source: Path, text: str) -> set[Path]:
+    """Files and folders of the repository, outside of docs/, that a page links to."""
+    targets = (
+        (source.parent / match[1]).resolve()
+        for prose in _FENCED.split(text)[::2]
+        for match in _LINK.finditer(prose)
+    )
+    return {
+        target
+        for target in targets
+        if target.exists() and target.is_relative_to(REPO) and not target.is_relative_to(DOCS)
+    }
+
+
+def with_site_links(source: Path, text: str) -> str:
+    """A page's text with its links as the site has them.
+
+    Args:
+        source: the file of the repository that the text is from: its links are relative to it.
+        text: Markdown.
+    """
+    here = Path(address(source)).parent
+
+    def replaced(match: re.Match[str]) -> str:
+        target = (source.parent / match[1]).resolve()
+        if not target.exists() or not target.is_relative_to(REPO):
+            return match[0]  # MkDocs reports it
+        return f"]({os.path.relpath(address(target), here)}{match[2] or ''})"
+
+    pieces = _FENCED.split(text)
+    pieces[::2] = [_LINK.sub(replaced, prose) for prose in pieces[::2]]
+    return "".join(pieces)
+
+
+def as_page(file: Path) -> str:
+    """A file or folder of the repository as Markdown."""
+    name = file.relative_to(REPO).as_posix()
+    if file.is_dir():
+        inside = sorted(x for x in file.rglob("*") if x.is_file() and "__pycache__" not in x.parts)
+        blocks = [f"# {name}/", *(_block(x, x.relative_to(file).as_posix()) for x in inside)]
+        return "\n\n".join(blocks)
+    if file.suffix == ".md":
+        return with_site_links(file, file.read_text())
+    return f"# {name}\n\n{_block(file, file.name)}"
+
+
+def _block(file: Path, title: str) -> str:
+    language = _LANGUAGES.get(file.suffix, "text")
+    return f'````{language} title="{title}"\n{file.read_text()}\n````'
+
+
+def _reached(pages: Iterable[Path]) -> set[Path]:
+    """All files outside of docs/ that pages link to, and what those link to."""
+    waiting = [*pages, *(REPO / name for name in PROJECT)]
+    reached = {REPO / name for name in PROJECT}
+    while waiting:
+        page = waiting.pop()
+        new = outside(page, page.read_text()) - reached if page.suffix == ".md" else set()
+        reached |= new
+        waiting += [file for file in new if file.is_file()]
+    return {file for file in reached if file.relative_to(REPO).as_posix() not in HOME}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of files outside of docs/."""
+    pages = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    for file in sorted(_reached(pages)):
+        files.append(File.generated(config, address(file), content=as_page(file)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Rewrite links that leave docs/."""
+    del config, files
+    source = page.file.abs_src_path
+    return with_site_links(Path(source), markdown) if source else markdown

@@ -1,0 +1,169 @@
+"""The site as a reader has it: opened from a folder, without a network, in Debian's Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+REPO = Path(__file__).parents[2]
+OTHER_SCHEMES = {"http", "https", "mailto", "data", "javascript"}
+
+
+@dataclass
+class Links(HTMLParser):
+    """A page's links and the places in it that others can link to."""
+
+    targets: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.targets.append(value)
+            if name in ("id", "name") and value:
+                self.ids.add(value)
+
+
+def links_of(page: Path) -> Links:
+    links = Links()
+    links.feed(page.read_text())
+    return links
+
+
+def dead_links(site: Path) -> list[str]:
+    """Links and sources of all pages that lead to no file or no place of the site.
+
+    A web server shows 404.html in any folder, so its links begin at the site's root.
+    """
+    files = [page for page in site.rglob("*.html") if page != site / "404.html"]
+    pages = {page: links_of(page) for page in files}
+    dead: list[str] = []
+    for page, links in pages.items():
+        for target in links.targets:
+            parts = urlsplit(target)
+            if parts.scheme in OTHER_SCHEMES:
+                continue
+            file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            there = file.exists() and (
+                not parts.fragment
+                or file not in pages
+                or unquote(parts.fragment) in pages[file].ids
+            )
+            if not there:
+                dead.append(f"{page.relative_to(site)}: {target}")
+    return dead
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built with every warning as an error."""
+    out = tmp_path_factory.mktemp("site").resolve()
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
+        cwd=REPO,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.skip("chromium is not installed: ./test docs installs it")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def reader(chromium: Any, site: Path) -> Iterator[Any]:
+    """A page of the home page, in a browser without a network; it fails on errors and requests."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "request",
+        lambda r: problems.append(r.url) if urlsplit(r.url).scheme in ("http", "https") else None,
+    )
+    page.goto((site / "index.html").as_uri())
+    yield page
+    context.close()
+    assert problems == []
+
+
+def test_no_link_of_the_site_is_dead(site: Path) -> None:
+    assert len(list(site.rglob("*.html"))) > 70
+    assert dead_links(site) == []
+
+
+@pytest.mark.parametrize("link", ["gone.html", "guide/jobs.html#gone", "#gone", "img/gone.png"])
+def test_a_dead_link_is_seen(site: Path, tmp_path: Path, link: str) -> None:
+    copy = tmp_path / "site"
+    shutil.copytree(site, copy)
+    home = copy / "index.html"
+    home.write_text(home.read_text().replace("</main>", f'<a href="{link}">x</a></main>'))
+    assert dead_links(copy) == [f"index.html: {link}"]
+
+
+def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
+    pages = [file.relative_to(REPO / "docs") for file in (REPO / "docs").rglob("*.md")]
+    names = {page.with_suffix(".html") if page.name != "README.md" else page for page in pages}
+    missing = [str(name) for name in names if name.suffix == ".html" and not (site / name).exists()]
+    assert missing == []
+
+
+def test_search_finds_a_page(reader: Any, site: Path) -> None:
+    reader.click("input.md-search__input")
+    reader.keyboard.type("budget.guard")
+    reader.wait_for_selector("a.md-search-result__link", timeout=20_000)
+    results = reader.locator("a.md-search-result__link").all()
+    pages = [Path(urlsplit(result.evaluate("link => link.href")).path) for result in results]
+    assert site / "reference/cluster-file.html" in pages
+
+
+def test_dark_mode_stays_on_the_next_page(reader: Any) -> None:
+    scheme = "body[data-md-color-scheme={}]"
+    reader.wait_for_selector(scheme.format("default"))
+    reader.click("label[for=__palette_1]:visible, label[for=__palette_0]:visible")
+    reader.wait_for_selector(scheme.format("slate"))
+    reader.click("article >> text=Getting started")
+    reader.wait_for_selector(scheme.format("slate"))
+    assert "getting-started" in reader.url
+
+
+def test_each_path_of_the_home_page_is_there(reader: Any) -> None:
+    rows = reader.locator("article table tbody tr")
+    assert rows.count() >= 7
+    for row in range(rows.count()):
+        assert rows.nth(row).locator("a").count() >= 1
+
+
+def test_pages_fit_a_phone(chromium: Any, site: Path) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    for name in ("index", "guide/what-corral-is", "guide/support"):
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
