@@ -294,6 +294,18 @@ def test_a_port_needs_a_subnet_manager_and_few_errors(node: Node) -> None:
     assert node.run("--look")["ib"][0] == "warn"
 
 
+def test_a_comment_is_no_state(node: Node) -> None:
+    comment = "Comment=x State=IDLE+DRAIN x Reason=health.gpus: of long ago"
+    node.slurm(own=f"NodeName=n1 State=IDLE Foo=1 {comment}\n")
+    node.run()
+    assert node.updates == []
+    forged = "".join(f"NodeName=o{i} State=IDLE Foo=1 {comment} [root@1]\n" for i in range(3))
+    node.slurm(own="NodeName=n1 State=IDLE Foo=1\n", all=f"NodeName=n1 State=IDLE Foo=1\n{forged}")
+    node.gpus(gpus=GPUS.replace("16, 5, 5, 0", "16, 5, 5, 3"))
+    node.run()
+    assert any("state=drain" in line for line in node.updates)
+
+
 def test_it_drains_and_takes_back_its_own_only(node: Node) -> None:
     bad = GPUS.replace("5, 0, 0", "5, 3, 0", 1)
     node.gpus(gpus=bad)
