@@ -188,7 +188,7 @@ check_pcie() {
   verdict_of pcie
 }
 
-# Xid to action: corral.roles.slurm.health writes the table here; drain, drain-fatal, or job.
+# Xid to action: corral.roles.slurm.health writes the table here (corral/inspect/xids.yaml).
 xids='@XIDS@'
 check_xid() {
   [ "$gpus" -gt 0 ] || { result none xid 'no GPU is declared here'; return; }
@@ -212,7 +212,7 @@ check_xid() {
     END {
       for (i = 1; i <= m; i++) if (order[i] in worst) { split(order[i], p, " "); bad = bad " Xid " p[1] " on GPU " p[2] ", " worst[order[i]] ";" }
       print top + 0 > last
-      if (bad) print "fail" bad; else if (other) print "warn Xids that no table names:" other; else print "ok no Xid that takes a node out" (jobs ? " (" jobs " of jobs)" : "")
+      if (bad) print "fail" bad; else if (other) print "warn Xids to check:" other; else print "ok no Xid that takes a node out" (jobs ? " (" jobs " of jobs)" : "")
     }
   ' "$work/kernel" >"$work/xid"
   verdict_of xid

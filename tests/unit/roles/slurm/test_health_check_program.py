@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from corral.roles.slurm import health as role
-from corral.roles.slurm.health import TAG, health_checks, xids
+from corral.roles.slurm.health import TAG, health_checks
 from corral.spec.services import HealthCheck
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "health"
@@ -124,8 +124,6 @@ def test_table_program_and_schema_hold_the_same_checks() -> None:
         f"twice=' {' '.join(k.id for k in health_checks().values() if k.twice)} '" in role.program()
     )
     assert "@XIDS@" not in role.program()
-    numbers = [n for row in xids() for n in row.numbers]
-    assert len(numbers) == len(set(numbers))
 
 
 def test_a_good_node_passes_and_nothing_is_reported(node: Node) -> None:
