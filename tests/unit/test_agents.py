@@ -33,7 +33,7 @@ def test_there_are_some() -> None:
 
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
-        *("", "benchmarks", "gates", "jobs", "ledger"),
+        *("", "a3mega", "benchmarks", "gates", "jobs", "ledger"),
         *("prolog", "prolog/prolog.d", "prolog/epilog.d"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
