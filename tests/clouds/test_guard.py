@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from corral.providers.cloud.model import label_of
 from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
+from tests import wind_down
 from tests.clouds.common import SECRET, World
 from tests.clouds.virtual import run
 
@@ -43,8 +45,8 @@ class Slurm:
     (24.11.5): the end that squeue prints is up to 90 s after the one that was asked for.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], float], folder: Path) -> None:
+        self.now, self.folder = now, folder
         self.states: dict[str, str] = {}
         self.jobs: dict[str, float | None] = {}
         self.since: dict[str, float] = {}
@@ -53,18 +55,25 @@ class Slurm:
 
     def __call__(self, argv: Sequence[str]) -> str:
         words = " ".join(argv)
-        if words == "scontrol --oneliner show nodes":
+        if argv[0] == "sh":
+            return self._program(*argv[2:])
+        if words == "timeout 30 scontrol --oneliner show nodes":
             rows = self.states.items()
             return "".join(f"NodeName={n} Arch=x86_64 State={s} Weight=1\n" for n, s in rows)
-        if re.fullmatch(r"squeue -h -w \S+ -t R,CG,S -o %A %t %S %e", words):
-            return "".join(map(self._row, self.jobs))
-        if words.startswith("sinfo -h -N -o"):
-            return "".join(f"{n}|{rental_guard.REASON}\n" for n in self.states) + "desk|none\n"
-        if words.startswith("scontrol update "):
-            self.done.append(words.removeprefix("scontrol update "))
-            self._limited(words)
-            return ""
         raise AssertionError(words)
+
+    def _program(self, *words: str) -> str:
+        """The real wind-down.sh, with commands that print files and write down what changes."""
+        (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
+        nodes = [f"{n}|{wind_down.REASON}\n" for n in self.states]
+        (self.folder / "nodes").write_text("".join(nodes) + "desk|none\n")
+        done = self.folder / "done"
+        done.write_text("")
+        printed = wind_down.ran(self.folder, *words)
+        for line in done.read_text().splitlines():
+            self.done.append(line.removeprefix("update "))
+            self._limited(line)
+        return printed
 
     def _row(self, job: str) -> str:
         """A job that had run for 345 s when squeue was first asked; NONE without a limit."""
@@ -89,7 +98,8 @@ class Controller:
     """A controller with a guard, and the cloud of a world."""
 
     def __init__(self, world: World, **conf: Any) -> None:
-        self.world, self.slurm, self.state = world, Slurm(world.loop.time), dict[str, Any]()
+        folder = Path(tempfile.mkdtemp(dir=world.folder))
+        self.world, self.slurm, self.state = world, Slurm(world.loop.time, folder), dict[str, Any]()
         self.conf = {
             "cluster": "lab",
             "nodes": ["gpu0", "gpu1"],
@@ -161,7 +171,7 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     while not controller.state.get("reached"):
         controller.round(300)
     done = controller.slurm.done
-    assert done[0] == f"nodename=gpu0,gpu1 state=drain reason={rental_guard.REASON}"
+    assert done[0] == f"nodename=gpu0,gpu1 state=drain reason={wind_down.REASON}"
     assert [d.split()[:1] for d in done[1:]] == [["jobid=7"]] * 2 + [["jobid=9"]] * 2
     assert done[1] == "jobid=7 timelimit=17" and "endtime=" in done[2]
     assert controller.alive() == ["gpu0", "gpu1"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corral import agents
 from corral.agents import FOLDER, LABELS, modules, program
 from corral.errors import CorralError
 from corral.jobs.submit import LIBRARY
@@ -32,7 +33,7 @@ def test_there_are_some() -> None:
 
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
-        *("", "benchmarks", "gates", "jobs", "ledger"),
+        *("", "a3mega", "benchmarks", "gates", "jobs", "ledger"),
         *("prolog", "prolog/prolog.d", "prolog/epilog.d"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
@@ -99,3 +100,47 @@ def test_what_is_copied_to_a_controller_needs_its_python_alone(cloud: str) -> No
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(CorralError, match=r"none\.sh is not in Corral's package"):
         program("none.sh")
+
+
+def written(folder: Path, monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
+    for name, text in texts.items():
+        (folder / f"{name}.sh").write_text(f"#!/bin/sh\n# Installed as: nowhere\n{text}\n")
+    monkeypatch.setattr(agents, "FOLDER", folder)
+    program.cache_clear()
+
+
+def test_what_is_included_is_in_place_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(
+        tmp_path,
+        monkeypatch,
+        top="echo top\n. a.sh #include\n# shellcheck source=b.sh\n. b.sh #include\necho end",
+        a=". b.sh #include\necho a",
+        b=". a.sh #include\necho b",
+    )
+    assert program("top.sh").splitlines() == [
+        *("#!/bin/sh", "# Installed as: nowhere", "echo top"),
+        *("# a.sh is above", "echo b", "echo a", "# b.sh is above", "echo end"),
+    ]
+    program.cache_clear()
+
+
+def test_an_included_file_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, monkeypatch, top=". none.sh #include")
+    with pytest.raises(CorralError, match=r"none\.sh is not in Corral's package"):
+        program("top.sh")
+    program.cache_clear()
+
+
+INCLUDES = [name for name in PROGRAMS if " #include" in (FOLDER / name).read_text()]
+
+
+@pytest.mark.parametrize("name", INCLUDES)
+def test_shellcheck_finds_what_is_included(name: str) -> None:
+    lines = (FOLDER / name).read_text().splitlines()
+    for at, line in enumerate(lines):
+        if line.endswith(" #include"):
+            included = line.removeprefix(". ").removesuffix(" #include")
+            assert lines[at - 1] == f"# shellcheck source=src/corral/agents/{included}"
+    assert "#include" not in program(name)

@@ -11,12 +11,13 @@ from corral.doctor.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
 from corral.hosts.sshfail import ssh_errors
 from corral.inspect.gpu import gpu_types
+from corral.inspect.xids import xids
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models
 from corral.prove.scheduled import round_hints
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.roles.machine.nvidia import keyrings
-from corral.roles.slurm.health import health_checks, xids
+from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.known import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES

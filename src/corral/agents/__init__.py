@@ -2,14 +2,17 @@
 
 They are read as text and sent or installed; nothing of Corral is on a node, so none of them imports
 anything of Corral's, and Corral imports none of them. What a program shares with Corral itself is
-copied next to it (``modules``).
+copied next to it (``modules``). What shell programs share is a file of functions, and a line
+``. NAME #include`` is replaced by its text when a program is read.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -20,18 +23,41 @@ FOLDER: Final = Path(__file__).parent
 """Where they are in Corral's own package; ``benchmarks`` is uploaded with a job as it is."""
 LABELS: Final = ("Installed as:", "Started by:", "Runs as:")
 """How the first lines of each program begin."""
+_INCLUDE: Final = re.compile(r"^(?:# shellcheck source=.*\n)?\. (\S+) #include$", re.MULTILINE)
+"""As a shell's own command, which shellcheck follows with -x."""
 
 
 @cache
 def program(name: str) -> str:
-    """The text of one of these programs.
+    """The text of one of these programs, with what it includes in place, each file once.
 
     Args:
         name: its path in this folder, such as ``health.sh`` or ``benchmarks/gpu.py``.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such program: Corral's own package is not complete.
+        CorralError: NOT_FOUND, there is no such program, or none of a name that it includes:
+            Corral's own package is not complete.
     """
+    return _complete(_read(name), {name})
+
+
+def body(text: str) -> str:
+    """A shell program without the comment at its top."""
+    lines = text.splitlines()
+    return "\n".join(dropwhile(lambda line: line.startswith("#"), lines)).lstrip("\n")
+
+
+def _complete(text: str, included: set[str]) -> str:
+    def of(match: re.Match[str]) -> str:
+        if match[1] in included:
+            return f"# {match[1]} is above"
+        included.add(match[1])
+        return _complete(body(_read(match[1])), included)
+
+    return _INCLUDE.sub(of, text)
+
+
+def _read(name: str) -> str:
     path = FOLDER / name
     if not path.is_file():
         raise CorralError(

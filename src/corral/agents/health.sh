@@ -33,6 +33,9 @@ case ${1-} in
   *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
+
 node='' auth='' gpus=0 files='' mounts='' skip='' memory=0 fabric='' at_most=25 drains=yes sys=/sys proc=/proc
 spool=/var/spool/slurmd
 checks='gpus ecc remap pcie xid nvlink ib mounts clock disk memory spool services leftover'
@@ -185,7 +188,7 @@ check_pcie() {
   verdict_of pcie
 }
 
-# Xid to action: corral.roles.slurm.health writes the table here; drain, drain-fatal, or job.
+# Xid to action: corral.roles.slurm.health writes the table here (corral/inspect/xids.yaml).
 xids='@XIDS@'
 check_xid() {
   [ "$gpus" -gt 0 ] || { result none xid 'no GPU is declared here'; return; }
@@ -209,7 +212,7 @@ check_xid() {
     END {
       for (i = 1; i <= m; i++) if (order[i] in worst) { split(order[i], p, " "); bad = bad " Xid " p[1] " on GPU " p[2] ", " worst[order[i]] ";" }
       print top + 0 > last
-      if (bad) print "fail" bad; else if (other) print "warn Xids that no table names:" other; else print "ok no Xid that takes a node out" (jobs ? " (" jobs " of jobs)" : "")
+      if (bad) print "fail" bad; else if (other) print "warn Xids to check:" other; else print "ok no Xid that takes a node out" (jobs ? " (" jobs " of jobs)" : "")
     }
   ' "$work/kernel" >"$work/xid"
   verdict_of xid
@@ -433,10 +436,10 @@ fi
 
 notice() { logger -t corral-health -p daemon.warning -- "$*" 2>/dev/null; echo "# $*"; }
 [ "$(status self)" = 0 ] || { [ -z "$grave" ] || notice "the controller does not answer:$grave"; exit 0; }
-state=$(sed -n 's/.* State=\([^ ]*\) .*/\1/p' "$work/self")
-reason=$(sed -n 's/.* Reason=\(.*\)/\1/p' "$work/self" | sed 's/ \[[^[]*@[^[]*\].*$//')
-case $state in *DRAIN*) out=yes ;; *) out= ;; esac
-case $reason in health.[a-z]*:*) ours=$out ;; *) ours= ;; esac
+state=$(node_states <"$work/self" | cut -d ' ' -f 2)
+reason=$(drained_nodes <"$work/self" | cut -d ' ' -f 3-)
+out=${reason:+yes} ours=
+case $reason in health.[a-z]*:*) ours=yes ;; esac
 
 # Resumed by a person although an Xid is still in the kernel's log: then it counts no longer.
 if [ -z "$out" ] && [ -s "$run/drained_for_xid" ]; then mv "$run/drained_for_xid" "$run/acknowledged"; exit 0; fi
@@ -472,8 +475,7 @@ others() {
   most=$((total * at_most / 100))
   [ "$most" -gt 0 ] || most=1
   # Oldest first, and by name among those of one second; scontrol writes the time behind the reason.
-  sed -n 's/^NodeName=\([^ ]*\) .*State=[^ ]*DRAIN.* Reason=health\.[a-z]*: .*\[[^[]*@\([^]]*\)\].*/\2 \1/p' "$work/nodes" |
-    sort >"$work/out"
+  drained_nodes <"$work/nodes" | awk '$3 ~ /^health\.[a-z]+:$/ { print $2, $1 }' | sort >"$work/out"
   sick=$(wc -l <"$work/out")
 }
 others || exit 0

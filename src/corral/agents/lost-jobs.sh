@@ -17,6 +17,8 @@ set -u
 LC_ALL=C SLURM_TIME_FORMAT=%s
 export LC_ALL SLURM_TIME_FORMAT
 node=${1:-$(hostname -s)}
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
 
 # A container has its host's uptime, but its own first process.
 boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
@@ -56,9 +58,6 @@ info=$(timeout 30 scontrol show node "$node" -o) || exit 1
 timeout 30 scontrol update nodename="$node" state=down reason="restarted, jobs were lost: ${list% }" || exit 1
 timeout 30 scontrol update nodename="$node" state=resume || exit 1
 # A drained node stays drained, with its reason.
-case $(echo "$info" | sed -n 's/.* State=\([^ ]*\).*/\1/p') in
-*DRAIN*)
-  reason=$(echo "$info" | sed -n 's/.* Reason=//p' | sed 's/ \[[^]]*\]$//')
-  timeout 30 scontrol update nodename="$node" state=drain reason="${reason:-drained}" || exit 1
-  ;;
-esac
+reason=$(echo "$info" | drained_nodes | cut -d ' ' -f 3-)
+[ "$reason" != - ] || reason=drained
+[ -z "$reason" ] || timeout 30 scontrol update nodename="$node" state=drain reason="$reason" || exit 1

@@ -17,6 +17,10 @@ set -u
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 LC_ALL=C
 export PATH LC_ALL
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
+# shellcheck source=src/corral/agents/node-address.sh
+. node-address.sh #include
 conf=${CORRAL_PROOF_CONF:-/etc/corral/proof.conf}
 folder=${CORRAL_PROOF_FOLDER:-/var/lib/corral/proof}
 program=${CORRAL_PROOF_NODE:-/usr/local/lib/corral/proof-node.sh}
@@ -101,7 +105,7 @@ slot() { echo "$work/of-$(echo "$1" | cksum | tr ' ' -)"; }
 # fewest_cpus NODES: those that jobs may use on the smallest of them.
 fewest_cpus() {
   timeout 20 scontrol show node "$1" -o | awk '{
-      for (i = 1; i <= NF; i++) { split($i, p, "="); value[p[1]] = p[2] }
+      for (i = 1; i <= NF; i++) { split($i, p, "="); if (!(p[1] in value)) value[p[1]] = p[2] }
       n = value["CPUEfctv"] ? value["CPUEfctv"] : value["CPUTot"]
       if (!least || n < least) least = n
       split("", value)
@@ -120,7 +124,7 @@ together() {
   ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
   gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
   cpus=$(fewest_cpus "$1")
-  address=$(timeout 20 scontrol show node "$first" -o | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
+  address=$(node_address "$first")
   set -- "$1" ${interface:+"NCCL_SOCKET_IFNAME=$interface" "GLOO_SOCKET_IFNAME=$interface"}
   at=$1
   shift
@@ -246,7 +250,7 @@ report() { # NODE WORD TEXT
   [ "$2" = preempted ] || [ "$2" = busy ] || sed -n "s/^figure /figure $1 /p" "$work/$1" >>"$work/round"
 }
 listed() { timeout 20 scontrol show nodes -o >"$work/slurm" 2>/dev/null; }
-ours() { sed -n 's/^NodeName=\([^ ]*\) .*State=[^ ]*DRAIN.* Reason=proof\..*/\1/p' "$work/slurm"; }
+ours() { drained_nodes <"$work/slurm" | awk '$3 ~ /^proof\./ { print $1 }'; }
 
 # --- idle nodes
 count=0
@@ -284,7 +288,7 @@ for file in "$work"/*.word; do
   [ "$most" -gt 0 ] || most=1
   if [ "$drains" != yes ] || [ "$(ours | wc -l)" -ge "$most" ]; then
     notice "$node is not healthy, not drained: $why"
-  elif ! grep "^NodeName=$node " "$work/slurm" | grep -q 'State=[^ ]*DRAIN'; then
+  elif ! drained_nodes <"$work/slurm" | grep -q "^$node "; then
     timeout 20 scontrol update nodename="$node" state=drain reason="proof.${why%% *}: $why" &&
       notice "drained $node: $why"
   fi
@@ -327,13 +331,13 @@ fi
 # --- nodes that this program drained: measured again where nobody else can come
 listed && for node in $(ours); do
   [ ! -e "$work/$node.word" ] || continue # drained in this round
-  sed -n "s/^NodeName=$node .* Reason=\\(proof\\..*\\) \\[[^[]*@.*/\\1/p" "$work/slurm" >"$folder/testing/$node"
+  drained_nodes <"$work/slurm" | sed -n "s/^$node [^ ]* //p" >"$folder/testing/$node"
   if timeout 20 scontrol create reservation reservationname="corral-proof-$node" users="$user" nodes="$node" \
     starttime=now duration=infinite flags=maint,ignore_jobs >/dev/null &&
     timeout 20 scontrol update nodename="$node" state=undrain; then
     # slurmctld counts an undrained node as not responding until it has pinged it.
     tries=0
-    while [ "$tries" -lt 75 ] && scontrol show node "$node" -o | grep -q NOT_RESPONDING; do
+    while [ "$tries" -lt 75 ] && scontrol show node "$node" -o | node_states | grep -q NOT_RESPONDING; do
       sleep 0.2
       tries=$((tries + 1))
     done

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import re
 import signal
@@ -34,7 +33,6 @@ import urllib.request
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -44,7 +42,7 @@ CONF = Path("/etc/corral/guard.json")
 KEYS = Path("/etc/corral/guard")
 CLOUDS = Path("/usr/local/lib/corral/clouds")
 STATE = Path("/var/lib/corral/guard/state.json")
-REASON = "corral: the budget is spent"
+WIND_DOWN = Path("/usr/local/lib/corral/wind-down.sh")
 STRAY_S = 3600.0
 """A node that is being added is at the cloud before it is in the file here."""
 ROUNDS = 2
@@ -53,6 +51,10 @@ TRIES, TRY_S = 24, 5.0
 
 TOLERABLE = {404: "missing", 409: "busy"}
 """Refusals that a call may tolerate (providers/cloud/calls.py)."""
+ANSWERS = "corral.providers.cloud.answers"
+"""Copied with every client; reads what clouds send."""
+SLURM_S = 300.0
+"""Each command of the programs has 20 s."""
 PAUSES_S = (2.0, 5.0, 15.0, 0.0)
 CALL_S = 90.0
 """Of one call in all: urllib's limit is that of one read, and single bytes may drip for ever."""
@@ -61,7 +63,7 @@ ANSWER_MAX = 16 << 20
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
 Slurm = Callable[[Sequence[str]], str]
-"""Runs one of Slurm's programs and gives its output, times in Unix seconds; raises OSError."""
+"""Runs a program that speaks to Slurm and gives its output; raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ class Round:
     def states(self) -> dict[str, set[str]]:
         """State words by node; nothing while slurmctld does not answer."""
         try:
-            text = self.slurm(("scontrol", "--oneliner", "show", "nodes"))
+            text = self.slurm(("timeout", "30", "scontrol", "--oneliner", "show", "nodes"))
         except OSError:
             return {}
         rows = re.findall(r"^NodeName=(\S+) .*? State=(\S+)", text, re.MULTILINE)
@@ -248,7 +250,7 @@ class Round:
         grace = float(self.conf["grace"])
         nodes = sorted({m.node for m in machines} & {*self.conf["nodes"]})  # known to Slurm
         if not self.state.get("reached"):
-            self.state |= {"reached": self.now(), "ended": []}
+            self.state["reached"] = self.now()
             self.report(
                 f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
                 f"ends in {grace:.0f} s"
@@ -271,46 +273,28 @@ class Round:
 
     def drain(self, nodes: Sequence[str], left: float) -> bool:
         """No new jobs there, and an end for those that run; False when none runs any more."""
-        names = ",".join(nodes)
+        names, last = ",".join(nodes), int(self.now() + left)
         try:
-            self.slurm(
-                ("scontrol", "update", f"nodename={names}", "state=drain", f"reason={REASON}")
-            )
-            jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %S %e"))
-        except OSError as error:
+            *lines, running = self.wind_down("end", names, str(last))
+        except (OSError, ValueError) as error:
             self.report(f"slurmctld was not asked: {error}")
             return True
-        rows = [line.split() for line in jobs.splitlines() if line.strip()]
-        last = self.now() + left
-        when = datetime.fromtimestamp(last).strftime("%Y-%m-%dT%H:%M:%S")
-        ended: list[str] = self.state.setdefault("ended", [])
-        for job, state, start, end in rows:
-            late = 120 if job in ended else 60  # Slurm rounds ends to minutes, 90 s at most
-            if state != "CG" and not (end.isdecimal() and int(end) <= last + late):
-                try:
-                    # An end without a limit sends no signal (24.11.5): the limit comes first.
-                    limit = int((last - int(start)) // 60 + 2)
-                    self.slurm(("scontrol", "update", f"jobid={job}", f"timelimit={limit}"))
-                    self.slurm(("scontrol", "update", f"jobid={job}", f"endtime={when}"))
-                    ended.append(job)
-                    self.report(
-                        f"job {job} ends at {when}: Slurm sends the signal that it asked for"
-                    )
-                except (OSError, ValueError) as error:
-                    self.report(f"job {job} keeps its time: {error}")
-        return bool(rows)
+        for line in lines:
+            self.report(line)
+        return running != "running 0"
 
     def back(self) -> None:
         """The budget has been raised: what this guard drained takes jobs again."""
         self.state.pop("reached")
         try:
-            text = self.slurm(("sinfo", "-h", "-N", "-o", "%N|%E"))
-            mine = sorted({row.split("|")[0] for row in text.splitlines() if row.endswith(REASON)})
-            if mine:
-                self.slurm(("scontrol", "update", f"nodename={','.join(mine)}", "state=resume"))
-                self.report(f"{','.join(mine)} takes jobs again: the budget was raised")
+            for line in self.wind_down("back"):
+                self.report(line)
         except OSError as error:
             self.report(f"slurmctld was not asked: {error}")
+
+    def wind_down(self, *words: str) -> list[str]:
+        """The lines of the program that drains nodes and limits their jobs."""
+        return self.slurm(("sh", str(WIND_DOWN), *words)).splitlines()
 
     def report(self, text: str, *, failed: bool = False) -> None:
         """Keep a line for the journal and the state."""
@@ -347,10 +331,9 @@ def content(text: bytes) -> Any:
     """The JSON of an answer, None for an empty one; raises ValueError for anything else."""
     if len(text) > ANSWER_MAX:
         raise ValueError("the answer is too long")
-    try:
-        return json.loads(text, parse_float=finite, parse_constant=finite) if text.strip() else None
-    except RecursionError as error:
-        raise ValueError("the answer is nested too deeply") from error
+    if not text.strip():
+        return None
+    return import_module(ANSWERS).strict_json(text)
 
 
 def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[str, str]) -> Call:
@@ -377,16 +360,8 @@ def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[st
     return call
 
 
-def finite(text: str) -> float:
-    """A number of JSON; Python reads NaN and Infinity, too, and no budget is ever above NaN."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
-
-
 def slurm(argv: Sequence[str]) -> str:
-    """Run one of Slurm's programs, times in Unix seconds; raises OSError without an answer."""
+    """Run one of these programs, times in Unix seconds; raises OSError without an answer."""
     environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(
@@ -395,7 +370,7 @@ def slurm(argv: Sequence[str]) -> str:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=30,
+            timeout=SLURM_S,
             check=False,
         )
     except subprocess.TimeoutExpired as error:

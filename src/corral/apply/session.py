@@ -33,7 +33,6 @@ from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.cloud.accounts import watched
 from corral.providers.cloud.elastic import present
-from corral.providers.cloud.provider import CloudProvider
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
@@ -356,9 +355,9 @@ class Session:
         Returns:
             what was ended.
         """
-        every = dict.fromkeys(self._providers.values())
-        rented = [provider for provider in every if isinstance(provider, CloudProvider)]
-        return tuple([line for provider in rented for line in await provider.destroy(emit)])
+        rented = [n.name for n in nodes_of(self.spec) if n.group.capabilities.rents]
+        providers = dict.fromkeys(self._providers[name] for name in rented)
+        return tuple([line for provider in providers for line in await provider.destroy(emit)])
 
     async def leftovers(self) -> list[str]:
         """What still carries the cluster's label."""

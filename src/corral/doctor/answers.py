@@ -157,7 +157,8 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
         *((*_CONTROLLER, storage.owners(ask.shared, ask.keeper)) if ask.controller else ()),
         services.alone(slurm_units),
         *((machine.USER_NAMESPACES,) if ask.containers else ()),
-        *((machine.tailnet(peers=ask.controller),) if ask.mesh else ()),
+        *((machine.TAILNET,) if ask.mesh else ()),
+        *((machine.TAILNET_PEERS,) if ask.mesh and ask.controller else ()),
     )
 
 

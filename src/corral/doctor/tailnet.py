@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from datetime import UTC, datetime
+from typing import Any, cast
 
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import BAD_JSON
-from corral.inspect.machine import CLOCK, TAILNET
-
-SOON: Final = timedelta(days=14)
+from corral.inspect.machine import CLOCK, TAILNET, TAILNET_PEERS
+from corral.inspect.mesh import own_status
+from corral.inspect.rules import key_ends
 
 
 def tailnet(scene: Scene) -> Iterator[Diagnosis]:
@@ -25,9 +25,8 @@ def tailnet(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def _own(machine: MachineAnswers) -> Iterator[Diagnosis]:
-    status = _status(machine)
-    state = str(status.get("BackendState", ""))
-    own = _object(status.get("Self"))
+    own = own_status(machine.text(TAILNET))
+    state = own.get("BackendState", "")
     if state == "NeedsLogin":
         text = (
             f"tailscaled of {machine.node} reports {state}: its key has expired, or it was removed"
@@ -37,20 +36,20 @@ def _own(machine: MachineAnswers) -> Iterator[Diagnosis]:
         yield finding(
             "F100", machine.node, f"tailscaled of {machine.node} reports {state or 'no state'}"
         )
-    elif own.get("Online") is False:
+    elif own.get("Online") == "false":
         text = f"{machine.node} has no connection to the control server"
         yield finding(
             "F100", machine.node, text, "its links stay up; it does not see machines that join now"
         )
-    left = _left(str(own.get("KeyExpiry", "")), machine)
-    if state == "Running" and left is not None and left < SOON:
+    left = key_ends(own.get("KeyExpiry", ""), _now(machine))
+    if state == "Running" and left is not None:
         text = f"the node key of {machine.node} expires at {own['KeyExpiry']}"
         yield finding("F34", machine.node, text, f"in {max(left.days, 0)} days")
 
 
 def _peers(scene: Scene) -> Iterator[Diagnosis]:
     """What the controller reports about the others; those that answered are not cut off from us."""
-    if scene.lead.error is not None or "tailnet" not in scene.lead.sections:
+    if scene.lead.error is not None or "tailnet-peers" not in scene.lead.sections:
         return
     known = {address: node for node, address in scene.addresses.items()}
     for peer in _object(_status(scene.lead).get("Peer")).values():
@@ -71,7 +70,7 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
 
 def _status(machine: MachineAnswers) -> dict[str, Any]:
     try:
-        return _object(json.loads(machine.text(TAILNET)))
+        return _object(json.loads(machine.text(TAILNET_PEERS)))
     except BAD_JSON:
         return {}
 
@@ -84,12 +83,9 @@ def _texts(value: Any) -> list[str]:
     return [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
 
 
-def _left(text: str, machine: MachineAnswers) -> timedelta | None:
-    """Until a key's end, by the node's own clock; None for one without (Go's year 1)."""
-    if text.startswith("0001-"):
-        return None
+def _now(machine: MachineAnswers) -> datetime | None:
+    """The node's own clock; None where it cannot be read."""
     try:
-        end = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        return end - datetime.fromtimestamp(float(machine.text(CLOCK).split()[0]), end.tzinfo)
+        return datetime.fromtimestamp(float(machine.text(CLOCK).split()[0]), UTC)
     except (ValueError, IndexError, OverflowError, OSError):
         return None

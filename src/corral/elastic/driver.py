@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from corral.agents import program
 from corral.apply.session import Session
 from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
 from corral.elastic.rental import proven
@@ -26,30 +27,6 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
 from corral.spec.values import seconds_of
 
-REASON: Final = "corral: the budget is spent"
-"""The guard on the controller drains with the same words (``agents/rental_guard.py``)."""
-
-_WIND_DOWN: Final = """\
-timeout 20 scontrol update nodename={nodes} state=drain reason={reason}
-when=$(date -d "+{grace} seconds" +%Y-%m-%dT%H:%M:%S)
-timeout 20 squeue -h -w {nodes} -t R,S -o '%A %S' | sort -u | while read -r job start; do
-  # Slurm sends each job the signal that it asked for (sbatch --signal) before its new end.
-  left=$(timeout 20 squeue -h -j "$job" -o %e)
-  end=$(date -d "$when" +%s)
-  [ "$(date -d "$left" +%s 2>/dev/null || echo 9999999999)" -gt "$end" ] || continue
-  # An end without a limit sends no signal (24.11.5): the limit comes first.
-  limit=$(((end - $(date -d "$start" +%s)) / 60 + 2))
-  timeout 20 scontrol update jobid="$job" timelimit=$limit >&2
-  timeout 20 scontrol update jobid="$job" endtime="$when" >&2
-done
-timeout 20 squeue -h -w {nodes} -t R,S,CG -o '%A' | sort -u | wc -l"""
-
-
-def wind_down(nodes: str, grace: int) -> Script:
-    """Drain nodes and shorten what runs there to ``grace`` seconds; prints how many jobs run."""
-    return sh(_WIND_DOWN, nodes=nodes, grace=grace, reason=REASON)
-
-
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""
 
@@ -57,6 +34,16 @@ LOST_TURNS: Final = 3
 """Lists that must not show a machine before its node counts as lost: one may be stale."""
 
 Converge = Callable[[ClusterSpec], Awaitable[None]]
+
+
+def wind_down(nodes: str, left: int) -> Script:
+    """Drain nodes and end what runs there within ``left`` seconds; prints how many jobs run."""
+    return sh(
+        'sh -c {program} wind-down end {nodes} "$(($(date +%s) + {left}))"',
+        program=program("wind-down.sh"),
+        nodes=nodes,
+        left=left,
+    )
 
 
 @dataclass(slots=True)
@@ -210,11 +197,19 @@ class Driver:
             text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"
             self._note(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
         left = int(self.since + grace - clock)
-        jobs = await self._asked(session, wind_down(fold(nodes), max(left, 1)))
-        if left <= 0 or jobs.split()[-1:] == ["0"]:
+        if left <= 0 or not await self._still_runs(session, nodes, left):
             self._note(f"{fold(nodes)}: the budget is spent, ended")
             await self._end(nodes)
         return True
+
+    async def _still_runs(self, session: Session, nodes: Sequence[str], left: int) -> bool:
+        """Whether jobs still run there, or may: Slurm does not answer."""
+        try:
+            printed = await self._asked(session, wind_down(fold(list(nodes)), left))
+        except CorralError as error:
+            self._note(f"Slurm was not asked: {error.message}")
+            return True
+        return printed.split()[-2:] != ["running", "0"]
 
     def _note(self, text: str) -> None:
         self.emit(Event(Kind.NOTE, "elastic", message=text))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import dropwhile
 from typing import Final, LiteralString, Self, cast
 
 from corral import agents
@@ -65,8 +64,7 @@ def shipped(name: str) -> Script:
     Args:
         name: its path in ``agents``, such as ``ledger/survey.sh``.
     """
-    lines = agents.program(name).splitlines()
-    return _script("\n".join(dropwhile(lambda line: line.startswith("#"), lines)))
+    return _script(agents.body(agents.program(name)))
 
 
 def reread(text: str) -> Script:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, sh, shipped
 from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.firewall import PROGRAM
 
@@ -106,18 +106,17 @@ def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
     )
 
 
-TAILNET: Final = Answer("tailnet", text)
+TAILNET: Final = Question(
+    "tailnet", sh("{status}\ntailnet_status", status=shipped("tailnet-status.sh")), text
+)
+"""What tailscaled reports of its own machine (``inspect.mesh.own_status``)."""
 
-
-def tailnet(*, peers: bool) -> Question[str]:
-    """What tailscaled knows; of the other machines only where ``peers``: a kilobyte each."""
-    return TAILNET.by(
-        sh(
-            "timeout 10 tailscale status --json --peers={peers} 2>/dev/null "
-            "| head -c 4000000; echo",
-            peers="true" if peers else "false",
-        ),
-    )
+TAILNET_PEERS: Final = Question(
+    "tailnet-peers",
+    sh("timeout 10 tailscale status --json 2>/dev/null | head -c 4000000; echo"),
+    text,
+)
+"""What it knows of all machines, as JSON: a kilobyte each."""
 
 
 PORTS: Final = Answer("ports", pairs)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import join, sh, shipped
 from corral.inspect.question import Answers, Question, text
 from corral.spec.providers import RENTALS
 from corral.state.mesh import JOINED
@@ -18,8 +18,8 @@ _MARKERS: Final = tuple(rental.marker for rental in RENTALS.values() if rental.m
 FABRIC: Final = "/run/corral-fabric"
 """On a rented container: its address on a network that it shares with its like, if any."""
 
-# The lines of `tailscale status` that stay the same while nothing changes: the plan's digest is
-# made from them. Its JSON is indented by tabs or spaces, own fields come before those of Self.
+# The lines of `tailnet_status` that stay the same while nothing changes: the plan's digest is made
+# from them.
 # unshare makes a process, so it is asked only of containers: a machine of its own always can.
 QUESTIONS: Final = (
     Question(
@@ -44,17 +44,14 @@ done""",
         "mesh",
         sh(
             """\
+{status}
 [ ! -c /dev/net/tun ] || echo tun
 sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
 if command -v tailscale >/dev/null; then
   [ ! -e {joined} ] || echo "joined $(cat {joined})"
-  timeout 10 tailscale status --json --peers=false 2>/dev/null | sed -nE -e '/"Peer"/,$d' \\
-    -e 's/^\\s*"(Version|TUN|BackendState|KeyExpiry|ID)": "?([^",]*)"?,?$/\\1 \\2/p' \\
-    -e 's/^\\s*"(100\\.[0-9.]*)",?$/address \\1/p' \\
-    -e 's/^\\s*"(tag:[a-zA-Z0-9-]*)",?$/tag \\1/p'
-  timeout 10 tailscale debug prefs 2>/dev/null |
-    sed -nE 's/^\\s*"ControlURL": "([^"]*)",?$/server \\1/p'
+  tailnet_status | sed '/^Online /d'
 fi""",
+            status=shipped("tailnet-status.sh"),
             joined=JOINED,
         ),
         text,
@@ -119,13 +116,19 @@ class MeshFacts:
         return self.state == "Running" and bool(self.address)
 
 
+def own_status(text: str) -> dict[str, str]:
+    """What ``agents/tailnet-status.sh`` printed, by key; the first line of a key counts."""
+    first: dict[str, str] = {}
+    for key, _, value in (line.partition(" ") for line in text.splitlines()):
+        first.setdefault(key, value.strip())
+    return first
+
+
 def mesh(parts: Answers) -> MeshFacts:
     """Take the sections apart; facts recorded before they were read give the defaults."""
     around = parts.get("container", "").split()
     lines = [line.partition(" ") for line in parts.get("mesh", "").splitlines()]
-    first: dict[str, str] = {}
-    for key, _, value in lines:
-        first.setdefault(key, value.strip())
+    first = own_status(parts.get("mesh", ""))
     return MeshFacts(
         container="yes" in around,
         userns="userns" in around,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +19,9 @@ from corral.inspect.question import MachineState
 from corral.inspect.storage import FAILED
 from corral.slurm.version import SlurmVersion
 
+KEY_ENDS_SOON: Final = timedelta(days=14)
+"""A node key of the tailnet that is good for less is a finding."""
+
 
 class Observer(StrEnum):
     """Who uses a rule."""
@@ -26,6 +30,7 @@ class Observer(StrEnum):
     DOCTOR = "doctor"
     STATUS = "status"
     HEALTH = "health"
+    MESH = "mesh"
     PAGE = "page"
 
 
@@ -197,6 +202,26 @@ class Rule:
     used_by: Mapping[Observer, Use]
 
 
+def key_ends(expires: str, now: datetime | None) -> timedelta | None:
+    """How long a node key of the tailnet is still good, where that is less than ``KEY_ENDS_SOON``.
+
+    Args:
+        expires: RFC 3339; "" and Go's year 1 for a key that does not expire.
+        now: with a time zone; None where the time is unknown.
+
+    Returns:
+        the time that is left, negative behind its end; None for a key that is good for longer, and
+        where either time cannot be read.
+    """
+    if now is None or expires.startswith("0001-"):
+        return None
+    try:
+        left = datetime.fromisoformat(expires) - now
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return left if left < KEY_ENDS_SOON else None
+
+
 def _rule(name: str, used_by: Mapping[Observer, Use]) -> Rule:
     return Rule(name, MappingProxyType(used_by))
 
@@ -257,6 +282,13 @@ RULES: Final = (
             Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
             Observer.DOCTOR: Use(("F68",), ("mounts",)),
             Observer.HEALTH: Use(("health.mounts",)),
+        },
+    ),
+    _rule(
+        "key_ends",
+        {
+            Observer.DOCTOR: Use(("F34",), ("tailnet",)),  # by the node's own clock
+            Observer.MESH: Use(("problem",)),  # by the clock here, as the control server reports it
         },
     ),
 )

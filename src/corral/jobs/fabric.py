@@ -181,12 +181,10 @@ _SOURCED: Final = """\
 corral_exports=$(
 set +eu
 (set +o pipefail) 2>/dev/null && set +o pipefail
+{address}
 if [ -z "${{MASTER_ADDR:-}}" ]; then
   first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-  first=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
-  case $first in
-  *[!0-9.]*) first=$(getent ahostsv4 "$first" | awk '$1 !~ /^127[.]/ {{ print $1; exit }}') ;;
-  esac
+  first=$(node_address "$first")
   MASTER_ADDR=$first
   [ -z "$first" ] || printf "export MASTER_ADDR='%s'\\n" "$first"
 fi
@@ -240,7 +238,7 @@ def sourced(
         tcpxo=folder,
         printed=True,
     )
-    return join([head, sh(_SOURCED, settings=made)], "")
+    return join([head, sh(_SOURCED, address=shipped("node-address.sh"), settings=made)], "")
 
 
 _EXPLAIN: Final = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import NOTHING, Script, join, sh, shipped
 from corral.jobs import containers, fabric, requests, usage
 from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
@@ -126,6 +126,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
             *_directives(job, place),
             sh(_HEAD, job=place.folder, own=sh(_OWN) if array else sh("folder=$job")),
             _where(job, place),
+            shipped("node-address.sh"),
             sh(_RENDEZVOUS, first=FIRST_PORT, ports=PORTS),
             *(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())),
             sh(_SURROUNDINGS, environment=_environment(place), point=_point(job)),
@@ -326,18 +327,12 @@ point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
 eval "set -- $point"
 """
 
-# MASTER_ADDR is the address that Slurm itself uses for the first node, never a loopback one:
-# Debian and Ubuntu write 127.0.1.1 for a machine's own name into its /etc/hosts.
+# MASTER_ADDR is the address that Slurm itself uses for the first node, never a loopback one.
 # A port is a function of the job's id, so that two jobs on one node do not meet, and it is looked
 # at before use: this script runs on the first node of the allocation.
 _RENDEZVOUS: Final = """\
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
-case $MASTER_ADDR in
-*[!0-9.]*)
-  address=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ {{ print $1; exit }}')
-  MASTER_ADDR=${{address:-$MASTER_ADDR}} ;;
-esac
+MASTER_ADDR=$(node_address "$first")
 case $MASTER_ADDR in
 "") fail "Slurm knows no address of $first" ;;
 127.*|localhost|::1)

@@ -30,7 +30,8 @@ class Rental(Row):
         client: name of the class in the folder's ``client`` module.
         elastic: machines can come and go one by one, with systemd.
         ends_itself: a lost machine ends after a time (``budget.dead_man``).
-        clusters: several machines are rented as one, with their own network and no timer.
+        clusters: fewest machines that are rented as one, with their own network and no timer; 0:
+            they come one by one.
         pods: machines are containers without systemd, TUN and UDP: nodes of a tailnet only.
         marker: an environment variable that every such container has.
         image: what ``cloud.image`` names there.
@@ -48,8 +49,8 @@ class Rental(Row):
     client: str
     elastic: bool
     ends_itself: bool
-    clusters: bool
     pods: bool
+    clusters: int = 0
     marker: str = ""
     image: str
     volumes: str = ""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, join, sh, shipped
 from corral.slurm.records import Node
-from corral.slurm.text import SHOW_NODES, readable_nodes
+from corral.slurm.text import SHOW_NODES
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -26,6 +26,8 @@ from corral.state.base import (
 from corral.state.service import STAMPS
 
 ROSTER: Final = "/var/lib/corral/members"
+_FUNCTIONS: Final = shipped("slurm-nodes.sh")
+_SHOWN: Final = sh("timeout 10 {show}", show=SHOW_NODES)
 REASON: Final = "leaves the cluster"
 """Reason of the drain; not Corral's usual tag, because such a node is not resumed automatically."""
 CLOSED: Final = "/var/lib/corral/closed"
@@ -142,13 +144,16 @@ class Leaving(Standalone):
         """
         # Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
         return sh(
-            "{{ {{ [ -e /etc/slurm/slurm.conf ] && timeout 5 scontrol -o show nodes"
-            " && timeout 5 scontrol -o show partitions; }} | "
-            "sed -n -e 's/^NodeName=\\([^ ]*\\) .*Reason={reason} .*/node \\1 drained/p;t' "
-            "-e 's/^NodeName=\\([^ ]*\\) .*/node \\1/p' "
-            "-e 's/^PartitionName=\\([^ ]*\\) .*/partition \\1/p' | sort; "
+            "{functions}\n"
+            "{{ {{ [ -e /etc/slurm/slurm.conf ] && nodes=$({show}) && "
+            'echo "$nodes" | node_lines | awk -F "\\t" -v reason={reason} '
+            '\'{{ print "node " $1 ($4 == reason ? " drained" : "") }}\' && '
+            "timeout 5 scontrol -o show partitions | "
+            "sed -n 's/^PartitionName=\\([^ ]*\\) .*/partition \\1/p'; }} | sort; "
             'for f in {closed}/*; do [ ! -e "$f" ] || echo "closed ${{f##*/}}"; done; }}',
-            reason=Script(REASON),
+            functions=_FUNCTIONS,
+            show=_SHOWN,
+            reason=REASON,
             closed=CLOSED,
         )
 
@@ -240,13 +245,13 @@ def quiet(wait: int = WAIT_S) -> Script:
     """
     return sh(
         "timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP' || exit 0\n"
-        "for n in $({show} | "
-        "sed -n 's/^NodeName=\\([^ ]*\\) .* State=\\([^ ]*\\) ThreadsPerCore=.*/\\1 \\2/p' | "
-        "grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do\n"
+        "{functions}\n"
+        "for n in $({show} | node_states | grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do\n"
         '  scontrol update NodeName="$n" State=DRAIN Reason={reason} || exit 1\ndone\n'
         "( {ended} ) && exit 0\n"
         "for n in $(sinfo -h -N -o '%N|%E' | grep -F '|'{reason} | cut -d'|' -f1 | sort -u); do\n"
         '  scontrol update NodeName="$n" State=RESUME\ndone\nexit 1',
+        functions=_FUNCTIONS,
         show=SHOW_NODES,
         reason=f"{ROLL_TAG}a change that no job survives",
         ended=_ended(sh("-t R,S,CG,CF"), wait),
@@ -301,13 +306,18 @@ class Resumed(Standalone):
         return "resume"
 
     def probe(self) -> Script:
-        """Name, state and reason, one node a line; nothing while slurmctld does not answer."""
-        return sh("! command -v scontrol >/dev/null || {{ {nodes}; }}", nodes=_NODES)
+        """Those that are drained, one a line; nothing while slurmctld does not answer."""
+        return sh(
+            "{functions}\n! command -v scontrol >/dev/null || {{ {show} 2>/dev/null | "
+            'drained_nodes | sed -n "s/^\\([^ ]*\\) [^ ]* "{tag}".*/\\1/p" | sort; }}',
+            functions=_FUNCTIONS,
+            show=_SHOWN,
+            tag=ROLL_TAG,
+        )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Resume those that are drained for Corral's own reason, and still are by then."""
-        listed = readable_nodes(seen.text).values()
-        nodes = [node.name for node in listed if drained_by_roll(node)]
+        nodes = seen.text.split()
         if not nodes:
             return None
         return Change(
@@ -316,12 +326,13 @@ class Resumed(Standalone):
             " ".join(nodes),
             "",
             sh(
-                "for n in {nodes}; do "
-                "timeout 10 {show} $n | grep -qF {reason} || continue; "
+                "{functions}\nfor n in {nodes}; do "
+                "{show} $n | drained_nodes | cut -d ' ' -f 3- | grep -q ^{tag} || continue; "
                 "timeout 30 scontrol update NodeName=$n State=RESUME || exit 1; done",
-                show=SHOW_NODES,
+                functions=_FUNCTIONS,
+                show=_SHOWN,
                 nodes=nodes,
-                reason=f" Reason={ROLL_TAG}",
+                tag=ROLL_TAG,
             ),
             Impact.NONE,
         )
@@ -330,13 +341,3 @@ class Resumed(Standalone):
 def drained_by_roll(node: Node) -> bool:
     """Whether a rolling stage drained it."""
     return node.state.drained and node.reason.startswith(ROLL_TAG)
-
-
-# Three fields of each line: a node's load and free memory differ from one probe to the next.
-_NODES: Final = sh(
-    "timeout 10 {show} 2>/dev/null | "
-    "sed -n 's/^\\(NodeName=[^ ]*\\) .* \\(State=[^ ]*\\) .* \\(Reason={tag}.*\\)/\\1 \\2 \\3/p' | "
-    "sort",
-    show=SHOW_NODES,
-    tag=Script(ROLL_TAG),
-)

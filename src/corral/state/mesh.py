@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, sh, shipped
 from corral.state.base import (
     HERE,
     Change,
@@ -122,14 +122,14 @@ class MeshMember(Standalone):
     def probe(self) -> Script:
         """State, control server, whether Corral brought it in, tags."""
         return sh(
-            "s=$(timeout 10 tailscale status --json --peers=false 2>/dev/null | "
-            'sed -n \'s/^[[:space:]]*"BackendState": "\\([A-Za-z]*\\)",*$/\\1/p\'); '
-            "c=$(timeout 10 tailscale debug prefs 2>/dev/null | "
-            'sed -n \'s/^[[:space:]]*"ControlURL": "\\([^"]*\\)",*$/\\1/p\'); '
+            "{status}\n"
             "j=owner; [ ! -e {joined} ] || j=corral; "
-            't=$(timeout 10 tailscale status --json --peers=false 2>/dev/null | tr -d " \\t\\n" | '
-            'sed -n \'s/.*"Self":.*"Tags":\\[\\([^]]*\\)\\].*/\\1/p\' | tr -d \\"); '
-            'echo "${{s:-absent}} ${{c:--}} $j ${{t:--}}"',
+            "tailnet_status | awk -v who=$j '"
+            "!($1 in first) {{ first[$1] = $2 }} "
+            '$1 == "tag" && !($2 in tags) {{ tags[$2]; all = all (all ? "," : "") $2 }} '
+            'END {{ print first["BackendState"] ? first["BackendState"] : "absent", '
+            'first["server"] ? first["server"] : "-", who, all ? all : "-" }}\'',
+            status=shipped("tailnet-status.sh"),
             joined=JOINED,
         )
 

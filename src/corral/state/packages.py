@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, sh, shipped
 from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
 from corral.state.base import (
     HERE,
@@ -145,9 +145,11 @@ class SlurmPackages(Standalone):
     def _pause(self) -> Script:
         # A node that somebody drained keeps its reason; one that Slurm does not know has no jobs.
         return sh(
-            'n=$(uname -n); if s=$(timeout 30 scontrol show node "$n" 2>/dev/null) && '
-            "! echo \"$s\" | grep -q 'State=[^ ]*DRAIN'; then "
+            "{functions}\n"
+            'n=$(uname -n); if s=$(timeout 30 scontrol -o show node "$n" 2>/dev/null) && '
+            '! echo "$s" | drained_nodes | grep -q .; then '
             'timeout 30 scontrol update "NodeName=$n" State=DRAIN {reason} >&2 || exit 1; fi',
+            functions=shipped("slurm-nodes.sh"),
             reason=f"Reason={self.reason}",
         )
 

@@ -25,13 +25,22 @@ fail() {
 export CORRAL_CHECKPOINTS="$folder/checkpoints"
 cd /data || fail "the folder to run in cannot be entered on $(hostname)"
 
+# node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
+# Ubuntu write 127.0.1.1 for a machine's own name into its /etc/hosts); the name itself if it has none.
+node_address() (
+  # The first field of that name: free text, which may look like a field, comes later in the line.
+  address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
+    NR == 1 { for (i = 1; i <= NF; i++) if (!known && sub(/^NodeAddr=/, "", $i)) { print $i; known = 1 } }')
+  case $address in
+  *[!0-9.]*)
+    resolved=$(getent ahostsv4 "$address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+    address=${resolved:-$address}
+    ;;
+  esac
+  echo "$address"
+)
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')
-case $MASTER_ADDR in
-*[!0-9.]*)
-  address=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
-  MASTER_ADDR=${address:-$MASTER_ADDR} ;;
-esac
+MASTER_ADDR=$(node_address "$first")
 case $MASTER_ADDR in
 "") fail "Slurm knows no address of $first" ;;
 127.*|localhost|::1)

@@ -1,4 +1,4 @@
-"""The doctor on a mesh: what tailscale status of 1.102.5 prints, shortened."""
+"""The doctor on a mesh: what tailscale 1.102.5 reports, shortened."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ PEER = {"HostName": "node1", "TailscaleIPs": ["100.64.0.2"], "Online": True, "Ac
 
 
 def scene(peer: dict[str, Any] | None = None, **own: Any) -> Scene:
-    status = {
-        "BackendState": "Running",
-        "Self": {"Online": True},
-        "Peer": {"k": PEER | (peer or {})},
-    }
-    mine = {"BackendState": own.pop("state", "Running"), "Self": {"Online": True} | own}
+    mine = {"BackendState": own.pop("state", "Running"), "Online": "true"} | own
+    clock, healthy = (
+        {"clock": "1795320000.5 \n"},
+        {"tailnet": "BackendState Running\nOnline true\n"},
+    )
+    lines = {"tailnet": "".join(f"{key} {value}\n" for key, value in mine.items())}
+    peers = {"tailnet-peers": json.dumps({"Peer": {"k": PEER | (peer or {})}})}
     machines = {
-        node: MachineAnswers(node, {"clock": "1795320000.5 \n", "tailnet": json.dumps(text)})
-        for node, text in (("node0", status), ("node1", mine))
+        "node0": MachineAnswers("node0", clock | healthy | peers),
+        "node1": MachineAnswers("node1", clock | lines),
     }
     return Scene("node0", ("node0", "node1"), machines, ADDRESSES)
 
@@ -48,7 +49,7 @@ def test_nothing_on_a_healthy_mesh_or_without_one() -> None:
         (scene(KeyExpiry="2026-11-23T00:00:00Z"), ("F34", ("node1",))),
         (scene({"Expired": True}), ("F34", ("node1",))),
         (scene(state="Stopped"), ("F100", ("node1",))),
-        (scene(Online=False), ("F100", ("node1",))),
+        (scene(Online="false"), ("F100", ("node1",))),
         (scene({"Online": False, "CurAddr": ""}), ("F100", ("node1",))),
         (scene({"CurAddr": ""}), ("F33", ("node0", "node1"))),
     ],
@@ -59,5 +60,5 @@ def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])
 def test_an_answer_that_makes_no_sense_is_a_client_that_does_not_run(text: str) -> None:
-    machines = {"node0": MachineAnswers("node0", {"tailnet": text})}
+    machines = {"node0": MachineAnswers("node0", {"tailnet": text, "tailnet-peers": text})}
     assert ids(Scene("node0", ("node0",), machines, ADDRESSES)) == [("F100", ("node0",))]

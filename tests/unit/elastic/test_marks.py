@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.elastic.driver import wind_down
 from corral.elastic.marks import Marks, decide, jobs_of, states, together
 
 TEXT = """\
@@ -98,9 +97,3 @@ def test_groups_hold_each_node_once_and_no_job_is_cut(jobs: list[set[str]]) -> N
     assert sorted(n for g in groups for n in g) == NAMES
     for job in jobs:
         assert sum(bool(set(g) & job) for g in groups) <= 1
-
-
-def test_the_end_of_a_budget_is_one_script() -> None:
-    script = str(wind_down("gpu[0-1]", 600))
-    assert "nodename='gpu[0-1]' state=drain" in script
-    assert "+600 seconds" in script

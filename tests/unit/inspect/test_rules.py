@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.api.mesh.tailnet import MeshNode
 from corral.api.operations import overview
 from corral.doctor import answers
 from corral.doctor.catalog import catalog
@@ -49,6 +51,7 @@ MODULES = {
     Observer.DOCTOR: "doctor",
     Observer.STATUS: "api/operations/overview.py",
     Observer.PAGE: "web",
+    Observer.MESH: "api/mesh",
 }
 HEALTH = (SOURCE / "agents/health.sh").read_text()
 DECIDES = {
@@ -57,13 +60,14 @@ DECIDES = {
     Observer.STATUS: {"nodes", "units"},
     Observer.HEALTH: {f"health.{name}" for name in re.findall(r"(?m)^check_(\w+)\(\)", HEALTH)},
     Observer.PAGE: set(NODE_COLUMNS),
+    Observer.MESH: {field.name for field in dataclasses.fields(MeshNode)},
 }
 
 
 def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
-    ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True)
+    ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True, mesh=True)
     questions: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
         Observer.DOCTOR: answers.questions(ask),

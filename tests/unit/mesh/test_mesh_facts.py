@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 
 from corral.api.mesh.tailnet import thin, watched
 from corral.inspect.facts import Facts
-from corral.inspect.mesh import QUESTIONS, MeshFacts, mesh
+from corral.inspect.machine import TAILNET
+from corral.inspect.mesh import QUESTIONS, MeshFacts, mesh, own_status
 from corral.inspect.question import shells
+from corral.inspect.rules import key_ends
 from corral.mesh.control import Device
 from corral.mesh.link import Link, parse_figures, parse_path
 from corral.spec.models import Storage
 from corral.spec.network import Mesh
+from corral.state.mesh import MeshMember
 
 JOINED = """\
 tun
@@ -121,7 +125,8 @@ STATUS = {
     "Self": {
         "ID": "n1CNTRL",
         "HostName": "node0",
-        "Tags": ["tag:corral-x"],
+        "Tags": ["tag:a", "tag:corral-x"],
+        "Online": True,
         "KeyExpiry": "2027-05-01T00:00:00Z",
         "Addrs": ["198.18.1.10:41641"],
     },
@@ -130,28 +135,70 @@ STATUS = {
 }
 
 
-@pytest.mark.parametrize("indent", ["  ", "\t"])
-def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> None:
-    (tmp_path / "status").write_text(json.dumps(STATUS, indent=indent))
-    (tmp_path / "prefs").write_text(json.dumps({"ControlURL": URL}, indent=indent))
-    fake = tmp_path / "tailscale"
+def printed(folder: Path, script: str, status: str = "", indent: str = "  ") -> str:
+    """What a script prints where tailscale gives such a status."""
+    (folder / "status").write_text(status or json.dumps(STATUS, indent=indent))
+    (folder / "prefs").write_text(json.dumps({"ControlURL": URL}, indent=indent))
+    fake = folder / "tailscale"
     fake.write_text(
-        f"#!/bin/sh\ncase $1 in status) cat {tmp_path}/status;; debug) cat "
-        f"{tmp_path}/prefs;; esac\n"
+        f"#!/bin/sh\ncase $1 in status) cat {folder}/status;; debug) cat {folder}/prefs;; esac\n"
     )
     fake.chmod(0o755)
-    printed = subprocess.run(
-        ["sh", "-c", shells(QUESTIONS)["mesh"]],
-        capture_output=True,
-        text=True,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        check=True,
+    path = {"PATH": f"{folder}:/usr/bin:/bin"}
+    return subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, env=path, check=True
     ).stdout
-    assert "words" not in printed
-    seen = mesh({"container": "", "mesh": printed})
+
+
+@pytest.mark.parametrize("indent", ["  ", "\t"])
+def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> None:
+    lines = printed(tmp_path, shells(QUESTIONS)["mesh"], indent=indent)
+    assert "words" not in lines
+    assert "Online" not in lines
+    seen = mesh({"container": "", "mesh": lines})
     assert (seen.address, seen.id, seen.server) == ("100.64.0.7", "n1CNTRL", URL)
-    assert (seen.expires, seen.tags) == ("2027-05-01T00:00:00Z", ("tag:corral-x",))
+    assert (seen.expires, seen.tags) == ("2027-05-01T00:00:00Z", ("tag:a", "tag:corral-x"))
     assert seen.member
+
+
+@pytest.mark.parametrize("indent", ["  ", "\t"])
+def test_the_resource_reads_the_same(tmp_path: Path, indent: str) -> None:
+    probe = MeshMember("node0", URL, URL, "tag:corral-x", "by TUN", 10).probe()
+    lines = printed(tmp_path, probe, indent=indent)
+    assert lines == f"Running {URL} owner tag:a,tag:corral-x\n"
+    assert printed(tmp_path, probe, "{}").split() == ["absent", URL, "owner", "-"]
+    (tmp_path / "tailscale").unlink()
+    gone = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ended = subprocess.run(
+        ["sh", "-c", probe], capture_output=True, text=True, env=gone, check=True
+    )
+    assert ended.stdout == "absent - owner -\n"
+
+
+def test_the_doctor_reads_the_same(tmp_path: Path) -> None:
+    own = own_status(printed(tmp_path, str(TAILNET.shell)))
+    assert (own["BackendState"], own["Online"]) == ("Running", "true")
+    assert own["KeyExpiry"] == "2027-05-01T00:00:00Z"  # not that of a peer
+
+
+def test_nobody_else_reads_it(repo: Path) -> None:
+    """Peers are the doctor's matter, out of JSON."""
+    files = [f for f in (repo / "src/corral").rglob("*.*") if f.suffix in (".py", ".sh")]
+    readers = {f.name for f in files if re.search(r"tailscale status --json", f.read_text())}
+    assert readers == {"tailnet-status.sh", "machine.py"}
+
+
+@pytest.mark.parametrize(
+    ("expires", "days"),
+    [
+        ("", None), ("0001-01-01T00:00:00Z", None), ("no time", None), ("2026-12-01", None),
+        ("2026-12-06T00:00:00Z", None), ("2026-12-05T00:00:00Z", 13), ("2026-11-20T00:00:00Z", -2),
+    ],
+)  # fmt: skip
+def test_when_a_key_ends(expires: str, days: int | None) -> None:
+    left = key_ends(expires, NOW)
+    assert (left.days if left is not None else None) == days
+    assert key_ends(expires, None) is None
 
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -173,6 +173,8 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
     assert import_module(f"{home}.errors").ROWS
     assert bool(client.traits.no_dead_man) is not rental.ends_itself
     assert rental.image
+    assert rental.clusters != 1
+    assert bool(rental.clusters) is hasattr(client, "launch_cluster")
     assert bool(rental.volumes) is hasattr(client, "make_volume")
     assert rental.firewall is hasattr(client, "set_firewall_rules")
     assert rental.account_keys is hasattr(client, "set_ssh_keys")

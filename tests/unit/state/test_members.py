@@ -76,8 +76,8 @@ def test_what_a_person_drained_is_not_drained_again(tmp_path: Path) -> None:
         "a": "IDLE", "b": "IDLE+DRAIN", "c": "MIXED+DRAIN+REBOOT_ISSUED", "d": "IDLE+POWER_DRAIN",
     }  # fmt: skip
     lines = "\n".join(
-        f"NodeName={name} OS=Linux State=IDLE+DRAIN ThreadsPerCore=1 x State={state} "
-        "ThreadsPerCore=1 TmpDisk=0"
+        f"NodeName={name} OS=Linux State=IDLE+DRAIN ThreadsPerCore=1 x  RealMemory=1 AllocMem=0 "
+        f"State={state} ThreadsPerCore=1 TmpDisk=0 Comment=State=IDLE+DRAIN "
         for name, state in nodes.items()
     )
     (tmp_path / "nodes").write_text(lines)

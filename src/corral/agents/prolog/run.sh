@@ -13,6 +13,8 @@ set -u
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 export PATH LC_ALL
 umask 022
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
 
 when=${0##*/}
 when=${when%.sh}
@@ -88,7 +90,7 @@ drain() { # NAME STATUS FILE
   last=$(grep -v '^[[:space:]]*$' "$3" | tail -n 1 | tr -cd '[:print:]' | cut -c 1-160)
   [ -n "$last" ] || last="no output"
   # Who drained the node before has the better reason.
-  timeout 20 scontrol show node "$node" 2>/dev/null | grep -q 'State=[^ ]*DRAIN' ||
+  timeout 20 scontrol --oneliner show node "$node" 2>/dev/null | drained_nodes | grep -q . ||
     timeout 20 scontrol update "NodeName=$node" State=DRAIN \
       "Reason=$when part $1 failed ($2): $last" >&2
 }

@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from corral.apply.journal import Journal, cluster_lock
@@ -17,9 +17,10 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.quote import sh, shipped
 from corral.hosts.transport import check
 from corral.inspect.facts import Facts
+from corral.inspect.rules import key_ends
 from corral.mesh import link
 from corral.mesh.control import Device, Policy, tailnet
 from corral.mesh.link import Link
@@ -141,8 +142,6 @@ def _of(folder: Storage, links: Sequence[Link], server: str) -> Iterator[str]:
             )
 
 
-SOON: Final = timedelta(days=14)
-"""A node key that expires within this time is a finding."""
 LINKS_AT_MOST: Final = 24
 
 
@@ -276,19 +275,12 @@ def watched(
         hint = "corral up FILE brings it in again" if gone else "corral up FILE brings it in"
     elif device is not None and device.expired:
         problem, hint = "its node key has expired", rekey
-    elif expires and (left := _left(expires, now)) < SOON:
+    elif (left := key_ends(expires, now)) is not None:
         problem = f"its node key expires in {left.days} days ({expires})"
         hint = f"{rekey}; or switch key expiry off for it"
     elif asked and own.joined and device is None:
         problem, hint = "the control server does not know it any more", "corral up FILE"
     return replace(seen, problem=problem, hint=hint)
-
-
-def _left(expires: str, now: datetime) -> timedelta:
-    try:
-        return datetime.fromisoformat(expires) - now
-    except (ValueError, TypeError):
-        return timedelta.max
 
 
 def _pairs(mesh: Mesh, facts: Mapping[str, Facts], controller: str) -> list[tuple[Facts, Facts]]:
@@ -376,7 +368,10 @@ def _renewal(site: Site, node: str) -> Stage:
     gate = Gate(
         f"{node} is in the tailnet with its new key",
         node,
-        sh("timeout 10 tailscale status --json --peers=false | grep -q '\"Online\": true'"),
+        sh(
+            "{status}\ntailnet_status | grep -qx 'Online true'",
+            status=shipped("tailnet-status.sh"),
+        ),
         60,
         "read on the node: tailscale status",
     )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from corral.errors import Code, CorralError
+from corral.inspect.xids import xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
 from corral.prove.measure.remark import Remark, graver_first, results_of
@@ -93,17 +94,6 @@ REASONS: Final = {
     0x20: (Outcome.WARN, "the driver slows it down for heat"),
     0x40: (Outcome.FAIL, "the hardware slows it down for heat"),
     0x80: (Outcome.FAIL, "the power supply slows it down"),
-}
-# NVIDIA, Xid errors: those after which the card or its link must be checked.
-GRAVE: Final = frozenset({48, 62, 64, 74, 79, 92, 95, 110, 119, 120, 136, 140, 143, 149, 154})
-FAILURE_OF_XID: Final = {
-    48: "F78",
-    63: "F78",
-    64: "F78",
-    74: "F79",
-    79: "F77",
-    94: "F78",
-    95: "F78",
 }
 
 
@@ -362,16 +352,20 @@ def _peers(node: Node) -> Iterator[Remark]:
 
 
 def _xids(node: Node) -> Iterator[Remark]:
-    counted: dict[tuple[str, int], int] = {}
+    counted: dict[tuple[str, int], list[str]] = {}
     for event in node.xids:
         key = str(event["bus"]), int(event["xid"])
-        counted[key] = counted.get(key, 0) + 1
-    for (bus, xid), count in counted.items():
+        counted.setdefault(key, []).append(str(event["text"]))
+    for (bus, number), messages in counted.items():
+        xid = xids_by_number().get(number)
+        # The driver prints what it asks for each time: the last message of 154 counts.
+        judged = messages[-1:] if xid and xid.do == "derived" else messages
+        grave = xid is not None and any(xid.takes_out(message) for message in judged)
         yield Remark(
-            Outcome.FAIL if xid in GRAVE else Outcome.WARN,
+            Outcome.FAIL if grave else Outcome.WARN,
             node.name,
-            f"{node.name} {bus}: Xid {xid}, {count} times since the machine started",
-            FAILURE_OF_XID.get(xid, "F80"),
+            f"{node.name} {bus}: Xid {number}, {len(messages)} times since the machine started",
+            xid.failure if xid else "",
         )
 
 

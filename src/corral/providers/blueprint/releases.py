@@ -9,8 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, cast
 
+from corral.agents import program
 from corral.errors import Code, CorralError
 
+_TABLE: Final = files("corral.providers.blueprint").joinpath("toolkit.json")
 SLURM_GCP: Final = {"v1.95.0": "6.12.1", "v1.39.0": "6.6.2"}
 """The slurm-gcp release that each toolkit's own example builds its image with."""
 
@@ -41,7 +43,7 @@ class Module:
 @cache
 def modules(release: str) -> Mapping[str, Module]:
     """The modules of a release that Corral uses, by source path, as recorded from its own files."""
-    every = cast("dict[str, dict[str, Any]]", json.loads(_read("toolkit.json")))
+    every = cast("dict[str, dict[str, Any]]", json.loads(_TABLE.read_text("utf-8")))
     return {
         source: Module(module["settings"], tuple(module["outputs"]))
         for source, module in every[release].items()
@@ -55,7 +57,7 @@ def script(name: str, **values: str) -> str:
     Values are words of the cluster file, whose patterns hold nothing that a shell would take for
     more than a word.
     """
-    text = _read(name)
+    text = program(f"a3mega/{name}")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text
@@ -110,7 +112,3 @@ def _fits(kind: str, value: object) -> bool:
     if isinstance(value, list):
         return kind in ("list", "set", "any")
     return kind in ("map", "object", "any")
-
-
-def _read(name: str) -> str:
-    return files("corral.providers").joinpath("gcp_data", name).read_text()

@@ -2,7 +2,7 @@
 
 Each variable is carried over or reported: a table lists which.
 
-The table is deepops_data/variables.json: all variables of DeepOps' config.example and of its roles'
+The table is variables.json: all variables of DeepOps' config.example and of its roles'
 defaults (release of 2026-08-18).
 """
 
@@ -134,7 +134,7 @@ class Variable:
 @cache
 def variables() -> Mapping[str, Variable]:
     """The table, by variable."""
-    text = files("corral.providers").joinpath("deepops_data", "variables.json").read_text("utf-8")
+    text = files("corral.providers.deepops").joinpath("variables.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     by_name = {str(name): Variable(field=str(field)) for name, field in table["carried"].items()}
     for row in table["not_carried"]:

@@ -24,6 +24,7 @@ from corral.state.service import UNITS, Timer
 
 NAME: Final = "corral-guard"
 PROGRAM: Final = "/usr/local/lib/corral/guard.py"
+WIND_DOWN: Final = "/usr/local/lib/corral/wind-down.sh"
 CLOUDS_FOLDER: Final = "/usr/local/lib/corral/clouds"
 CONF: Final = "/etc/corral/guard.json"
 KEYS: Final = "/etc/corral/guard"
@@ -61,7 +62,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     budget = site.spec.budget
     if not has_guard(site.spec) or budget is None:
         gone = (
-            *(PROGRAM, CONF, *(f"{KEYS}/{cloud}.key" for cloud in CLOUDS)),
+            *(PROGRAM, WIND_DOWN, CONF, *(f"{KEYS}/{cloud}.key" for cloud in CLOUDS)),
             *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
         )
         off = (Timer(NAME, on=False), *map(Gone, gone), Gone(CLOUDS_FOLDER, folder=True))
@@ -70,6 +71,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     resources: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
         File(PROGRAM, agents.program("rental_guard.py")),
+        File(WIND_DOWN, agents.program("wind-down.sh")),
         *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
         *keys,
         File(CONF, settings(site, budget), mode="600"),

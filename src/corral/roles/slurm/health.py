@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from corral import agents
+from corral.inspect.xids import xids
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import SPOOL_DIR
@@ -21,7 +22,6 @@ from corral.tables import Row, read_table
 
 TAG: Final = "health."
 """Begins the id of every check, and so the drain reason of every node that the program drained."""
-Do = Literal["drain", "fatal", "job", "derived"]
 
 
 class HealthCheck(Row):
@@ -48,21 +48,6 @@ class HealthCheck(Row):
     twice: bool = False
 
 
-class Xid(Row):
-    """What an Xid asks for.
-
-    Attributes:
-        numbers: the Xids.
-        do: drain: the node is drained; fatal: when the line has the word Fatal; derived: when the
-            line names what to do; job: the job's matter, or only reported.
-        action: words for the reason.
-    """
-
-    numbers: tuple[int, ...]
-    do: Do
-    action: str
-
-
 @cache
 def health_checks() -> Mapping[str, HealthCheck]:
     """Each check by its id, in the order in which they run."""
@@ -70,17 +55,15 @@ def health_checks() -> Mapping[str, HealthCheck]:
     return MappingProxyType({row.id: row for row in rows})
 
 
-@cache
-def xids() -> tuple[Xid, ...]:
-    """All Xids that are known, each in one row."""
-    return read_table("corral.roles", "xids.yaml", tuple[Xid, ...])
-
-
 def xid_words() -> str:
-    """The table as the program reads it: ``79=drain=words_with_underscores``, spaces between."""
+    """The table as the program reads it: ``79=drain=words_with_underscores``, spaces between.
+
+    Without those that it only warns of, as of one that is not in the table.
+    """
     return " ".join(
         f"{number}={row.do}={row.action.replace(' ', '_')}"
         for row in xids()
+        if row.do != "report"
         for number in row.numbers
     )
 

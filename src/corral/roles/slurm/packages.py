@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.errors import CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import sh, shipped
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
@@ -49,12 +49,14 @@ PAUSED = f"{ROLL_TAG}upgrade of Slurm"
 there would meet a slurmstepd that is newer than slurmd. Jobs that run go on."""
 
 BACK = sh(
-    'i=0; until timeout 5 scontrol show node "$(uname -n)" | '
+    '{functions}\ni=0; until timeout 5 scontrol show node "$(uname -n)" | '
     "grep -q \" Version=$(slurmd -V | sed 's/.* //')\\b\"; do i=$((i + 1)); "
     "[ $i -lt 120 ] || exit 1; sleep 0.5; done; "
-    'if timeout 5 scontrol show node "$(uname -n)" | grep -qF {reason}; then '
+    'if timeout 5 scontrol -o show node "$(uname -n)" | drained_nodes | cut -d " " -f 3- | '
+    "grep -qxF {reason}; then "
     'timeout 30 scontrol update "NodeName=$(uname -n)" State=RESUME; fi',
-    reason=f"Reason={PAUSED}",
+    functions=shipped("slurm-nodes.sh"),
+    reason=PAUSED,
 )
 """After its slurmd was restarted: wait until it registered as new, and let it take jobs again."""
 

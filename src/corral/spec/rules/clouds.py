@@ -13,9 +13,6 @@ from corral.spec.rules.view import Problem, Rule, View
 LABEL_ROOM: Final = 37
 """Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""
 
-CLUSTER_LEAST: Final = 2
-"""podCount of RunPod's createCluster."""
-
 _ELASTIC: Final = tuple(name for name, rental in RENTALS.items() if rental.elastic)
 _NO_TIMER: Final = frozenset(name for name, rental in RENTALS.items() if not rental.ends_itself)
 _PODS: Final = frozenset(name for name, rental in RENTALS.items() if rental.pods)
@@ -136,13 +133,15 @@ def cloud_cluster(view: View) -> Iterator[Problem]:
         cloud = group.group.cloud
         if cloud is None or not cloud.cluster:
             continue
-        others = {group.group.provider, *(s.provider for s in cloud.fallback)} - set(_CLUSTERS)
+        places = {group.group.provider, *(s.provider for s in cloud.fallback)}
+        others = places - set(_CLUSTERS)
         if others:
             message = f"{', '.join(sorted(others))}: no clusters of machines are rented there"
             hint = f"remove cluster, or rent the group and its fall-backs at {either(_CLUSTERS)}"
             yield Problem(group.at("cloud", "cluster"), message, hint)
-        if len(group.names) < CLUSTER_LEAST and not group.broken:
-            message = f"a cluster has {CLUSTER_LEAST} machines at least, and this group has one"
+        least = max((RENTALS[name].clusters for name in places & set(_CLUSTERS)), default=0)
+        if (count := len(group.names)) < least and not group.broken:
+            message = f"a cluster has {least} machines at least, and this group has {count}"
             yield Problem(group.at("nodes"), message, "remove cluster, or add nodes")
         if any(group.group.name in other.names for other in view.groups):
             message = f"{group.group.name} is a node as well, and names this group's cluster"

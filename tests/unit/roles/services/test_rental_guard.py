@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +25,7 @@ from corral.state.files import File
 from corral.state.members import Roster
 from corral.state.secrets import GuardKey, Watched
 from tests.unit.roles.test_cluster import site
+from tests.wind_down import ran
 
 CALLS = "corral.providers.lambda_cloud.calls"
 WATCHED = (Watched("lambda", "https://cloud.example.org", "0123456789abcdef", CALLS),)
@@ -185,7 +186,8 @@ def test_a_cloud_whose_calls_are_missing_is_reported() -> None:
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_a_number_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        program.finite(text)
+        program.content(f'{{"price": {text}}}'.encode())
+    assert program.content(b" ") is None
 
 
 @contextmanager
@@ -260,15 +262,15 @@ def test_slurm_prints_times_in_unix_seconds() -> None:
     assert program.slurm(["printenv", "SLURM_TIME_FORMAT"]) == "%s\n"
 
 
-def test_a_job_whose_start_is_unknown_stops_no_other() -> None:
-    done: list[str] = []
-
-    def slurm(argv: Sequence[str]) -> str:
-        done.append(" ".join(argv))
-        return "7 R N/A NONE\n8 R 1000 NONE\n9 CG 1000 NONE\n" if argv[0] == "squeue" else ""
-
-    turn = program.Round({}, {}, lambda *_: None, slurm, now=lambda: 1345.0)
+def test_what_the_program_for_slurm_reports_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("8 R 1000 NONE\n")
+    turn = program.Round(
+        {}, {}, lambda *_: None, lambda argv: ran(tmp_path, *argv[2:]), now=lambda: 1345.0
+    )
     assert turn.drain(["gpu0"], 600)
-    ends = [words for words in done if "jobid=" in words]
-    assert ends[0] == "scontrol update jobid=8 timelimit=17" and len(ends) == 2
-    assert "job 7 keeps its time" in turn.messages[0]
+    assert turn.messages[0].startswith("job 8 ends at ") and len(turn.messages) == 1
+    (tmp_path / "jobs").write_text("")
+    assert not turn.drain(["gpu0"], 600)
+    (tmp_path / "jobs").unlink()
+    assert turn.drain(["gpu0"], 600)
+    assert turn.messages[-1].startswith("slurmctld was not asked: exit status 1")

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from corral.roles.slurm import health as role
-from corral.roles.slurm.health import TAG, health_checks, xids
+from corral.roles.slurm.health import TAG, health_checks
 from corral.spec.services import HealthCheck
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "health"
@@ -124,8 +124,6 @@ def test_table_program_and_schema_hold_the_same_checks() -> None:
         f"twice=' {' '.join(k.id for k in health_checks().values() if k.twice)} '" in role.program()
     )
     assert "@XIDS@" not in role.program()
-    numbers = [n for row in xids() for n in row.numbers]
-    assert len(numbers) == len(set(numbers))
 
 
 def test_a_good_node_passes_and_nothing_is_reported(node: Node) -> None:
@@ -292,6 +290,18 @@ def test_a_port_needs_a_subnet_manager_and_few_errors(node: Node) -> None:
     assert node.run("--look")["ib"] == ("fail", "mlx5_0.1 sees no subnet manager")
     (port / "link_layer").write_text("Ethernet\n")  # RoCE has none
     assert node.run("--look")["ib"][0] == "warn"
+
+
+def test_a_comment_is_no_state(node: Node) -> None:
+    comment = "Comment=x State=IDLE+DRAIN x Reason=health.gpus: of long ago"
+    node.slurm(own=f"NodeName=n1 State=IDLE Foo=1 {comment}\n")
+    node.run()
+    assert node.updates == []
+    forged = "".join(f"NodeName=o{i} State=IDLE Foo=1 {comment} [root@1]\n" for i in range(3))
+    node.slurm(own="NodeName=n1 State=IDLE Foo=1\n", all=f"NodeName=n1 State=IDLE Foo=1\n{forged}")
+    node.gpus(gpus=GPUS.replace("16, 5, 5, 0", "16, 5, 5, 3"))
+    node.run()
+    assert any("state=drain" in line for line in node.updates)
 
 
 def test_it_drains_and_takes_back_its_own_only(node: Node) -> None:

@@ -110,6 +110,13 @@ def test_a_drained_node_stays_drained(tmp_path: Path) -> None:
     assert did == [DOWN, BACK, "nodename=node1 state=drain reason=bad fan, slot 3"]
 
 
+def test_a_comment_is_no_state(tmp_path: Path) -> None:
+    """Anybody with operator rights writes one."""
+    state = "MIXED ThreadsPerCore=1 Comment=x State=IDLE+DRAIN "
+    _, did = ran(tmp_path, f"7 RUNNING {BEFORE}", state=state)
+    assert did == [DOWN, BACK]
+
+
 def test_silence_is_no_answer(tmp_path: Path) -> None:
     """systemd tries again: slurmctld may boot as well."""
     assert ran(tmp_path, "", squeue="exit 1") == (1, [])

@@ -1,5 +1,9 @@
 #!/bin/bash
 # slurmd waits for the aperture devices: a job that comes before them runs at a fraction of its speed.
+#
+# Installed as: nowhere: in the blueprint, for A3 Mega nodes; it writes /usr/local/bin/corral-aperture
+# Started by: cluster-toolkit's startup-script, at each boot
+# Runs as: root
 set -e -o pipefail
 cat >/usr/local/bin/corral-aperture <<'WAIT'
 #!/bin/sh

@@ -1,5 +1,9 @@
 #!/bin/bash
 # What watches and holds the GPUs runs on the nodes that have some.
+#
+# Installed as: nowhere: in the blueprint, for A3 Mega nodes
+# Started by: cluster-toolkit's startup-script, at each boot
+# Runs as: root
 set -e -o pipefail
 for unit in nvidia-persistenced nvidia-dcgm google-cloud-ops-agent; do
   if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl enable --now "$unit.service"; fi

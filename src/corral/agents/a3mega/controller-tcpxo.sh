@@ -2,6 +2,10 @@
 # Prolog and epilog of GPUDirect-TCPXO, pinned: fetched at one commit, with its digest checked, not
 # from a branch that moves under a standing cluster. This commit prepares every Ubuntu; the script
 # of 2024 asked for Debian 12 and left Ubuntu's jobs without /dev/aperture_devices (F45).
+#
+# Installed as: nowhere: in the blueprint, for the controller
+# Started by: cluster-toolkit's startup-script, at each boot
+# Runs as: root
 set -e -o pipefail
 root=/opt/apps/adm/slurm
 commit=@COMMIT@

@@ -1,5 +1,9 @@
 #!/bin/bash
 # The container runtime's GPU support and DCGM, where the playbook above brought driver and CUDA.
+#
+# Installed as: nowhere: in the blueprint of the image
+# Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
+# Runs as: root
 set -e -o pipefail
 export DEBIAN_FRONTEND=noninteractive
 . /etc/os-release

@@ -1,5 +1,9 @@
 #!/bin/bash
 # The NIC driver with header split, which TCPXO needs and this image's kernel may not have yet.
+#
+# Installed as: nowhere: in the blueprint of the image
+# Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
+# Runs as: root
 set -e -o pipefail
 export DEBIAN_FRONTEND=noninteractive
 package=$(mktemp --suffix=.deb)

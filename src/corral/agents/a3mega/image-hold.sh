@@ -1,6 +1,10 @@
 #!/bin/bash
 # Driver, guest agents and login stay in the image's versions: GPUDirect-TCPXO dies of another
 # driver (cluster-toolkit issue 3032), and a kernel that moves before DKMS ran loses its modules.
+#
+# Installed as: nowhere: in the blueprint of the image
+# Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
+# Runs as: root
 set -e -o pipefail
 systemctl disable --now unattended-upgrades.service apt-daily.timer apt-daily-upgrade.timer || true
 held='^(google-compute-engine|google-compute-engine-oslogin|google-guest-agent|google-osconfig-agent'

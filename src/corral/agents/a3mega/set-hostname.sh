@@ -1,0 +1,7 @@
+#!/bin/bash
+# Enroot takes the name of the container's host from this file.
+#
+# Installed as: a prolog script of slurm-gcp, by the blueprint
+# Started by: slurmd, before each job
+# Runs as: root
+hostname | tee /etc/hostname

@@ -1,0 +1,21 @@
+#!/bin/sh
+# A function for the address of a node, as other nodes reach it. POSIX sh and awk.
+#
+# Installed as: part of the programs and job scripts that include it
+# Started by: nobody, it defines a function
+# Runs as: who runs the program
+
+# node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
+# Ubuntu write 127.0.1.1 for a machine's own name into its /etc/hosts); the name itself if it has none.
+node_address() (
+  # The first field of that name: free text, which may look like a field, comes later in the line.
+  address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
+    NR == 1 { for (i = 1; i <= NF; i++) if (!known && sub(/^NodeAddr=/, "", $i)) { print $i; known = 1 } }')
+  case $address in
+  *[!0-9.]*)
+    resolved=$(getent ahostsv4 "$address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+    address=${resolved:-$address}
+    ;;
+  esac
+  echo "$address"
+)

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Functions that read nodes from `scontrol --oneliner show node` on standard input: the only place where
+# a program reads a node's state or reason from text. POSIX sh and awk.
+#
+# Free text is in three places of a line: OS= is the machine's own word, Reason= and Comment= (and what is
+# behind them) are people's. "State=DOWN" in one of them states nothing: slurm/text.py has the same rules.
+#
+# Installed as: part of the programs that include it
+# Started by: nobody, it defines functions
+# Runs as: who runs the program
+
+# node_lines: NAME, STATE, time of the reason, reason, with tabs between; "-" where there is none.
+node_lines() {
+  awk '
+    BEGIN {
+      free = "(Reason|Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCertTokenSet|TLSCertLastRenewal|Topology|Parameters)="
+      behind = "^ " free
+    }
+    $1 !~ /^NodeName=./ { next }
+    {
+      line = $0
+      at = index(line, " OS=")
+      if (at) {
+        rest = substr(line, at)
+        line = substr(line, 1, at - 1)
+        if (match(rest, / RealMemory=[0-9]+ AllocMem=/)) line = line substr(rest, RSTART)
+      }
+      tail = ""
+      if (match(line, " " free)) { tail = substr(line, RSTART); line = substr(line, 1, RSTART - 1) }
+      state = "-"
+      n = split(line, words, " ")
+      for (i = n; i > 0; i--) if (words[i] ~ /^State=./) state = substr(words[i], 7)
+      # A star behind a state: the node does not answer.
+      if (gsub(/[*]/, "", state)) state = state "+NOT_RESPONDING"
+      when = "-"
+      reason = ""
+      if (tail ~ /^ Reason=/) reason_of(substr(tail, 9))
+      gsub(/\t/, " ", reason)
+      print substr($1, 10) "\t" state "\t" when "\t" (reason == "" ? "-" : reason)
+    }
+    # TEXT [USER@TIME], then further lines of the reason behind spaces, or other fields, or nothing.
+    function reason_of(text,  from, rest, sign) {
+      reason = text
+      if (match(text, " " free)) reason = substr(text, 1, RSTART - 1)
+      sub(/ +$/, "", reason)
+      for (from = 1; match(substr(text, from), / \[[^][@ ]*@[^][ ]*\]/); from += RSTART + RLENGTH - 1) {
+        rest = substr(text, from + RSTART + RLENGTH - 1)
+        if (rest !~ /^ *$/ && rest !~ /^    / && rest !~ behind) continue
+        reason = substr(text, 1, from + RSTART - 2)
+        sign = substr(text, from + RSTART - 1, RLENGTH)
+        when = substr(sign, index(sign, "@") + 1)
+        sub(/\]$/, "", when)
+        if (rest ~ /^    /) {
+          if (match(rest, " " free)) rest = substr(rest, 1, RSTART - 1)
+          gsub(/^ +| +$/, "", rest)
+          if (rest != "") reason = reason " " rest
+        }
+        return
+      }
+    }'
+}
+
+# node_states: lines NAME STATE, as IDLE+DRAIN.
+node_states() { node_lines | cut -f 1,2 | tr '\t' ' '; }
+
+# drained_nodes: lines NAME TIME REASON of those with the flag DRAIN; "-" for a time or reason that is not known.
+drained_nodes() {
+  node_lines | awk -F '\t' 'index("+" $2 "+", "+DRAIN+") { print $1, $3, $4 }'
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# The end of a budget, as Slurm sees it: nodes are drained, and the jobs there get an end.
+#
+#   wind-down.sh end NODES LAST    drain NODES; no job there runs longer than LAST (Unix seconds)
+#   wind-down.sh back              resume what it drained
+#
+# Prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
+# Fails where Slurm does not answer. May run again: an end that Slurm has taken is not set again.
+#
+# Installed as: /usr/local/lib/corral/wind-down.sh on the controller of a cluster with rented machines
+# Started by: the guard there; corral elastic, as text
+# Runs as: root
+set -u
+LC_ALL=C SLURM_TIME_FORMAT=%s
+export LC_ALL SLURM_TIME_FORMAT
+reason='corral: the budget is spent'
+kept=${CORRAL_WIND_DOWN_KEPT:-/run/corral/wind-down}
+
+# limit JOB START: Slurm sends the job the signal that it asked for (sbatch --signal) before its new end.
+limit() {
+  case $2 in '' | *[!0-9]*) echo "job $1 keeps its time: unknown start"; return ;; esac
+  # An end without a limit sends no signal (24.11.5): the limit comes first.
+  if timeout 20 scontrol update jobid="$1" timelimit=$(((last - $2) / 60 + 2)) >&2 &&
+    timeout 20 scontrol update jobid="$1" endtime="$when" >&2; then
+    echo "$1" >>"$kept"
+    echo "job $1 ends at $when: Slurm sends the signal that it asked for"
+  else
+    echo "job $1 keeps its time: scontrol refused the change"
+  fi
+}
+
+end() {
+  timeout 20 scontrol update nodename="$nodes" state=drain reason="$reason" >&2 || exit 1
+  jobs=$(timeout 20 squeue -h -w "$nodes" -t R,CG,S -o '%A %t %S %e') || exit 1
+  when=$(date -d "@$last" +%Y-%m-%dT%H:%M:%S) || exit 1
+  mkdir -p "${kept%/*}" && : >>"$kept" || exit 1
+  count=0
+  while read -r job state start until; do
+    [ -n "$job" ] || continue
+    count=$((count + 1))
+    [ "$state" != CG ] || continue
+    # Slurm rounds ends to minutes, those that it was given too: 90 s at most.
+    if grep -qx "$job" "$kept"; then late=120; else late=60; fi
+    case $until in
+    '' | *[!0-9]*) limit "$job" "$start" ;; # NONE: without a limit
+    *) [ "$until" -le $((last + late)) ] || limit "$job" "$start" ;;
+    esac
+  done <<JOBS
+$jobs
+JOBS
+  echo "running $count"
+}
+
+back() {
+  drained=$(timeout 20 sinfo -h -N -o '%N|%E') || exit 1
+  names=$(echo "$drained" | sed -n "s/|$reason\$//p" | sort -u | paste -s -d , -)
+  [ -n "$names" ] || return 0
+  timeout 20 scontrol update nodename="$names" state=resume >&2 || exit 1
+  echo "$names takes jobs again: the budget was raised"
+}
+
+case ${1-} in
+end) nodes=$2 last=$3 && end ;;
+back) back ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac

@@ -1,0 +1,115 @@
+"""What programs on nodes read of scontrol's lines, compared with Corral's own reader of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from corral.agents import FOLDER
+from corral.hosts.quote import shipped
+from corral.slurm.text import parse_nodes
+
+LINE = (
+    "NodeName={name} Arch=x86_64 CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=10.73 "
+    "AvailableFeatures=cpu ActiveFeatures=cpu Gres=gpu:slot:2 NodeAddr=10.175.5.10 "
+    "NodeHostName=node0 Version=24.11.5 OS=Linux 6.18.44 #1 SMP {system} RealMemory=5845 "
+    "AllocMem=0 FreeMem=9899 Sockets=1 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1 "
+    "Owner=N/A MCS_label=N/A Partitions=main  BootTime=2026-11-21T02:40:37 CfgTRES=cpu=2,mem=5845M "
+    "AllocTRES= CurrentWatts=0 AveWatts=0 {rest}"
+)
+"""As slurmctld 24.11.5 printed one (tests/unit/prove/recorded), with places for free text."""
+SIGNED = "[root@2026-11-21T10:00:05]"
+FORGED = "Reason=health.gpus: forged [root@2026-11-21T10:00:05] State=DOWN+DRAIN ThreadsPerCore=1"
+LINES = (
+    LINE.format(name="plain", system="DEBIAN", state="IDLE", rest=""),
+    LINE.format(name="a", system="x", state="MIXED+DRAIN", rest=f"Reason=bad fan, slot 3 {SIGNED}"),
+    LINE.format(name="b", system="x", state="DOWN*+DRAIN", rest="Reason=not signed Comment=c"),
+    LINE.format(name="c", system="x", state="IDLE+POWER_DRAIN", rest=f"Comment={FORGED}"),
+    LINE.format(name="d", system="State=DOWN+DRAIN NodeAddr=6.6.6.6", state="IDLE", rest=""),
+    LINE.format(name="e", system="x", state="IDLE", rest=f"Reason=State=DOWN+DRAIN x {SIGNED}"),
+    LINE.format(name="f", system="x", state="IDLE+DRAIN", rest=f"Reason=a [b@c] d {SIGNED}"),
+    LINE.format(
+        name="g", system="x", state="ALLOCATED+DRAIN",
+        rest=f"Reason=first {SIGNED}        second line Comment={FORGED}",
+    ),
+    LINE.format(name="h", system="x", state="IDLE+UNDRAIN", rest=f"Extra={FORGED}"),
+)  # fmt: skip
+AWKS = [name for name in ("mawk", "gawk", "original-awk") if shutil.which(name)]
+
+
+def printed(folder: Path, awk: str, command: str, lines: Sequence[str] = LINES) -> list[str]:
+    (folder / "awk").symlink_to(shutil.which(awk) or "")
+    ended = subprocess.run(
+        ["/bin/sh", "-uc", f"{shipped('slurm-nodes.sh')}\n{command}"],
+        input="".join(f"{line}\n" for line in lines),
+        env={"PATH": f"{folder}:/usr/bin:/bin", "LC_ALL": "C"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not ended.stderr
+    return ended.stdout.splitlines()
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_free_text_is_no_state(tmp_path: Path, awk: str) -> None:
+    nodes = parse_nodes("\n".join(LINES))
+    states = dict(line.split() for line in printed(tmp_path, awk, "node_states"))
+    assert {name: frozenset(state.split("+")) for name, state in states.items()} == {
+        node.name: frozenset(str(node.state).split("+")) for node in nodes
+    }
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_reasons_are_those_of_drained_nodes(tmp_path: Path, awk: str) -> None:
+    nodes = parse_nodes("\n".join(LINES))
+    assert printed(tmp_path, awk, "drained_nodes") == [
+        f"{node.name} {node.reason_at or '-'} {node.reason}" for node in nodes if node.state.drained
+    ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_what_is_not_a_node_is_left_out(tmp_path: Path, awk: str) -> None:
+    lines = ["No nodes in the system", "", "slurm_load_node: error", "NodeName=x"]
+    assert printed(tmp_path, awk, "node_lines", lines) == ["x\t-\t-\t-"]
+
+
+ADDRESSES = {
+    "10.0.0.5": "10.0.0.5",
+    "own": "10.0.0.9",  # /etc/hosts of the node has 127.0.1.1 for its own name
+    "unknown": "unknown",
+    "fd00::5": "fd00::5",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("address", "expected"), ADDRESSES.items())
+def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str) -> None:
+    line = LINE.format(name="n", system="NodeAddr=6.6.6.6", state="IDLE", rest="Comment=NodeAddr=7")
+    line = line.replace("NodeAddr=10.175.5.10", f"NodeAddr={address}")
+    tools = {
+        "scontrol": f"echo '{line}'",
+        "getent": 'case $2 in own) printf "127.0.1.1 own\\n10.0.0.9 own\\n";; *) exit 2;; esac',
+    }
+    for name, text in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    ended = subprocess.run(
+        ["/bin/sh", "-uc", f"{shipped('node-address.sh')}\nnode_address n"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ended.stdout.rstrip("\n") == expected
+
+
+OWN_READER = re.compile(r"(State|Reason|NodeAddr)=(\[|\\+\()|grep.*[' ](State|Reason|NodeAddr)=")
+"""A pattern of sed or grep for a node's field."""
+
+
+def test_no_other_shell_text_reads_nodes() -> None:
+    files = [path for path in FOLDER.parent.rglob("*.*") if path.suffix in (".py", ".sh")]
+    assert [path for path in files if OWN_READER.search(path.read_text())] == []
+    assert OWN_READER.search("sed -n 's/.* State=\\([^ ]*\\) .*/\\1/p'")
+    assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
