@@ -187,13 +187,45 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: its nodes as a hostlist, and its limit."""
+    """A partition: its nodes as a hostlist, and its limits.
+
+    Attributes:
+        state: UP, DOWN, DRAIN or INACTIVE; "" where the answer lacks it.
+        max_time: longest job.
+        max_nodes: most nodes of one job.
+    """
 
     name: str
-    state: str
-    nodes: str
-    node_count: int
+    state: str = ""
+    nodes: str = ""
+    node_count: int = 0
     max_time: int | None = None
+    max_nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account of slurmdbd, or a user in one, with its share and limits.
+
+    Only ``sacctmgr`` is asked for them, so there is a reader of its text alone.
+
+    Attributes:
+        user: "" for the account itself.
+        parent: the account above it, for an account.
+        share: Fairshare, a number or ``parent``.
+        tres, jobs, submitted: GrpTRES, GrpJobs, GrpSubmitJobs.
+        qos: those that may be asked for; default_qos: what a job gets that names none.
+    """
+
+    account: str = ""
+    user: str = ""
+    parent: str = ""
+    share: str = ""
+    tres: str = ""
+    jobs: int | None = None
+    submitted: int | None = None
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
 
 
 def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.records import WAITING, Job, Node
+from corral.slurm.records import WAITING, Association, Job, Node, Partition
 from corral.slurm.states.jobs import ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
@@ -79,6 +79,36 @@ def readable_nodes(text: str) -> dict[str, Node]:
         with contextlib.suppress(CorralError):
             nodes |= {node.name: node for node in parse_nodes(line)}
     return nodes
+
+
+SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
+"""The command whose answer ``readable_partitions`` reads."""
+
+
+def readable_partitions(text: str) -> tuple[Partition, ...]:
+    """All partitions of scontrol's answer; a line that is not of one is left out.
+
+    Args:
+        text: the answer of ``SHOW_PARTITIONS``, or of ``scontrol --oneliner show partition NAME``.
+    """
+    partitions: list[Partition] = []
+    for line in text.split("\n"):
+        fields = fields_of(line)
+        with contextlib.suppress(CorralError):
+            if "PartitionName" in fields:
+                partitions.append(_partition(fields))
+    return tuple(partitions)
+
+
+def _partition(fields: Mapping[str, str]) -> Partition:
+    return Partition(
+        name=fields["PartitionName"],
+        state=fields.get("State", ""),
+        nodes=_text(fields, "Nodes"),
+        node_count=_maybe(fields.get("TotalNodes", "")) or 0,
+        max_time=seconds(fields.get("MaxTime", "")),
+        max_nodes=_maybe(fields.get("MaxNodes", "")),
+    )
 
 
 def fields_of(line: str) -> dict[str, str]:
@@ -421,6 +451,52 @@ def _past(fields: dict[str, Any]) -> Job:
         gpus_exact=gpus.exact,
         exit_status=code.status if code and job.ended else None,
         exit_signal=code.signal if code and job.ended else 0,
+    )
+
+
+def _set_limit(value: str) -> int | None:
+    """A limit of sacctmgr; 0 is one."""
+    return int(value) if value.isascii() and value.isdigit() else None
+
+
+_ASSOCIATION: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        "Account": ("account", str),
+        "User": ("user", str),
+        "ParentName": ("parent", str),
+        "Share": ("share", str),
+        "GrpTRES": ("tres", str),
+        "GrpJobs": ("jobs", _set_limit),
+        "GrpSubmit": ("submitted", _set_limit),
+        "QOS": ("qos", lambda value: tuple(filter(None, value.split(",")))),
+        "DefaultQOS": ("default_qos", str),
+    }
+)
+ASSOCIATION: Final = tuple(_ASSOCIATION)
+"""All columns of an association."""
+
+
+def show_associations(*where: str, columns: Sequence[str] = ASSOCIATION) -> tuple[str, ...]:
+    """The command whose answer ``readable_associations`` reads.
+
+    Args:
+        where: which ones, such as ``user=ada``.
+        columns: of ``ASSOCIATION``.
+    """
+    show = ("sacctmgr", "--noheader", "--parsable2", "show", "associations")
+    return (*show, *where, f"format={','.join(columns)}")
+
+
+def readable_associations(
+    text: str, columns: Sequence[str] = ASSOCIATION
+) -> tuple[Association, ...]:
+    """The associations of sacctmgr's answer; what is not a complete line is left out."""
+    readers = [_ASSOCIATION[column] for column in columns]
+    rows = (line.split("|") for line in text.split("\n"))
+    return tuple(
+        Association(**{name: read(value) for (name, read), value in zip(readers, row, strict=True)})
+        for row in rows
+        if len(row) == len(columns) and row[0]
     )
 
 

@@ -25,12 +25,11 @@ from corral.slurm.rest.commands import (
     COMMANDS,
     OLDER,
     body_of,
-    partitions_of,
     too_old,
     version_of,
 )
 from corral.slurm.rest.loose import records
-from corral.slurm.text import QUEUE_COUNTED, parse_counted
+from corral.slurm.text import QUEUE_COUNTED, SHOW_PARTITIONS, parse_counted, readable_partitions
 from corral.web.exposition import (
     Family,
     families,
@@ -138,8 +137,8 @@ async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     except TimeoutError as error:
         if not too_old(str(error)):
             raise
-        listed = _nodes(await _run(OLDER["nodes"]))
-        return listed, partitions_of(listed)
+        older, listed = await asyncio.gather(_run(OLDER["nodes"]), _run(SHOW_PARTITIONS))
+        return _nodes(older), readable_partitions(listed)
     return _nodes(nodes), _partitions(partitions)
 
 

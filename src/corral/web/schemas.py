@@ -134,6 +134,7 @@ class PartitionRow(TypedDict):
     nodes: str
     node_count: int
     max_time: int | None
+    max_nodes: int | None
 
 
 class Shown(TypedDict):

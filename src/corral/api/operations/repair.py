@@ -27,7 +27,8 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
-from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
+from corral.slurm.records import Partition
+from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, parse_nodes, parse_queue, readable_partitions
 from corral.slurm.tres import requested
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
@@ -147,7 +148,9 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     nodes = {info.name: info for info in parse_nodes(shown)}
     ahead = queue_ahead(jobs[0].id, parts["queue"])
     resources = requested(parts["asked"])
-    return why_pending(jobs[0], resources, fields_of(parts["partition"]), nodes, ahead)
+    first = jobs[0].partition.partition(",")[0]
+    partition = next(iter(readable_partitions(parts["partition"])), Partition(first))
+    return why_pending(jobs[0], resources, partition, nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:

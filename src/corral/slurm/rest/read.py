@@ -239,7 +239,8 @@ def partition(raw: Record, version: int) -> Partition:
     if not name:
         raise CorralError(Code.PARSE_FAILED, "a partition without a name")
     nodes = record(it.get("nodes"))
-    longest = number(record(it.get("maximums")).get("time"))
+    most = record(it.get("maximums"))
+    longest = number(most.get("time"))
     state = words(record(it.get("partition")).get("state"))
     return Partition(
         name=name,
@@ -247,6 +248,7 @@ def partition(raw: Record, version: int) -> Partition:
         nodes=text(nodes.get("configured")),
         node_count=integer(nodes.get("total")),
         max_time=None if longest is None else int(longest) * 60,
+        max_nodes=maybe(most.get("nodes")),
     )
 
 

@@ -323,6 +323,7 @@ export interface PartitionRow {
   nodes: string;
   node_count: number;
   max_time: number | null;
+  max_nodes: number | null;
 }
 
 /** One page of what has ended. */
