@@ -14,12 +14,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from corral.slurm.rest.loose import integer, maybe, moment, text, words
-from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.tres import Gpus, listed
-
-ENDED: Final = frozenset(state.value for state in JobState if state.ended)
-WAITING: Final = frozenset(state.value for state in JobState if state.waiting)
 
 T = TypeVar("T")
 
@@ -171,6 +168,11 @@ class Job:
     def waiting(self) -> bool:
         """It has not begun."""
         return self.state in WAITING
+
+    @property
+    def running(self) -> bool:
+        """Its program runs now."""
+        return self.state == JobState.RUNNING
 
     @property
     def exit_code(self) -> ExitCode | None:

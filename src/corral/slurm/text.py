@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.records import WAITING, Association, Job, Node, Partition
-from corral.slurm.states.jobs import ExitCode, state_word
+from corral.slurm.records import Association, Job, Node, Partition
+from corral.slurm.states.jobs import WAITING, ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import (
@@ -36,6 +36,7 @@ from corral.slurm.tres import (
     listed,
     of_job,
     recorded,
+    requested,
 )
 
 SHOW_NODES: Final = ("scontrol", "--oneliner", "show", "nodes")
@@ -246,6 +247,40 @@ def _epoch(value: str) -> int | None:
         CorralError: it is a time of another form.
     """
     return _integer(value) or None if any(sign.isdigit() for sign in value) else None
+
+
+SHOW_JOB: Final = ("scontrol", "--oneliner", "show", "job")
+"""The command whose answer ``parse_job`` reads, for one job: add its number or label."""
+_JOB_FIELD: Final = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/]*)=(\S*)")
+
+
+def parse_job(text: str) -> Job | None:
+    """The job of the first line of ``SHOW_JOB``'s answer; None where it is not of a job.
+
+    The first field of a name counts, and no field with a blank in its value is read: a job's name,
+    which precedes all others, may claim any.
+
+    Raises:
+        CorralError: a number, time or exit code cannot be read.
+    """
+    fields: dict[str, str] = {}
+    for name, value in _JOB_FIELD.findall(text.partition("\n")[0]):
+        fields.setdefault(name, value)
+    if not fields.get("JobId", "").isdecimal() or "JobState" not in fields:
+        return None
+    array, task = fields.get("ArrayJobId", ""), fields.get("ArrayTaskId", "")
+    code = ExitCode.parse(fields.get("ExitCode", ""))
+    return Job(
+        id=int(fields["JobId"]),
+        label=f"{array}_{task}" if array and task else fields["JobId"],
+        state=state_word(fields["JobState"]),
+        reason=_text(fields, "Reason"),
+        nodes=_text(fields, "NodeList"),
+        elapsed=seconds(fields.get("RunTime", "")),
+        tres=requested(fields),
+        exit_status=code.status,
+        exit_signal=code.signal,
+    )
 
 
 Column = tuple[str, Callable[[str], Any]]

@@ -124,8 +124,8 @@ async def _asked() -> list[Family]:
     if untracked(nodes, counted):
         body = body_of(await _run(RUNNING))
         running = read.jobs_of(body, version_of(body))
-        counted = [job for job in counted if job.state != "RUNNING"]
-        counted += [job for job in running if job.state == "RUNNING"]  # 22.05 prints all of them
+        counted = [job for job in counted if not job.running]
+        counted += [job for job in running if job.running]  # 22.05 prints all of them
     return families(nodes, counted, partitions)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, reported_fields
+from corral.slurm.records import Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import (
     Record,
@@ -27,6 +27,7 @@ from corral.slurm.rest.loose import (
     text,
     words,
 )
+from corral.slurm.states.jobs import ENDED, WAITING
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit, explain
 from corral.slurm.tres import (
