@@ -175,6 +175,16 @@ class Job:
         return self.state == JobState.RUNNING
 
     @property
+    def failed(self) -> bool:
+        """Its program ended with a failure."""
+        return self.state == JobState.FAILED
+
+    @property
+    def cancelled(self) -> bool:
+        """Somebody ended it."""
+        return self.state == JobState.CANCELLED
+
+    @property
     def exit_code(self) -> ExitCode | None:
         """How it ended; None while it lives, and where the answer does not have it."""
         if not self.ended or self.exit_status is None:

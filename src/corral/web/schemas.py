@@ -100,6 +100,10 @@ class JobRow(TypedDict):
     exit_signal: int
     held: bool
     gpus_exact: bool
+    waiting: bool
+    running: bool
+    failed: bool
+    cancelled: bool
     kind: Kind
 
 
