@@ -34,6 +34,8 @@ FLAGS = (
 )
 OTHER = "kim"
 UID = 2077
+LIVE = "document.querySelector('#live').textContent === 'live'"
+"""An expression: the page's events come."""
 
 
 def run_root(cluster: Live, node: str, script: Script) -> str:
@@ -180,6 +182,28 @@ FETCHED = """async (path) => { const sent = {"X-CSRF-Token": localStorage.getIte
   const reply = await fetch(`api/${path}`, {headers: sent});
   return {status: reply.status, body: await reply.json()}; }"""
 """What a tab's own session is answered."""
+
+
+def wait_until(page: Any, expression: str, arg: Any = None, *, timeout_s: float = 120) -> Any:
+    """The value of an expression, or of a function of ``arg``, once it is true.
+
+    Playwright's own wait_for_function polls by ``eval`` in the page, which the page's
+    Content-Security-Policy refuses.
+    """
+    from playwright.sync_api import Error  # noqa: PLC0415  # only where it is needed
+
+    until = time.monotonic() + timeout_s
+    value: Any = None
+    while time.monotonic() < until:
+        try:
+            value = page.evaluate(expression, arg)
+        except Error as error:  # an element is missing yet, or the page was left meanwhile
+            value = error
+        else:
+            if value:
+                return value
+        page.wait_for_timeout(50)
+    pytest.fail(f"not within {timeout_s:g} s: {expression}: {value!r}")
 
 
 @pytest.fixture

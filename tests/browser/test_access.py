@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from corral.hosts.quote import sh
 from corral.slurm.states.nodes import NodeState
 from corral.web.slurm.snapshot import node_kind
-from tests.browser.conftest import Browser, Served, run_root
+from tests.browser.conftest import Browser, Served, run_root, wait_until
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -109,7 +109,7 @@ def test_by_keyboard_alone(owner: Browser, served: Served) -> None:
     assert focused(page) == "Skip to content"
     press("/")
     page.keyboard.type("node1")
-    page.wait_for_function("document.querySelectorAll('.node').length === 1")
+    wait_until(page, "document.querySelectorAll('.node').length === 1")
     tab_to(page, "node1")
     press("Enter")
     page.wait_for_selector("h1 >> text=node1")
@@ -184,7 +184,8 @@ def test_the_heat_map_by_keyboard(crowded: Any) -> None:
 def test_states_are_distinct_without_colour(crowded: Any) -> None:
     """Drained is hollow, down is struck through: pixels of three squares, as grey."""
     page = crowded
-    drawn = page.wait_for_function(  # its squares come with the browser's next frame
+    idle, drained, down = wait_until(  # its squares come with the browser's next frame
+        page,
         """() => {
           const canvas = document.querySelector("canvas.heat"), pen = canvas.getContext("2d");
           const scale = devicePixelRatio || 1, side = 16;
@@ -192,9 +193,8 @@ def test_states_are_distinct_without_colour(crowded: Any) -> None:
           const at = (i, x, y) => { const [r, g, b] = pen.getImageData((i * side + x) * scale,
             y * scale, 1, 1).data; return Math.round(0.3 * r + 0.6 * g + 0.1 * b); };
           return [5, 3, 4].map((i) => [at(i, 0, 1), at(i, 6, 5), at(i, 1, 6)]);
-        }"""
+        }""",
     )
-    idle, drained, down = drawn.json_value()
     assert idle[0] == idle[1] == idle[2]
     assert abs(drained[0] - drained[1]) > 60
     assert abs(down[0] - down[2]) > 60

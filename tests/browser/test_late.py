@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +9,14 @@ from typing import Any
 import pytest
 
 from corral import api
+from tests.browser.conftest import wait_until
 from tests.embedded.test_page_limits import serving, slurmrestd
 from tests.unit.web.fake import FakeRest
 
 AGAIN = """async (name) => { const { live } = await import("/js/live.js");
   live.dispatchEvent(new CustomEvent(name, { detail: null })); }"""
+FIRST_EVENT = "import('/js/live.js').then(({ now }) => now.head !== null)"
+"""Nodes are shown by their own answer, which may come before it."""
 
 
 @dataclass
@@ -58,6 +60,7 @@ def light(chromium: Any) -> Iterator[Light]:
         page.fill("input[name=token]", fake.login())
         page.click("text=Log in with the token")
         page.wait_for_selector(".node")
+        wait_until(page, FIRST_EVENT)
         yield view
         context.close()
 
@@ -159,12 +162,12 @@ def test_a_script_that_was_not_shown_is_not_submitted(light: Light) -> None:
 def test_nodes_that_are_older_than_the_events_are_asked_for_again(light: Light) -> None:
     page = light.page
     light.hold(lambda url: url.endswith("/api/nodes"))
-    older = "({loadNodes, now}) => { now.head.nodes_rev += 1; loadNodes(); }"
-    page.evaluate(f"import('/js/live.js').then({older})")
+    page.evaluate("import('/js/live.js').then(({ loadNodes }) => { loadNodes(); })")
     light.wait_held(1)
     first = light.held[0]
     body = first.fetch().json()
-    first.fulfill(body=json.dumps(body), content_type="application/json")
+    # The answer is aged, not the page's own count: each further event would set that again.
+    first.fulfill(json={**body, "nodes_rev": body["nodes_rev"] - 1})
     light.wait_held(2)
 
 
@@ -227,7 +230,8 @@ def test_a_heat_map_names_the_node_under_the_pointer_after_a_resize(light: Light
     assert abs(drawn - box["width"]) <= 1
     across = int(box["width"] // 16)
     page.mouse.move(box["x"] + 3, box["y"] + 16 + 3)
-    page.wait_for_function(
+    wait_until(
+        page,
         "(name) => document.querySelector('.tip').textContent.startsWith(name)",
         arg=f"n{across:04}",
     )
@@ -252,7 +256,7 @@ def test_thousands_of_nodes_by_rack_are_squares(light: Light) -> None:
     page.reload()
     page.wait_for_selector("canvas.heat")
     page.select_option("[aria-label='Group nodes by']", "rack")
-    page.wait_for_function("() => document.querySelectorAll('section').length === 125")
+    wait_until(page, "document.querySelectorAll('section').length === 125")
     assert page.evaluate("document.querySelectorAll('main *').length") < 2000
 
 
@@ -278,7 +282,7 @@ def test_a_scripts_lines_fill_the_form_in(light: Light) -> None:
         "#!/bin/sh\n#SBATCH -J train --nodes=2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\nls\n"
     )
     page.fill("textarea[name=script]", script)
-    page.wait_for_function("() => document.querySelector('input[name=name]').value === 'train'")
+    wait_until(page, "document.querySelector('input[name=name]').value === 'train'")
     assert page.input_value("input[name=nodes]") == "2"
     assert page.input_value("input[name=gpus]") == "2"
     page.wait_for_selector("text=from line 4 of the script")

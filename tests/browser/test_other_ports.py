@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.browser.conftest import Served, Terminal
+from tests.browser.conftest import LIVE, Served, Terminal, wait_until
 
 READING = """async (url) => { const answers = [];
   for (const credentials of ["include", "omit"]) {
@@ -50,7 +50,7 @@ def test_a_hostile_server_on_another_port_opens_nothing(
         again = context.new_page()  # another tab of the page is logged in
         again.goto(served.url)
         again.wait_for_selector(".node")
-        again.wait_for_function("document.querySelector('#live').textContent === 'live'")
+        wait_until(again, LIVE)
     finally:
         context.close()
         other.shutdown()

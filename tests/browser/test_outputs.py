@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import Browser, Served, Terminal, run_root
+from tests.browser.conftest import LIVE, Browser, Served, Terminal, run_root, wait_until
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -85,7 +85,7 @@ def test_slurmctld_that_is_gone_is_named_soon_and_its_jobs_are_still_shown(
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
     page.goto(f"{served.url}#cluster")
-    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    wait_until(page, LIVE)
     slurmctld()
     begun = time.monotonic()
     page.wait_for_selector("#banner >> text=slurmctld", timeout=60_000)

@@ -11,7 +11,7 @@ import pytest
 
 from corral.apply.journal import person
 from corral.hosts.quote import sh
-from tests.browser.conftest import FETCHED, OTHER, Browser, Served, run_root
+from tests.browser.conftest import FETCHED, LIVE, OTHER, Browser, Served, run_root, wait_until
 from tests.embedded.conftest import Live
 
 Shoot = Callable[[Any, str], None]
@@ -45,9 +45,9 @@ def log_in(tab: Browser, served: Served, token: str) -> Any:
 def test_cluster_at_a_glance(owner: Browser, shoot: Shoot) -> None:
     page = owner.page
     assert page.locator(".node").count() == 3
-    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    wait_until(page, LIVE)
     page.fill("input[type=search]", "node[1-2] state=idle,mixed,allocated")
-    page.wait_for_function("document.querySelectorAll('.node').length === 2")
+    wait_until(page, "document.querySelectorAll('.node').length === 2")
     page.fill("input[type=search]", "colour=red")
     page.wait_for_selector("text=there is no colour to filter by")
 

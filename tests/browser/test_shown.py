@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import FETCHED, OTHER, Browser, Served, run_root
+from tests.browser.conftest import FETCHED, LIVE, OTHER, Browser, Served, run_root, wait_until
 from tests.browser.test_page import go, log_in, owner_job
 from tests.embedded.conftest import Live
 
@@ -65,7 +65,7 @@ def test_heat_and_power_of_each_node(placed: Any) -> None:
 def test_nodes_stand_by_island_and_rack(placed: Any, by: str, heads: list[str]) -> None:
     page = placed
     page.select_option("[aria-label='Group nodes by']", by)
-    page.wait_for_function(f"(heads) => heads.every((h) => {HEADS}.includes(h))", arg=heads)
+    wait_until(page, f"(heads) => heads.every((h) => {HEADS}.includes(h))", arg=heads)
 
 
 def test_the_verdict_and_the_cost_stand_on_the_first_page(owner: Browser) -> None:
@@ -144,7 +144,7 @@ def test_a_dead_slurm_leaves_the_last_known_state_with_its_age(
     owner: Browser, served: Served, cluster: Live, silent: Callable[[], None], request: Any
 ) -> None:
     page = owner.page
-    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    wait_until(page, LIVE)
     silent()
     page.wait_for_selector("#banner >> text=This is the last known state", timeout=180_000)
     assert page.locator("#banner").inner_text().rstrip(".").endswith("old")
@@ -157,7 +157,7 @@ def test_a_dead_slurm_leaves_the_last_known_state_with_its_age(
     unit = request.node.callspec.params["silent"]
     run_root(cluster, cluster.controller, sh("systemctl start {u}", u=unit))
     page.wait_for_selector("#banner", state="hidden", timeout=240_000)
-    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    wait_until(page, LIVE)
 
 
 def test_an_operator_ends_others_jobs_and_drains_nothing(

@@ -21,7 +21,7 @@ from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.spec.services import Page, Services
-from tests.browser.conftest import FLAGS, OTHER, run_root
+from tests.browser.conftest import FLAGS, LIVE, OTHER, run_root, wait_until
 from tests.embedded.conftest import Live
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def log_in(page: Any, token: str) -> None:
     page.fill("input[name=token]", token)
     page.click("text=Log in with the token")
     page.wait_for_selector(".node")
-    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    wait_until(page, LIVE)
 
 
 def test_a_given_certificate(secured: Secured, people: Callable[[str], str]) -> None:

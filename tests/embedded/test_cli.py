@@ -130,10 +130,17 @@ def test_bad_files_and_usage(tmp_path: Path) -> None:
     assert "groups" in out
     typed("plan", str(bad), status=2)
     typed("up", str(tmp_path / "none.yaml"), "--yes", status=2)
-    typed("plan", status=2)
     typed("nonsense", status=2)
-    env = {**os.environ, "CORRAL_STATE_DIR": str(tmp_path / "state")}
-    argv = [CORRAL, "status"]
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=120)
-    assert done.returncode == 2
-    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("verb", ["plan", "status"])
+def test_no_file_and_no_known_cluster(verb: str, tmp_path: Path) -> None:
+    """Where one is known, as on the machine of these tests, both verbs take it."""
+    own = ("CORRAL_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+    env = {**os.environ, **{name: str(tmp_path / name) for name in own}}
+    env.pop("CORRAL_CLUSTER", None)
+    argv = [CORRAL, verb]
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert "no cluster was brought up from here" in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -13,17 +13,19 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
+from corral.slurm.states.jobs import HOLDING
 from corral.spec.hostlist import fold
 from corral.state import ledger
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
 
-_JOBS: Final = sh("timeout 10 squeue -h -t R,CG,S,CF -o '%i %u %N'")
+_JOBS: Final = sh("timeout 10 squeue -h -t {states} -o '%i %u %N'", states=HOLDING)
 _CANCEL: Final = sh(
     "squeue -h -o %A | sort -u | xargs -r scancel || exit 1\n"
-    'i=0; while [ -n "$(squeue -h -t R,CG,S,CF -o %A)" ]; do\n'
-    "  i=$((i + 1)); [ $i -lt 60 ] || exit 1; sleep 1; done"
+    'i=0; while [ -n "$(squeue -h -t {states} -o %A)" ]; do\n'
+    "  i=$((i + 1)); [ $i -lt 60 ] || exit 1; sleep 1; done",
+    states=HOLDING,
 )
 
 

@@ -20,6 +20,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.plan.model import Stage
 from corral.slurm.records import Node
+from corral.slurm.states.jobs import HOLDING
 from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import fold
 from corral.state.base import (
@@ -264,11 +265,12 @@ def _jobs_script(node: str) -> Script:
     """Succeeds once no job is on the node; else, after a while, reports which ones are."""
     return sh(
         "end=$(( $(date +%s) + {limit} )); while :; do "
-        "if j=$(timeout 10 squeue -h -w {node} -t R,S,CG,CF -o 'job %i (%u, %j, %M so far)'); then "
+        "if j=$(timeout 10 squeue -h -w {node} -t {states} -o 'job %i (%u, %j, %M so far)'); then "
         '[ -n "$j" ] || exit 0; else j=; fi; '
         '[ $(date +%s) -lt $end ] || {{ printf "%s\\n" "$j"; exit 3; }}; sleep 1; done',
         limit=POLL_S,
         node=node,
+        states=HOLDING,
     )
 
 

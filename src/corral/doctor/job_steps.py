@@ -6,9 +6,7 @@ starts or ends meanwhile differs between the two and is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from corral.doctor.answers import MachineAnswers
@@ -16,8 +14,10 @@ from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import CorralError
 from corral.inspect.slurm import BATCH, JOB_COLUMNS, JOBS, LAST, SLURM_CONF, STEPS
-from corral.slurm.duration import seconds
+from corral.slurm.duration import clock
 from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
+from corral.slurm.steps import BATCH_STEP, EXTERN, readable_batch, readable_steps
 from corral.slurm.text import parse_queue
 from corral.spec.hostlist import NODES_AT_MOST, expand
 
@@ -25,8 +25,7 @@ SETTLED_S: Final = 120
 """Seconds after which a job's or a step's processes are there, and after which they are gone."""
 AGAIN: Final = "again"
 """What the sections of the second query end with."""
-_HOLDING: Final = frozenset({"RUNNING", "SUSPENDED"})
-_STEP: Final = re.compile(r"^\s*(\d+) slurmstepd: \[(?:[^\]]*[^0-9\]])?(\d+)\.", re.MULTILINE)
+_WITH_STEPS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 
 
 def job_steps(scene: Scene) -> Iterator[Diagnosis]:
@@ -65,7 +64,7 @@ def _lost(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
         number: f"squeue: job {number} is {job.state} for {job.elapsed} s on {machine.node}; "
         f"no slurmstepd of it runs there"
         for number, (job, nodes) in jobs.items()
-        if job.state in _HOLDING
+        if job.state in _WITH_STEPS
         and (job.elapsed or 0) >= SETTLED_S
         and machine.node in nodes
         and number not in steps
@@ -105,8 +104,8 @@ def _steps(machine: MachineAnswers, poll: str) -> dict[str, int] | None:
     if machine.error is not None or lines[-1:] != [LAST]:
         return None
     ages: dict[str, int] = {}
-    for age, job in _STEP.findall("\n".join(lines)):
-        ages[job] = max(ages.get(job, 0), int(age))
+    for step in readable_steps("\n".join(lines)):
+        ages[str(step.job)] = max(ages.get(str(step.job), 0), step.age)
     return ages
 
 
@@ -118,8 +117,6 @@ def _contained(scene: Scene) -> bool:
 
 BEGUN_S: Final = 60
 """Seconds after which a batch script's process is there, on a busy machine too."""
-_BATCH_STEP: Final = re.compile(r"\[(?:\w*?)(\d+)\.(batch|extern)\]")
-_FIELDS: Final = 5
 _UNCONFIRMED: Final = "could not confirm batch launch for job {job},"
 
 
@@ -137,28 +134,25 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
     step is there because of ``PrologFlags=Contain``, which limits by cgroup and
     pam_slurm_adopt need. The doctor does not requeue: the job is its user's.
     """
-    for line in scene.lead.lines(BATCH):
-        fields = line.split("|")
-        if len(fields) < _FIELDS:
-            continue
-        job, state, flag, host, used = fields[:_FIELDS]
+    for job, host in readable_batch(scene.lead.text(BATCH)):
         machine = scene.machines.get(host)
-        if state != "R" or flag in ("0", "") or machine is None or machine.error is not None:
+        if not job.running or machine is None or machine.error is not None:
             continue
-        evidence = _never_began(job, used, machine)
+        evidence = _never_began(job, machine)
         if evidence:
-            yield finding("F102", host, evidence, f"job {job}")
+            yield finding("F102", host, evidence, f"job {job.id}")
 
 
-def _never_began(job: str, used: str, machine: MachineAnswers) -> str:
-    steps = {kind for number, kind in _BATCH_STEP.findall(machine.text(STEPS)) if number == job}
-    if steps != {"extern"}:
+def _never_began(job: Job, machine: MachineAnswers) -> str:
+    steps = {step.name for step in readable_steps(machine.text(STEPS)) if step.job == job.id}
+    if steps & {BATCH_STEP, EXTERN} != {EXTERN}:
         return ""
-    message = _UNCONFIRMED.format(job=job)
+    message = _UNCONFIRMED.format(job=job.id)
     lines = [line for line in machine.log("slurmd").splitlines() if message in line.lower()]
     if lines:
         return lines[-1]
-    with suppress(CorralError):
-        if (seconds(used) or 0) >= BEGUN_S:
-            return f"job {job} counts as running for {used}; {machine.node} has {job}.extern alone"
-    return ""
+    used = job.elapsed or 0
+    if used < BEGUN_S:
+        return ""
+    running = f"job {job.id} counts as running for {clock(used)}"
+    return f"{running}; {machine.node} has {job.id}.{EXTERN} alone"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from corral.slurm.duration import seconds
-from corral.slurm.records import Job, Node
+from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.reasons import explain
 from corral.slurm.tres import counts
 from corral.spec.hostlist import fold
@@ -72,7 +71,7 @@ class WhyPending:
 def why_pending(
     job: Job,
     asked: str,
-    partition: Mapping[str, str],
+    partition: Partition,
     nodes: Mapping[str, Node],
     ahead: int = 0,
 ) -> WhyPending:
@@ -81,14 +80,14 @@ def why_pending(
     Args:
         job: as squeue shows it.
         asked: its resources as ``cpu=2,mem=4G,node=1,gres/gpu=2``.
-        partition: fields of its partition, as scontrol shows it.
+        partition: its partition.
         nodes: the cluster's nodes.
         ahead: jobs before it in its partition.
     """
     if not job.waiting:
         words = f"it is not pending: it {'has ended' if job.ended else 'is running'}"
         return WhyPending(job.label, job.state, "", words, (), None, 0, "")
-    own = [nodes[n] for n in _members(partition, nodes)]
+    own = [node for node in nodes.values() if partition.name in node.partitions]
     lacks = [*_limits(job, partition)]
     if not _elsewhere(job) or not _fits(job, asked, own):
         lacks += [*_capacity(job, asked, own), *_out(own)]
@@ -105,21 +104,12 @@ def why_pending(
     )
 
 
-def _members(partition: Mapping[str, str], nodes: Mapping[str, Node]) -> list[str]:
-    name = partition.get("PartitionName", "")
-    return [n for n, info in nodes.items() if name in info.partitions]
-
-
-def _limits(job: Job, partition: Mapping[str, str]) -> Iterator[str]:
-    name = partition.get("PartitionName", job.partition)
-    state = partition.get("State", "UP")
-    if state != "UP":
-        yield f"partition {name} is {state.lower()}"
-    most = partition.get("MaxNodes", "")
-    if most.isdigit() and job.node_count > int(most):
+def _limits(job: Job, partition: Partition) -> Iterator[str]:
+    name, most, longest = partition.name, partition.max_nodes, partition.max_time
+    if partition.state not in ("", "UP"):
+        yield f"partition {name} is {partition.state.lower()}"
+    if most is not None and job.node_count > most:
         yield f"it asks for {job.node_count} nodes; partition {name} allows {most}"
-    time = partition.get("MaxTime", "UNLIMITED")
-    longest = None if time in ("UNLIMITED", "INFINITE") else seconds(time)
     if longest is not None and (job.limit is None or job.limit > longest):
         asks = "no time limit" if job.limit is None else f"{job.limit // 60} minutes"
         yield f"it asks for {asks}; partition {name} allows {longest // 60}"

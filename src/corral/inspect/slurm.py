@@ -9,6 +9,8 @@ from typing import Final
 from corral.hosts.quote import Script, sh
 from corral.inspect.question import Answers, Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
+from corral.slurm.states.jobs import HOLDING
+from corral.slurm.steps import QUEUE_BATCH
 from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes
 
 KEYS: Final = (
@@ -73,9 +75,9 @@ STEPS: Final = Question(
 JOB_COLUMNS: Final = ("%A", "%T", "%M", "%N")
 JOBS: Final = Question(
     "jobs",
-    # All states in which a job holds nodes.
     sh(
-        "timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o {format} 2>/dev/null && echo {last}",
+        "timeout 15 squeue -h -t {states} -o {format} 2>/dev/null && echo {last}",
+        states=HOLDING,
         format=queue_format(JOB_COLUMNS),
         last=LAST,
     ),
@@ -139,10 +141,7 @@ NODES: Final = Question(
 )
 BATCH: Final = Question(
     "batch",
-    sh(
-        "timeout 15 squeue -h -t RUNNING -O"
-        " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null"
-    ),
+    sh("timeout 15 {command} 2>/dev/null", command=[*QUEUE_BATCH]),
     text,
 )
 QUEUE: Final = Question(

@@ -19,7 +19,7 @@ from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle
 from corral.jobs.points import MOST_POINTS, count_points, indices, points
-from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import (
     TIME_FORMAT,
@@ -47,7 +47,7 @@ while :; do
   now=$(squeue --noheader --states=all --jobs={id} --format={format} 2>&1)
   case $now in *'Invalid job id'*) exit 0 ;; esac
   [ "$now" = "$old" ] || {{ printf '%s\\n' "$now" | sed 's/^/q /'; echo .; old=$now; }}
-  printf '%s\\n' "$now" | grep -qE '[|]({going})[|]|error' || exit 0
+  printf '%s\\n' "$now" | grep -qE {going} || exit 0
   sleep {nap}
   echo h
 done"""
@@ -153,7 +153,7 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
         _WATCH,
         id=job.id,
         time="=".join(TIME_FORMAT),
-        going=sh(_GOING),
+        going=f"[|]({'|'.join(GOING_ON)})[|]|error",
         format=queue_format(_COLUMNS),
         nap=5 if len(job.array) > MANY else 2,
     )
@@ -162,12 +162,6 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
     )
     check(result, f"watching array {job.id}", hint="corral logs shows it")
     return await array_state(fleet, job, progress.states)
-
-
-_GOING: Final = (
-    "PENDING|RUNNING|SUSPENDED|COMPLETING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|STAGE_OUT|"
-    "SIGNALING|STOPPED|RESIZING|SPECIAL_EXIT|POWER_UP_NODE|EXPEDITING|RESV_DEL_HOLD|UPDATE_DB"
-)
 
 
 async def array_state(

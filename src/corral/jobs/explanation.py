@@ -251,11 +251,11 @@ def _running(jobs: Sequence[Job], ref: str, user: str) -> Job:
             hint=f"corral attach --user {job.user} {ref}, if you may act for {job.user}",
         )
     if len(jobs) > 1 or (job.label != ref and "_" in job.label):
-        part = next((each.label for each in jobs if each.state == "RUNNING"), f"{ref}_0")
+        part = next((each.label for each in jobs if each.running), f"{ref}_0")
         raise CorralError(
             Code.USAGE, f"job {ref} is an array", hint=f"name one part: corral attach {part}"
         )
-    if job.state != "RUNNING":
+    if not job.running:
         why = f" ({job.reason})" if job.reason else ""
         later = "it has ended" if job.ended else f"corral logs {ref} --follow shows when it starts"
         raise CorralError(

@@ -35,12 +35,13 @@ from corral.jobs import usage
 from corral.jobs.model import JobHandle
 from corral.jobs.usage import FIELDS, in_words
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.text import (
     QUEUE,
+    SHOW_JOB,
     TIME_FORMAT,
-    fields_of,
     parse_history,
+    parse_job,
     parse_queue,
     show_history,
     show_queue,
@@ -66,7 +67,7 @@ _WATCH: Final = """\
 export LC_ALL=C {time_format} mark={mark} at={at} ask={ask} folder={folder} \\
   sstat={sstat} going={going} offsets={offsets} quiet={quiet} once={once} limit={limit}
 awk {awk} || exit $?
-scontrol --oneliner show job {job} 2>/dev/null | head -n 1 | sed 's/^/c /'
+{show} {job} 2>/dev/null | head -n 1 | sed 's/^/c /'
 {sacct} 2>/dev/null | tail -n 1 | sed 's/^/a /'
 exit 0"""
 
@@ -104,13 +105,14 @@ def watch_script(
         ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
         mark=mark,
         at=_positions(),
-        going="|".join(state for state in JobState if not state.ended),
+        going="|".join(GOING_ON),
         offsets=start,
         quiet="1" if quiet else "",
         once="1" if once else "",
         limit=limit,
         awk=program("jobs/follow.awk"),
         job=job,
+        show=[*SHOW_JOB],
         sstat=str(sh("{words} 2>/dev/null", words=[*USE, option])),
         sacct=[*show_history(mark), option],
     )
@@ -258,7 +260,7 @@ class Reader:
     _used: str = ""
     _reported: str = ""
     _gpus: dict[str, str] = field(default_factory=dict[str, str])
-    _shown: dict[str, str] = field(default_factory=dict[str, str])
+    _shown: Job | None = None
     _failed: tuple[int, str, str] | None = None
     _tails: dict[int, deque[str]] = field(default_factory=dict[int, deque[str]])
 
@@ -283,7 +285,7 @@ class Reader:
             case "r" | "u" | "g":
                 self._live(kind, rest)
             case "c":
-                self._shown = fields_of(rest)
+                self._shown = parse_job(rest)
             case "a":
                 self._past = (parse_history(rest, self.mark) or (None,))[-1]
             case _:
@@ -298,21 +300,7 @@ class Reader:
         Raises:
             CorralError: NOT_FOUND, neither Slurm nor accounting knows the job.
         """
-        shown, past, info = self._shown, self._past, self._info
-        if shown.get("JobState"):
-            state = JobState.read(shown["JobState"])
-            reason = shown.get("Reason", "")
-            return Outcome(
-                self.job.id,
-                state,
-                ExitCode.parse(shown.get("ExitCode", "")) if state.ended else None,
-                "" if reason == "None" else reason,
-                _nodes(shown.get("NodeList", "")),
-                (info and info.elapsed) or 0,
-                self._failure_found(state),
-                self.job.task,
-            )
-        known = past or info
+        known = self._shown or self._past or self._info
         if known is None:
             raise CorralError(
                 Code.NOT_FOUND,
@@ -371,7 +359,3 @@ class Reader:
             if jobs[0].waiting:
                 self._failed = None  # it starts again: what failed before is past
             self.on_state(jobs[0])
-
-
-def _nodes(text: str) -> str:
-    return "" if text == "(null)" else text

@@ -24,8 +24,8 @@ from corral.jobs.upload.archive import ask_script, names_asked
 from corral.jobs.upload.parcel import Parcel
 from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm import duration
-from corral.slurm.records import Node
-from corral.slurm.text import parse_nodes
+from corral.slurm.records import Association, Node
+from corral.slurm.text import parse_nodes, readable_associations, show_associations
 from corral.slurm.tres import of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
@@ -372,12 +372,11 @@ else there=y; fi"""
 _SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
 _PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
 
-# What Slurm enforces, what the user may charge, and all QOS. Without accounting all are empty.
-_RIGHTS: Final = """\
-scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= */enforced /p'
-sacctmgr --noheader --parsable2 show associations user={user} format=Account,QOS 2>/dev/null |
-  sed 's/^/may /'
-sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null | sed 's/^/qos /'"""
+_ENFORCED: Final = sh(
+    "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
+)
+_QOS: Final = sh("sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null")
+_CHARGED: Final = ("Account", "QOS")
 
 # As the job's user: what root can read proves nothing. A folder must be entered, too.
 _PATHS: Final = """\
@@ -388,6 +387,21 @@ for path in {paths}; do
   printf 'unread %s\\nabove %s\\n' "$path" "${{up:-/}}"
   ls -1 "${{up:-/}}" 2>/dev/null | head -n 500 | sed 's/^/name /'
 done"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What accounting allows a user; without accounting all are empty.
+
+    Attributes:
+        enforced: AccountingStorageEnforce.
+        associations: the user's accounts, each with its QOS.
+        qos: names of all QOS.
+    """
+
+    enforced: frozenset[str] = frozenset()
+    associations: tuple[Association, ...] = ()
+    qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +456,7 @@ async def look(
             *_missing(texts["missing"], user, controller, mount),
             *([without_pyxis(job)] if texts["pyxis"] else []),
             *_unread(texts["paths"].splitlines(), user, needed),
-            *against_rights(job, user, texts["rights"]),
+            *against_rights(job, user, _rights(texts)),
         ]
     )
     what = "asking which contents of the project are there"
@@ -461,6 +475,8 @@ def _questions(
     job: JobSpec, user: str, mount: str, needed: Mapping[str, str], *, store: bool
 ) -> Inquiry:
     """What the controller is asked before a job is submitted."""
+    charged = bool(job.account or job.qos)
+    associations = show_associations(f"user={user}", columns=_CHARGED)
     contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
     return Inquiry(
         {
@@ -469,36 +485,42 @@ def _questions(
             "contents": _there(user, contents),
             "array": _SIZE if job.tasks else NOTHING,
             "pyxis": _PYXIS if job.container else NOTHING,
-            "rights": sh(_RIGHTS, user=user) if job.account or job.qos else NOTHING,
+            "enforced": _ENFORCED if charged else NOTHING,
+            "may": sh("{show} 2>/dev/null", show=[*associations]) if charged else NOTHING,
+            "qos": _QOS if charged else NOTHING,
             NODES.name: NODES.shell,
         }
     )
 
 
-def against_rights(job: JobSpec, user: str, answer: str) -> list[Refusal]:
+def _rights(texts: Mapping[str, str]) -> Rights:
+    return Rights(
+        frozenset(texts["enforced"].strip().split(",")),
+        readable_associations(texts["may"], _CHARGED),
+        tuple(texts["qos"].split()),
+    )
+
+
+def against_rights(job: JobSpec, user: str, rights: Rights) -> list[Refusal]:
     """Account and QOS that Slurm would refuse; none where it has no accounting.
 
     Args:
         job: the job.
         user: whose it is.
-        answer: what the controller printed: what is enforced, the user's accounts, all QOS.
+        rights: what accounting allows the user.
     """
-    lines = [line.partition(" ") for line in answer.splitlines()]
-    enforced = {w for kind, _, text in lines if kind == "enforced" for w in text.split(",")}
-    rows = [text.partition("|") for kind, _, text in lines if kind == "may"]
-    every = [text for kind, _, text in lines if kind == "qos"]
+    enforced, every = rights.enforced, rights.qos
     refusals: list[Refusal] = []
-    accounts = list(dict.fromkeys(account for account, _, _ in rows))
+    accounts = list(dict.fromkeys(each.account for each in rights.associations))
     charged = (job.account or "").lower()
     if charged and accounts and "associations" in enforced and charged not in accounts:
         hint = _one_of(f"{user}'s account", charged, accounts)
         return [Refusal(f"{user} has no account {job.account}", hint)]
     allowed = [
         name
-        for account, _, names in rows
-        if not charged or account == charged
-        for name in names.split(",")
-        if name
+        for each in rights.associations
+        if not charged or each.account == charged
+        for name in each.qos
     ]
     for name in (job.qos or "").lower().split(",") if every and job.qos else ():
         if name not in every:

@@ -30,6 +30,7 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
 from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import fold
 
@@ -125,8 +126,8 @@ def judge_slots(
     waits: frozenset[str] = WAITS,
 ) -> list[str]:
     """Just as many run as there are slots, one waits for them, and their times overlap."""
-    running = [job for job in snapshot if job.state == "RUNNING"]
-    waiting = [job for job in snapshot if job.state == "PENDING"]
+    running = [job for job in snapshot if job.running]
+    waiting = [job for job in snapshot if job.state == JobState.PENDING]
     where = fold(capacity.batch.names)
     if len(running) > capacity.count:
         return [f"{len(running)} jobs ran at once on {where}, which has {capacity.count} slots"]
@@ -161,9 +162,9 @@ def _evidence(
 ) -> Evidence:
     figures: dict[str, Figure] = {
         "slots": capacity.count,
-        "running": sum(r.state == "RUNNING" for r in snapshot),
-        "waiting": sum(r.state == "PENDING" for r in snapshot),
-        "reason": ", ".join(r.reason for r in snapshot if r.state == "PENDING"),
+        "running": sum(r.running for r in snapshot),
+        "waiting": sum(r.state == JobState.PENDING for r in snapshot),
+        "reason": ", ".join(r.reason for r in snapshot if r.state == JobState.PENDING),
     }
     gres = "--gres=gpu:1 " if capacity.gpus else ""
     command = (

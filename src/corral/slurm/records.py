@@ -14,12 +14,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from corral.slurm.rest.loose import integer, maybe, moment, text, words
-from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.tres import Gpus, listed
-
-ENDED: Final = frozenset(state.value for state in JobState if state.ended)
-WAITING: Final = frozenset(state.value for state in JobState if state.waiting)
 
 T = TypeVar("T")
 
@@ -173,6 +170,21 @@ class Job:
         return self.state in WAITING
 
     @property
+    def running(self) -> bool:
+        """Its program runs now."""
+        return self.state == JobState.RUNNING
+
+    @property
+    def failed(self) -> bool:
+        """Its program ended with a failure."""
+        return self.state == JobState.FAILED
+
+    @property
+    def cancelled(self) -> bool:
+        """Somebody ended it."""
+        return self.state == JobState.CANCELLED
+
+    @property
     def exit_code(self) -> ExitCode | None:
         """How it ended; None while it lives, and where the answer does not have it."""
         if not self.ended or self.exit_status is None:
@@ -187,13 +199,45 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: its nodes as a hostlist, and its limit."""
+    """A partition: its nodes as a hostlist, and its limits.
+
+    Attributes:
+        state: UP, DOWN, DRAIN or INACTIVE; "" where the answer lacks it.
+        max_time: longest job.
+        max_nodes: most nodes of one job.
+    """
 
     name: str
-    state: str
-    nodes: str
-    node_count: int
+    state: str = ""
+    nodes: str = ""
+    node_count: int = 0
     max_time: int | None = None
+    max_nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account of slurmdbd, or a user in one, with its share and limits.
+
+    Only ``sacctmgr`` is asked for them, so there is a reader of its text alone.
+
+    Attributes:
+        user: "" for the account itself.
+        parent: the account above it, for an account.
+        share: Fairshare, a number or ``parent``.
+        tres, jobs, submitted: GrpTRES, GrpJobs, GrpSubmitJobs.
+        qos: those that may be asked for; default_qos: what a job gets that names none.
+    """
+
+    account: str = ""
+    user: str = ""
+    parent: str = ""
+    share: str = ""
+    tres: str = ""
+    jobs: int | None = None
+    submitted: int | None = None
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
 
 
 def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:

@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.records import WAITING, Job, Node
-from corral.slurm.states.jobs import ExitCode, state_word
+from corral.slurm.records import Association, Job, Node, Partition
+from corral.slurm.states.jobs import WAITING, ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import (
@@ -36,6 +36,7 @@ from corral.slurm.tres import (
     listed,
     of_job,
     recorded,
+    requested,
 )
 
 SHOW_NODES: Final = ("scontrol", "--oneliner", "show", "nodes")
@@ -79,6 +80,36 @@ def readable_nodes(text: str) -> dict[str, Node]:
         with contextlib.suppress(CorralError):
             nodes |= {node.name: node for node in parse_nodes(line)}
     return nodes
+
+
+SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
+"""The command whose answer ``readable_partitions`` reads."""
+
+
+def readable_partitions(text: str) -> tuple[Partition, ...]:
+    """All partitions of scontrol's answer; a line that is not of one is left out.
+
+    Args:
+        text: the answer of ``SHOW_PARTITIONS``, or of ``scontrol --oneliner show partition NAME``.
+    """
+    partitions: list[Partition] = []
+    for line in text.split("\n"):
+        fields = fields_of(line)
+        with contextlib.suppress(CorralError):
+            if "PartitionName" in fields:
+                partitions.append(_partition(fields))
+    return tuple(partitions)
+
+
+def _partition(fields: Mapping[str, str]) -> Partition:
+    return Partition(
+        name=fields["PartitionName"],
+        state=fields.get("State", ""),
+        nodes=_text(fields, "Nodes"),
+        node_count=_maybe(fields.get("TotalNodes", "")) or 0,
+        max_time=seconds(fields.get("MaxTime", "")),
+        max_nodes=_maybe(fields.get("MaxNodes", "")),
+    )
 
 
 def fields_of(line: str) -> dict[str, str]:
@@ -216,6 +247,40 @@ def _epoch(value: str) -> int | None:
         CorralError: it is a time of another form.
     """
     return _integer(value) or None if any(sign.isdigit() for sign in value) else None
+
+
+SHOW_JOB: Final = ("scontrol", "--oneliner", "show", "job")
+"""The command whose answer ``parse_job`` reads, for one job: add its number or label."""
+_JOB_FIELD: Final = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/]*)=(\S*)")
+
+
+def parse_job(text: str) -> Job | None:
+    """The job of the first line of ``SHOW_JOB``'s answer; None where it is not of a job.
+
+    The first field of a name counts, and no field with a blank in its value is read: a job's name,
+    which precedes all others, may claim any.
+
+    Raises:
+        CorralError: a number, time or exit code cannot be read.
+    """
+    fields: dict[str, str] = {}
+    for name, value in _JOB_FIELD.findall(text.partition("\n")[0]):
+        fields.setdefault(name, value)
+    if not fields.get("JobId", "").isdecimal() or "JobState" not in fields:
+        return None
+    array, task = fields.get("ArrayJobId", ""), fields.get("ArrayTaskId", "")
+    code = ExitCode.parse(fields.get("ExitCode", ""))
+    return Job(
+        id=int(fields["JobId"]),
+        label=f"{array}_{task}" if array and task else fields["JobId"],
+        state=state_word(fields["JobState"]),
+        reason=_text(fields, "Reason"),
+        nodes=_text(fields, "NodeList"),
+        elapsed=seconds(fields.get("RunTime", "")),
+        tres=requested(fields),
+        exit_status=code.status,
+        exit_signal=code.signal,
+    )
 
 
 Column = tuple[str, Callable[[str], Any]]
@@ -421,6 +486,52 @@ def _past(fields: dict[str, Any]) -> Job:
         gpus_exact=gpus.exact,
         exit_status=code.status if code and job.ended else None,
         exit_signal=code.signal if code and job.ended else 0,
+    )
+
+
+def _set_limit(value: str) -> int | None:
+    """A limit of sacctmgr; 0 is one."""
+    return int(value) if value.isascii() and value.isdigit() else None
+
+
+_ASSOCIATION: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        "Account": ("account", str),
+        "User": ("user", str),
+        "ParentName": ("parent", str),
+        "Share": ("share", str),
+        "GrpTRES": ("tres", str),
+        "GrpJobs": ("jobs", _set_limit),
+        "GrpSubmit": ("submitted", _set_limit),
+        "QOS": ("qos", lambda value: tuple(filter(None, value.split(",")))),
+        "DefaultQOS": ("default_qos", str),
+    }
+)
+ASSOCIATION: Final = tuple(_ASSOCIATION)
+"""All columns of an association."""
+
+
+def show_associations(*where: str, columns: Sequence[str] = ASSOCIATION) -> tuple[str, ...]:
+    """The command whose answer ``readable_associations`` reads.
+
+    Args:
+        where: which ones, such as ``user=ada``.
+        columns: of ``ASSOCIATION``.
+    """
+    show = ("sacctmgr", "--noheader", "--parsable2", "show", "associations")
+    return (*show, *where, f"format={','.join(columns)}")
+
+
+def readable_associations(
+    text: str, columns: Sequence[str] = ASSOCIATION
+) -> tuple[Association, ...]:
+    """The associations of sacctmgr's answer; what is not a complete line is left out."""
+    readers = [_ASSOCIATION[column] for column in columns]
+    rows = (line.split("|") for line in text.split("\n"))
+    return tuple(
+        Association(**{name: read(value) for (name, read), value in zip(readers, row, strict=True)})
+        for row in rows
+        if len(row) == len(columns) and row[0]
     )
 
 

@@ -9,7 +9,7 @@ job, node, socket, task), written in three ways: ``gres:gpu:h200:2`` (22.05), ``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,10 +39,6 @@ _GRES: Final = re.compile(
     r"(?:gres[:/])?gpu(?:[:/](?P<type>[A-Za-z][^:,=]*))?(?:[:=](?P<count>\d+))?"
 )
 _TYPED: Final = re.compile(r"(?:(?P<type>[A-Za-z][^:,=]*):)?(?P<count>\d+)")
-_FIELD: Final = re.compile(
-    r"(?:^|\s)((?:Req)?TRES|NumNodes|NumTasks|TresPer(?:Job|Node|Socket|Task)|Socks/Node"
-    r"|NtasksPerTRES)=(\S*)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +194,8 @@ def of_type(gres: str, kind: str | None) -> int:
     )
 
 
-def requested(line: str) -> str:
-    """The TRES that a job asks for, GPUs among them, out of ``scontrol show job --oneliner``."""
-    fields: dict[str, str] = {}
-    for name, value in _FIELD.findall(line):
-        fields.setdefault(name, value)
+def requested(fields: Mapping[str, str]) -> str:
+    """The TRES that a job asks for, GPUs among them, out of scontrol's fields of a job."""
     total = fields.get("ReqTRES", fields.get("TRES", ""))  # TRES until 23.02
     ask = Request(
         per_job=fields.get("TresPerJob", ""),

@@ -13,6 +13,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh, shipped
 from corral.slurm.records import Node
+from corral.slurm.states.jobs import HOLDING
 from corral.slurm.text import SHOW_NODES
 from corral.spec.hostlist import fold
 from corral.state.base import (
@@ -232,7 +233,7 @@ def _drain(nodes: list[str], wait: int) -> Script:
         "scontrol update NodeName={nodes} State=DRAIN Reason={reason} || exit 1\n{ended}",
         nodes=fold(nodes),
         reason=REASON,
-        ended=_ended(sh("-w {nodes} -t R,S,CG,CF", nodes=fold(nodes)), wait),
+        ended=_ended(sh("-w {nodes} -t {states}", nodes=fold(nodes), states=HOLDING), wait),
     )
 
 
@@ -254,7 +255,7 @@ def quiet(wait: int = WAIT_S) -> Script:
         functions=_FUNCTIONS,
         show=SHOW_NODES,
         reason=f"{ROLL_TAG}a change that no job survives",
-        ended=_ended(sh("-t R,S,CG,CF"), wait),
+        ended=_ended(sh("-t {states}", states=HOLDING), wait),
     )
 
 

@@ -12,6 +12,8 @@ from typing import Final
 
 from corral.hosts.quote import Script, join, sh
 from corral.slurm.duration import seconds
+from corral.slurm.records import Association
+from corral.slurm.text import readable_associations, show_associations
 from corral.state.base import (
     Change,
     Context,
@@ -25,7 +27,6 @@ NO_LIMIT: Final = "-1"
 TRES: Final = ("cpu", "gres/gpu", "mem", "node")
 """Kinds of resources whose limits are managed; limits on others (billing, licenses) stay."""
 
-ASSOC: Final = "Account,User,ParentName,Share,GrpTRES,GrpJobs,GrpSubmit,QOS,DefaultQOS"
 QOS: Final = (
     "Name,Description,Priority,Preempt,MaxWall,GrpTRES,GrpJobs,GrpSubmit,"
     "MaxTRESPU,MaxJobsPU,MaxSubmitPU"
@@ -103,27 +104,22 @@ class Found:
 
 def parse(text: str) -> Found:
     """Read what the probe printed."""
-    lists: dict[str, list[list[str]]] = {}
-    rows: list[list[str]] = []
+    texts: dict[str, list[str]] = {}
+    lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("@"):
-            rows = lists.setdefault(line[1:], [])
+            lines = texts.setdefault(line[1:], [])
         elif line.strip():
-            rows.append(line.split("|"))
+            lines.append(line)
+    lists = {name: [line.split("|") for line in lines] for name, lines in texts.items()}
     accounts: dict[str, Fields] = {}
     members: dict[tuple[str, str], Fields] = {}
-    for row in lists.get("assoc", []):
-        account, user, parent, share, tres, jobs, submitted, qos, default = (*row, *[""] * 9)[:9]
-        fields = {
-            "Fairshare": share,
-            **_limit_fields([tres, jobs, submitted], _GROUP),
-            "QosLevel": set_of(qos.split(",")),
-            "DefaultQOS": default,
-        }
-        if user:
-            members[account, user] = fields
+    for seen in readable_associations("\n".join(texts.get("assoc", []))):
+        fields = _association_fields(seen)
+        if seen.user:
+            members[seen.account, seen.user] = fields
         else:
-            accounts[account] = fields | {"parent": parent}
+            accounts[seen.account] = {**fields, "parent": seen.parent}
     accounts.pop(TOP, None)
     return Found(
         accounts,
@@ -133,6 +129,16 @@ def parse(text: str) -> Found:
         _marked(lists.get("qos", [])),
         {row[0]: row[1] for row in lists.get("user", []) if row[1:]},
     )
+
+
+def _association_fields(seen: Association) -> Fields:
+    counts = ("" if count is None else str(count) for count in (seen.jobs, seen.submitted))
+    return {
+        "Fairshare": seen.share,
+        **_limit_fields([seen.tres, *counts], _GROUP),
+        "QosLevel": set_of(seen.qos),
+        "DefaultQOS": seen.default_qos,
+    }
 
 
 def _wall(text: str) -> str:
@@ -238,13 +244,12 @@ class SlurmAccounts(Standalone):
         # Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
         return sh(
             "s() {{ [ -e /etc/slurm/slurm.conf ] || return 0; "
-            'timeout 10 sacctmgr -nP show "$@" 2>/dev/null; }}; '
-            "echo @assoc; s assoc cluster={cluster} format={assoc}; "
-            "echo @account; s account format=Account,Description; "
-            "echo @user; s user format=User,DefaultAccount; "
-            "echo @qos; s qos format={qos}",
-            cluster=self.cluster,
-            assoc=ASSOC,
+            'timeout 10 "$@" 2>/dev/null; }}; '
+            "echo @assoc; s {associations}; "
+            "echo @account; s sacctmgr -nP show account format=Account,Description; "
+            "echo @user; s sacctmgr -nP show user format=User,DefaultAccount; "
+            "echo @qos; s sacctmgr -nP show qos format={qos}",
+            associations=[*show_associations(f"cluster={self.cluster}")],
             qos=QOS,
         )
 

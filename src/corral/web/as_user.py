@@ -152,7 +152,7 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
             job.id,
             output=job.stdout,
             nodes=job.nodes,
-            running=job.state == "RUNNING",
+            running=job.running,
             here=True,
         )
         _answer(extras.as_dict())

@@ -51,7 +51,7 @@ def untracked(nodes: Iterable[Node], jobs: Iterable[Job]) -> bool:
     Without accounting it cannot (slurmctld dies of ``AccountingStorageTRES=gres/gpu``); its JSON
     has them all the same.
     """
-    running = any(job.gpus for job in jobs if job.state == "RUNNING")
+    running = any(job.gpus for job in jobs if job.running)
     return not running and any(node.gpus_used != 0 for node in nodes)
 
 
@@ -109,7 +109,7 @@ def _jobs(jobs: list[Job]) -> list[Family]:
     for job in jobs:
         labels = (("state", job.state.lower()), ("partition", job.partition))
         count[labels] += 1
-        if job.state == "RUNNING":
+        if job.running:
             gpus[("partition", job.partition),] += job.gpus or 0
             users[("user", job.user),] += job.gpus or 0
             unknown[("partition", job.partition),] += not job.gpus_exact

@@ -186,7 +186,7 @@ class BySsh:
         kept = self._jobs.setdefault(job.id, _Kept())
         async with kept.asking:
             last = kept.samples[-1][0] if kept.samples else 0.0
-            if job.state == "RUNNING" and job.nodes and time.time() - last >= SAMPLE_S:
+            if job.running and job.nodes and time.time() - last >= SAMPLE_S:
                 names = [*expand(job.nodes)][:MOST_NODES]
                 values = of_job(await api.node_figures(self._spec, names), job.id)
                 kept.samples.append((time.time(), values))

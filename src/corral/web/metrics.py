@@ -25,12 +25,11 @@ from corral.slurm.rest.commands import (
     COMMANDS,
     OLDER,
     body_of,
-    partitions_of,
     too_old,
     version_of,
 )
 from corral.slurm.rest.loose import records
-from corral.slurm.text import QUEUE_COUNTED, parse_counted
+from corral.slurm.text import QUEUE_COUNTED, SHOW_PARTITIONS, parse_counted, readable_partitions
 from corral.web.exposition import (
     Family,
     families,
@@ -125,8 +124,8 @@ async def _asked() -> list[Family]:
     if untracked(nodes, counted):
         body = body_of(await _run(RUNNING))
         running = read.jobs_of(body, version_of(body))
-        counted = [job for job in counted if job.state != "RUNNING"]
-        counted += [job for job in running if job.state == "RUNNING"]  # 22.05 prints all of them
+        counted = [job for job in counted if not job.running]
+        counted += [job for job in running if job.running]  # 22.05 prints all of them
     return families(nodes, counted, partitions)
 
 
@@ -138,8 +137,8 @@ async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     except TimeoutError as error:
         if not too_old(str(error)):
             raise
-        listed = _nodes(await _run(OLDER["nodes"]))
-        return listed, partitions_of(listed)
+        older, listed = await asyncio.gather(_run(OLDER["nodes"]), _run(SHOW_PARTITIONS))
+        return _nodes(older), readable_partitions(listed)
     return _nodes(nodes), _partitions(partitions)
 
 

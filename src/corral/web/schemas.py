@@ -100,6 +100,10 @@ class JobRow(TypedDict):
     exit_signal: int
     held: bool
     gpus_exact: bool
+    waiting: bool
+    running: bool
+    failed: bool
+    cancelled: bool
     kind: Kind
 
 
@@ -134,6 +138,7 @@ class PartitionRow(TypedDict):
     nodes: str
     node_count: int
     max_time: int | None
+    max_nodes: int | None
 
 
 class Shown(TypedDict):

@@ -19,8 +19,8 @@ LOGGED = """\
 [2026-11-22T08:50:14.205] error: slurm_send_node_msg: [socket:[15558228]] slurm_bufs_sendto(msg_type=RESPONSE_SLURM_RC) failed: Unexpected missing socket error
 [2026-11-22T08:50:14.205] error: Could not confirm batch launch for job 16, aborting request
 """  # noqa: E501 - as they were written
-EXTERN = "slurmstepd: [16.extern]"
-BOTH = f"{EXTERN}\nslurmstepd: [16.batch]"
+EXTERN = "    559 slurmstepd: [16.extern]"
+BOTH = f"{EXTERN}\n    558 slurmstepd: [16.batch]"
 
 
 def lines(batch: str, steps: str, log: str = "") -> list[tuple[str, tuple[str, ...], str]]:
@@ -32,26 +32,26 @@ def lines(batch: str, steps: str, log: str = "") -> list[tuple[str, tuple[str, .
 
 def test_named_at_once_where_slurmd_reports_it() -> None:
     line = LOGGED.splitlines()[-1]
-    assert lines("16|R|1|node1|0:07|", EXTERN, LOGGED) == [("job 16", (N1,), line)]
+    assert lines("16|RUNNING|1|node1|0:07|", EXTERN, LOGGED) == [("job 16", (N1,), line)]
 
 
 def test_named_after_a_minute_where_the_log_is_gone() -> None:
     text = "job 16 counts as running for 1-00:02:03; node1 has 16.extern alone"
-    assert lines("16|R|1|node1|1-00:02:03|", EXTERN) == [("job 16", (N1,), text)]
+    assert lines("16|RUNNING|1|node1|1-00:02:03|", EXTERN) == [("job 16", (N1,), text)]
 
 
 @pytest.mark.parametrize(
     ("batch", "steps", "log"),
     [
-        ("16|R|1|node1|9:19|", BOTH, LOGGED),  # Slurm began it a second time
-        ("16|R|1|node1|0:19|", EXTERN, ""),  # it is just beginning
-        ("16|CF|1|node1|9:19|", EXTERN, LOGGED),  # the prolog runs
-        ("16|R|0|node1|9:19|", EXTERN, LOGGED),  # salloc: it has no batch script
-        ("16|R|1|node2|9:19|", EXTERN, LOGGED),  # its script is on another node
-        ("116|R|1|node1|0:19|", EXTERN, LOGGED),  # another job
-        ("16|R|1|node1|9:19|", "", LOGGED),  # no step at all: Slurm sees that on its own
-        ("16|R|1|node1", EXTERN, LOGGED),  # an answer that was cut
-        ("16|R|1|node1|never|", EXTERN, ""),
+        ("16|RUNNING|1|node1|9:19|", BOTH, LOGGED),  # Slurm began it a second time
+        ("16|RUNNING|1|node1|0:19|", EXTERN, ""),  # it is just beginning
+        ("16|CONFIGURING|1|node1|9:19|", EXTERN, LOGGED),  # the prolog runs
+        ("16|RUNNING|0|node1|9:19|", EXTERN, LOGGED),  # salloc: it has no batch script
+        ("16|RUNNING|1|node2|9:19|", EXTERN, LOGGED),  # its script is on another node
+        ("116|RUNNING|1|node1|0:19|", EXTERN, LOGGED),  # another job
+        ("16|RUNNING|1|node1|9:19|", "", LOGGED),  # no step at all: Slurm sees that on its own
+        ("16|RUNNING|1|node1", EXTERN, LOGGED),  # an answer that was cut
+        ("16|RUNNING|1|node1|never|", EXTERN, ""),
         ("", EXTERN, LOGGED),
     ],
 )
@@ -60,7 +60,7 @@ def test_nothing_where_it_may_still_be_healthy(batch: str, steps: str, log: str)
 
 
 def test_a_node_that_does_not_answer_is_another_failure() -> None:
-    base = scene({CTL: {"batch": "16|R|1|node1|9:19|"}})
+    base = scene({CTL: {"batch": "16|RUNNING|1|node1|9:19|"}})
     assert list(launches(with_answers(base, MachineAnswers(N1, {}, error=SILENT)))) == []
 
 

@@ -129,7 +129,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     (
         "F102",
         N1,
-        {CTL: {"batch": "17|R|1|node1|2:19|"}, N1: {"steps": "slurmstepd: [17.extern]"}},
+        {CTL: {"batch": "17|RUNNING|1|node1|2:19|"}, N1: {"steps": "139 slurmstepd: [17.extern]"}},
         "node1 has 17.extern alone",
     ),
     ("F74", CTL, {CTL: {"state": "root 700"}}, "/var/spool/slurmctld: root 700"),

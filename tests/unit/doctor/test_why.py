@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from corral.doctor.catalog import catalog
@@ -16,18 +18,13 @@ from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending_reason import queue_ahead, why_pending
 from corral.errors import Code, CorralError
-from corral.slurm.records import Job, Node
+from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.text import parse_nodes
 from corral.slurm.tres import counts
 from tests.unit.doctor.scenes import NAMES, node_line, scene
 
-PARTITION = {
-    "PartitionName": "main",
-    "State": "UP",
-    "MaxNodes": "UNLIMITED",
-    "MaxTime": "UNLIMITED",
-}
+PARTITION = Partition("main")
 
 
 def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "node1") -> Node:
@@ -234,7 +231,7 @@ def test_slurms_sentence_is_one_reason(between: str) -> None:
 
 
 def test_limits_of_the_partition_are_reported() -> None:
-    short = {**PARTITION, "MaxTime": "00:30:00", "MaxNodes": "1", "State": "DOWN"}
+    short = replace(PARTITION, max_time=1800, max_nodes=1, state="DOWN")
     why = why_pending(job("PartitionTimeLimit", 2), "cpu=2,node=2", short, cluster())
     assert why.stuck
     assert set(why.missing) >= {

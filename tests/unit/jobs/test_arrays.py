@@ -13,7 +13,6 @@ from corral.events import Event
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
-from corral.jobs import arrays
 from corral.jobs.arrays import array_state, follow_array
 from corral.jobs.environment import unpinned
 from corral.jobs.model import JobHandle
@@ -154,14 +153,6 @@ def test_a_job_that_is_none() -> None:
         HANDLE.part(4)
     assert HANDLE.part(7).ref == "12_7"
     assert HANDLE.part(7).folder == "/shared/x/task-7"
-
-
-def test_every_state_that_goes_on_is_watched() -> None:
-    """A state that the loop does not know would end it while parts still wait."""
-    going = set(arrays._GOING.split("|"))
-    assert {s.value for s in JobState if not s.ended} - {"LAUNCH_FAILED"} <= going | {
-        "RECONFIG_FAIL"
-    }
 
 
 @pytest.mark.parametrize(

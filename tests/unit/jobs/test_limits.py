@@ -8,6 +8,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs.limits import (
+    Rights,
     against_array,
     against_nodes,
     against_rights,
@@ -21,7 +22,7 @@ from corral.jobs.limits import (
 )
 from corral.jobs.model import JobSpec
 from corral.slurm.records import Node
-from corral.slurm.text import parse_nodes
+from corral.slurm.text import parse_nodes, readable_associations
 from corral.spec.models import ClusterSpec
 
 SPEC = ClusterSpec.model_validate(
@@ -124,13 +125,11 @@ def test_what_fits_is_not_refused(fields: dict[str, object]) -> None:
     assert against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC) == []
 
 
-RIGHTS = """enforced associations,limits,qos,safe
-may physics|normal,high
-may lab|normal
-qos normal
-qos high
-qos urgent
-"""
+RIGHTS = Rights(
+    frozenset({"associations", "limits", "qos", "safe"}),
+    readable_associations("physics|normal,high\nlab|normal\n", ("Account", "QOS")),
+    ("normal", "high", "urgent"),
+)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +153,10 @@ def test_against_accounting(fields: dict[str, object], reason: str, instead: str
 def test_what_accounting_allows_or_does_not_enforce() -> None:
     good = JobSpec(script="a", account="Physics", qos="HIGH")  # Slurm keeps both in lower case
     assert against_rights(good, "ada", RIGHTS) == []
-    free = RIGHTS.replace("associations,limits,qos,safe", "none")
+    free = replace(RIGHTS, enforced=frozenset({"none"}))
     assert against_rights(JobSpec(script="a", account="zzz", qos="urgent"), "ada", free) == []
-    assert (
-        against_rights(JobSpec(script="a", account="zzz", qos="zzz"), "ada", "enforced none") == []
-    )
+    nothing = Rights(frozenset({"none"}))
+    assert against_rights(JobSpec(script="a", account="zzz", qos="zzz"), "ada", nothing) == []
 
 
 def test_nodes_that_are_named_or_excluded() -> None:

@@ -14,7 +14,7 @@ from corral.slurm.records import Job, Node, gpus_settled
 from corral.slurm.rest import commands, past, read
 from corral.slurm.rest.read import past_job
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.text import parse_counted, parse_history, parse_tres
+from corral.slurm.text import parse_counted, parse_history, parse_job, parse_tres
 from corral.slurm.tres import (
     Gpus,
     Request,
@@ -22,7 +22,6 @@ from corral.slurm.tres import (
     gres_of,
     listed,
     of_type,
-    requested,
 )
 from corral.web.exposition import untracked
 
@@ -162,6 +161,11 @@ def test_words() -> None:
     assert str(open_) == "2+"
 
 
+def tres_of(line: str) -> str:
+    job = parse_job(line)
+    return job.tres if job else ""
+
+
 def by_name(folder: Path) -> dict[str, str]:
     """``scontrol show job``'s line of each pending job."""
     lines = (folder / "scontrol.txt").read_text().splitlines()
@@ -171,7 +175,7 @@ def by_name(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_what_a_waiting_job_lacks_counts_its_gpus(folder: Path) -> None:
-    asked = {name: listed(requested(line)) or 0 for name, line in by_name(folder).items()}
+    asked = {name: listed(tres_of(line)) or 0 for name, line in by_name(folder).items()}
     if folder.parent.name != "24.11":  # which keeps one of two types for a task
         assert asked.pop("task-two-types") == 4
     assert len(asked) > 30

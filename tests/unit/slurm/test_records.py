@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.pending_reason import room
-from corral.slurm.records import Job, Node
+from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.rest import read
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import (
@@ -18,7 +18,10 @@ from corral.slurm.text import (
     parse_history,
     parse_nodes,
     parse_queue,
+    readable_associations,
     readable_history,
+    readable_partitions,
+    show_associations,
 )
 from corral.slurm.tres import counts
 from corral.web.exposition import families, text_of
@@ -171,3 +174,40 @@ def test_squeues_start_of_a_job_that_a_limit_holds_back_is_none() -> None:
     (held,) = parse_queue(as_squeue(job))
     (pending,) = parse_queue(as_squeue(replace(job, reason="Resources")))
     assert (held.start_at, pending.start_at) == (None, 1_800_000_000)
+
+
+# As print_partition_info of src/api/partition_info.c orders the fields (24.11).
+PARTITION_LINE = (
+    "PartitionName={name} AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL "
+    "Default=NO QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO "
+    "GraceTime=0 Hidden=NO MaxNodes={most} MaxTime={longest} MinNodes=0 LLN=NO "
+    "MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=UNLIMITED Nodes=node[0-2] PriorityJobFactor=1 "
+    "PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=OFF "
+    "State={state} TotalCPUs=12 TotalNodes=3 SelectTypeParameters=NONE JobDefaults=(null) "
+    "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED TRES=cpu=12,mem=12000M,node=3,billing=12"
+)
+
+
+def test_both_readers_give_one_partition() -> None:
+    body = json.loads((RECORDED / "26.05" / "v0.0.45" / "partitions.json").read_text())
+    (main,) = (p for p in read.partitions_of(body["body"], 45) if p.name == "main")
+    line = PARTITION_LINE.format(name="main", most="UNLIMITED", longest="1-00:00:00", state="UP")
+    assert readable_partitions(line) == (main,)
+
+
+def test_a_partitions_limits_and_what_is_none() -> None:
+    line = PARTITION_LINE.format(name="long", most="2", longest="UNLIMITED", state="DRAIN")
+    text = f"\nslurm_load_partitions error: x\nPartitionName=odd MaxTime=nonsense\n{line}\n"
+    assert readable_partitions(text) == (Partition("long", "DRAIN", "node[0-2]", 3, None, 2),)
+
+
+def test_associations() -> None:
+    assert show_associations("user=ada", columns=("Account", "QOS"))[-2:] == (
+        "user=ada",
+        "format=Account,QOS",
+    )
+    lines = "vision||root|5|gres/gpu=1|0|7|high,low|low\nvision|ada||parent||||normal|\n"
+    assert readable_associations(f"sacctmgr: error: x\n{lines}") == (
+        Association("vision", "", "root", "5", "gres/gpu=1", 0, 7, ("high", "low"), "low"),
+        Association("vision", "ada", share="parent", qos=("normal",)),
+    )

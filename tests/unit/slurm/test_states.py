@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.duration import clock, max_time, seconds
-from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.jobs import ENDED, GOING_ON, HOLDING, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
 from corral.slurm.states.reasons import explain, reasons
 from corral.slurm.text import (
@@ -473,3 +473,14 @@ def test_the_cluster_files_hours(limit: str, expected: str) -> None:
 def test_not_a_limit() -> None:
     with pytest.raises(CorralError, match="not a time limit"):
         max_time("8h")
+
+
+def test_one_table_has_the_phase_of_each_state() -> None:
+    """A state that a loop does not know would end it while parts of an array still wait."""
+    assert set(GOING_ON) | ENDED == {state.value for state in JobState}
+    assert not set(GOING_ON) & ENDED
+    assert set(GOING_ON) > WAITING
+    assert set(HOLDING.split(",")) == {
+        *("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"),
+        *("SIGNALING", "STAGE_OUT", "STOPPED", "RESIZING"),
+    }

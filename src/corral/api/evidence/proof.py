@@ -24,6 +24,7 @@ from corral.prove.runner import REACHED
 from corral.prove.runner import prove as run_checks
 from corral.roles.machine.mesh import on_control
 from corral.roles.machine.people import PROOF, own_proof_user
+from corral.slurm.text import readable_associations, show_associations
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
 from corral.state_dir import cluster_dir
@@ -67,16 +68,15 @@ async def _job_user(session: Session) -> str:
     first = users_of(session.spec)[0].name
     if not own_proof_user(session.spec):
         return first
-    script = sh(
-        "getent passwd {u} >/dev/null && timeout 20 sacctmgr -nP show assoc where user={u} "
-        "format=account | grep -qx {u}",
-        u=PROOF,
-    )
+    columns = ("Account",)
+    show = show_associations(f"user={PROOF}", columns=columns)
+    script = sh("getent passwd {u} >/dev/null && timeout 20 {show}", u=PROOF, show=[*show])
     try:
         made = await session.fleet.run(session.controller, script, timeout=60)
     except CorralError:
         return first
-    return PROOF if made.ok else first
+    accounts = {each.account for each in readable_associations(made.stdout, columns)}
+    return PROOF if made.ok and PROOF in accounts else first
 
 
 def _chosen(only: Sequence[str]) -> tuple[Check, ...]:

@@ -27,8 +27,16 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
-from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
-from corral.slurm.tres import requested
+from corral.slurm.records import Partition
+from corral.slurm.text import (
+    SHOW_JOB,
+    SHOW_QUEUE,
+    TIME_FORMAT,
+    parse_job,
+    parse_nodes,
+    parse_queue,
+    readable_partitions,
+)
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 
@@ -146,8 +154,10 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
     ahead = queue_ahead(jobs[0].id, parts["queue"])
-    resources = requested(parts["asked"])
-    return why_pending(jobs[0], resources, fields_of(parts["partition"]), nodes, ahead)
+    asked_for = parse_job(parts["asked"])
+    first = jobs[0].partition.partition(",")[0]
+    partition = next(iter(readable_partitions(parts["partition"])), Partition(first))
+    return why_pending(jobs[0], asked_for.tres if asked_for else "", partition, nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:
@@ -165,7 +175,7 @@ def _rest(job_id: int | str, partition: str) -> Inquiry:
     first = partition.partition(",")[0]
     return Inquiry(
         {
-            "asked": sh("scontrol show job --details --oneliner {id} | head -n 1", id=job_id),
+            "asked": sh("{show} {id} | head -n 1", show=[*SHOW_JOB], id=job_id),
             "partition": sh("scontrol show partition --oneliner {first}", first=first),
             "queue": sh(
                 "squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'",

@@ -59,7 +59,8 @@ def _partition_38(partition: dict[str, Any]) -> None:
             "total": partition.get("total_nodes", 0),
         }
         partition["maximums"] = {
-            "time": partition.get("maximum_time_per_job", partition.get("max_time_limit"))
+            "time": partition.get("maximum_time_per_job", partition.get("max_time_limit")),
+            "nodes": partition.get("maximum_nodes_per_job"),
         }
         partition["partition"] = {"state": [text(partition.get("state")).upper()]}
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
-from corral.slurm.records import Node, Partition
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, text
 from corral.slurm.rest.read import metadata
@@ -30,7 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 OLDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"nodes": ("sinfo", "--all", "--json"), "jobs": ("squeue", "--all", "--json")}
 )
-"""Those of 22.05, whose scontrol has no ``--json``; it prints no partitions."""
+"""Those of 22.05, whose scontrol has no ``--json``; for partitions see ``text.SHOW_PARTITIONS``."""
 _PARSER: Final = re.compile(r"v0\.0\.(\d{2})")
 
 
@@ -125,14 +124,3 @@ def sbatch_of(submission: Submission) -> tuple[str, ...]:
 
 def _minutes(body: Mapping[str, Any]) -> int:
     return int(body["time_limit"]["number"])
-
-
-def partitions_of(nodes: Iterable[Node]) -> tuple[Partition, ...]:
-    """Partitions as the nodes name them, where no command prints them (22.05)."""
-    by_partition: dict[str, list[str]] = {}
-    for node in nodes:
-        for name in node.partitions:
-            by_partition.setdefault(name, []).append(node.name)
-    return tuple(
-        Partition(name, "UP", ",".join(names), len(names)) for name, names in by_partition.items()
-    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, reported_fields
+from corral.slurm.records import Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import (
     Record,
@@ -27,6 +27,7 @@ from corral.slurm.rest.loose import (
     text,
     words,
 )
+from corral.slurm.states.jobs import ENDED, WAITING
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit, explain
 from corral.slurm.tres import (
@@ -239,7 +240,8 @@ def partition(raw: Record, version: int) -> Partition:
     if not name:
         raise CorralError(Code.PARSE_FAILED, "a partition without a name")
     nodes = record(it.get("nodes"))
-    longest = number(record(it.get("maximums")).get("time"))
+    most = record(it.get("maximums"))
+    longest = number(most.get("time"))
     state = words(record(it.get("partition")).get("state"))
     return Partition(
         name=name,
@@ -247,6 +249,7 @@ def partition(raw: Record, version: int) -> Partition:
         nodes=text(nodes.get("configured")),
         node_count=integer(nodes.get("total")),
         max_time=None if longest is None else int(longest) * 60,
+        max_nodes=maybe(most.get("nodes")),
     )
 
 

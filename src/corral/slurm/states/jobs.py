@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -17,12 +17,34 @@ def state_word(text: str) -> str:
     return text.strip().split(" ", 1)[0].rstrip("+").upper()
 
 
+class Phase(Enum):
+    """Where a job stands: before its start, from then to its end, behind that."""
+
+    WAITING = "waiting"
+    GOING = "going"
+    ENDED = "ended"
+
+
 class JobState(StrEnum):
     """Job states (job_state_string of slurm_protocol_defs.c, 21.08 to 26.05)."""
 
     PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    POWER_UP_NODE = "POWER_UP_NODE"
+    EXPEDITING = "EXPEDITING"
+    REQUEUED = "REQUEUED"
+    REQUEUE_FED = "REQUEUE_FED"
+    REQUEUE_HOLD = "REQUEUE_HOLD"
+    RESV_DEL_HOLD = "RESV_DEL_HOLD"
+    SPECIAL_EXIT = "SPECIAL_EXIT"
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
+    STOPPED = "STOPPED"
+    SIGNALING = "SIGNALING"
+    RESIZING = "RESIZING"
+    STAGE_OUT = "STAGE_OUT"
+    COMPLETING = "COMPLETING"
+    UPDATE_DB = "UPDATE_DB"
     COMPLETED = "COMPLETED"
     CANCELLED = "CANCELLED"
     FAILED = "FAILED"
@@ -32,23 +54,9 @@ class JobState(StrEnum):
     BOOT_FAIL = "BOOT_FAIL"
     DEADLINE = "DEADLINE"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    COMPLETING = "COMPLETING"
-    CONFIGURING = "CONFIGURING"
-    EXPEDITING = "EXPEDITING"
     LAUNCH_FAILED = "LAUNCH_FAILED"
-    POWER_UP_NODE = "POWER_UP_NODE"
     RECONFIG_FAIL = "RECONFIG_FAIL"
-    REQUEUED = "REQUEUED"
-    REQUEUE_FED = "REQUEUE_FED"
-    REQUEUE_HOLD = "REQUEUE_HOLD"
-    RESIZING = "RESIZING"
-    RESV_DEL_HOLD = "RESV_DEL_HOLD"
     REVOKED = "REVOKED"
-    SIGNALING = "SIGNALING"
-    SPECIAL_EXIT = "SPECIAL_EXIT"
-    STAGE_OUT = "STAGE_OUT"
-    STOPPED = "STOPPED"
-    UPDATE_DB = "UPDATE_DB"
 
     @classmethod
     def read(cls, text: str) -> JobState:
@@ -69,7 +77,7 @@ class JobState(StrEnum):
     @property
     def ended(self) -> bool:
         """It will not run any more (a requeued job gets another record)."""
-        return self in _ENDED
+        return _TABLE[self][0] is Phase.ENDED
 
     @property
     def good(self) -> bool:
@@ -79,23 +87,58 @@ class JobState(StrEnum):
     @property
     def waiting(self) -> bool:
         """It has not begun."""
-        return self in _WAITING
+        return _TABLE[self][0] is Phase.WAITING
 
 
-_ENDED: Final = frozenset(
-    {JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL,
-     JobState.PREEMPTED, JobState.BOOT_FAIL, JobState.DEADLINE, JobState.OUT_OF_MEMORY,
-     JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL, JobState.REVOKED}
-)  # fmt: skip
-RECORDED: Final = tuple(
-    sorted(str(state) for state in _ENDED - {JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL})
+_TABLE: Final[Mapping[JobState, tuple[Phase, bool]]] = MappingProxyType(
+    {
+        JobState.PENDING: (Phase.WAITING, False),
+        JobState.CONFIGURING: (Phase.WAITING, True),
+        JobState.POWER_UP_NODE: (Phase.WAITING, False),
+        JobState.EXPEDITING: (Phase.WAITING, False),
+        JobState.REQUEUED: (Phase.WAITING, False),
+        JobState.REQUEUE_FED: (Phase.WAITING, False),
+        JobState.REQUEUE_HOLD: (Phase.WAITING, False),
+        JobState.RESV_DEL_HOLD: (Phase.WAITING, False),
+        JobState.SPECIAL_EXIT: (Phase.WAITING, False),
+        JobState.RUNNING: (Phase.GOING, True),
+        JobState.SUSPENDED: (Phase.GOING, True),
+        JobState.STOPPED: (Phase.GOING, True),
+        JobState.SIGNALING: (Phase.GOING, True),
+        JobState.RESIZING: (Phase.GOING, True),
+        JobState.STAGE_OUT: (Phase.GOING, True),
+        JobState.COMPLETING: (Phase.GOING, True),
+        JobState.UPDATE_DB: (Phase.GOING, False),
+        JobState.COMPLETED: (Phase.ENDED, False),
+        JobState.CANCELLED: (Phase.ENDED, False),
+        JobState.FAILED: (Phase.ENDED, False),
+        JobState.TIMEOUT: (Phase.ENDED, False),
+        JobState.NODE_FAIL: (Phase.ENDED, False),
+        JobState.PREEMPTED: (Phase.ENDED, False),
+        JobState.BOOT_FAIL: (Phase.ENDED, False),
+        JobState.DEADLINE: (Phase.ENDED, False),
+        JobState.OUT_OF_MEMORY: (Phase.ENDED, False),
+        JobState.LAUNCH_FAILED: (Phase.ENDED, False),
+        JobState.RECONFIG_FAIL: (Phase.ENDED, False),
+        JobState.REVOKED: (Phase.ENDED, False),
+    }
 )
+"""The phase of each state, and whether a job in it has nodes that no other may use: all that is
+decided by a job's state follows from this table."""
+
+
+def _words(which: Callable[[JobState], bool]) -> tuple[str, ...]:
+    return tuple(state.value for state in JobState if which(state))
+
+
+ENDED: Final = frozenset(_words(lambda state: state.ended))
+WAITING: Final = frozenset(_words(lambda state: state.waiting))
+GOING_ON: Final = _words(lambda state: not state.ended)
+"""Of a job that has not ended."""
+HOLDING: Final = ",".join(_words(lambda state: _TABLE[state][1]))
+"""squeue's ``--states`` for the jobs that have nodes."""
+RECORDED: Final = tuple(sorted(ENDED - {JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL}))
 """In which accounting has jobs that ended (sacct(1), JOB STATE CODES): the two are slurmctld's."""
-_WAITING: Final = frozenset(
-    {JobState.PENDING, JobState.CONFIGURING, JobState.POWER_UP_NODE, JobState.REQUEUED,
-     JobState.REQUEUE_FED, JobState.REQUEUE_HOLD, JobState.RESV_DEL_HOLD, JobState.SPECIAL_EXIT,
-     JobState.EXPEDITING}
-)  # fmt: skip
 
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
     {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",

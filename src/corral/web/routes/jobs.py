@@ -24,7 +24,7 @@ from corral.slurm.rest.write import faults_of
 from corral.web.routes.view import packed_of
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
-from corral.web.slurm.snapshot import job_fields, job_kind, job_rows
+from corral.web.slurm.snapshot import job_fields, job_rows
 from corral.web.state import (
     Changer,
     Here,
@@ -185,8 +185,6 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     mine = record.user == session.user
     return {
         **job_fields(record),
-        "kind": job_kind(record),
-        "ended": record.ended,
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,

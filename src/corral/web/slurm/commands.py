@@ -23,7 +23,7 @@ from corral.slurm.rest import (
 )
 from corral.slurm.rest.loose import Record, records
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
-from corral.slurm.text import parse_history
+from corral.slurm.text import SHOW_PARTITIONS, parse_history, readable_partitions
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login
 
@@ -113,7 +113,7 @@ class ByCommands:
         partitions = await self._list(login, "partitions", read.partition)
         if not self._old:
             return partitions
-        return commands.partitions_of((await self.nodes(login))[0])
+        return readable_partitions(await self._run(login, SHOW_PARTITIONS))
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""

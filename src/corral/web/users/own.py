@@ -74,7 +74,7 @@ class BySsh:
             job.id,
             output=job.stdout,
             nodes=job.nodes,
-            running=job.state == "RUNNING",
+            running=job.running,
         )
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:

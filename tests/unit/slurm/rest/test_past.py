@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.records import ENDED, Job
+from corral.slurm.records import Job
 from corral.slurm.rest import past, read
+from corral.slurm.states.jobs import ENDED
 from corral.slurm.states.jobs import RECORDED as RECORDED_STATES
 from corral.slurm.text import parse_history
 

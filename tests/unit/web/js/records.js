@@ -39,7 +39,7 @@ const JOB = {
   ...{ submit_at: 1000, start_at: 2000, end_at: null, exit_status: null, exit_signal: 0 },
   ...{ stdout: "/shared/7.log", stderr: "", workdir: "/shared", command: "", comment: "" },
   ...{ dependency: "", restarts: 0, ended: false, mine: true, may: true, forgotten: false },
-  ...{ known_at: 0 },
+  ...{ known_at: 0, waiting: false, running: true, failed: false, cancelled: false },
 };
 
 /** @param {Partial<JobDetail>} change */

@@ -184,14 +184,17 @@ test("a job's GPUs, time and place", () => {
     ),
     ["2", "", "2+", "?"],
   );
-  assert.equal(timeOf(job({ state: "PENDING", submit_at: 1000 }), 1120), "pending 2 min");
+  assert.equal(
+    timeOf(job({ waiting: true, running: false, submit_at: 1000 }), 1120),
+    "pending 2 min",
+  );
   assert.equal(timeOf(job(), 2090), "1 min");
-  assert.equal(timeOf(job({ state: "COMPLETED", end_at: 2060 }), 9999), "1 min");
+  assert.equal(timeOf(job({ running: false, end_at: 2060 }), 9999), "1 min");
   assert.equal(whereOf(job({ why: "Priority", nodes: "" })), "Priority");
-  const failed = { state: "FAILED", exit_status: 3, exit_signal: 9 };
+  const failed = { failed: true, exit_status: 3, exit_signal: 9 };
   assert.equal(whereOf(job(failed)), "exit status 3, signal 9 on node1");
-  assert.equal(whereOf(job({ state: "CANCELLED", exit_signal: 15 })), "node1");
-  const unstarted = { state: "CANCELLED", nodes: "", reason: "Resources" };
+  assert.equal(whereOf(job({ cancelled: true, exit_signal: 15 })), "node1");
+  const unstarted = { cancelled: true, nodes: "", reason: "Resources" };
   assert.equal(whereOf(job(unstarted)), "it had not started");
   assert.equal(exitOf(job({ exit_status: null, exit_signal: 15 })), "signal 15");
 });

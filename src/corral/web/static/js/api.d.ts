@@ -158,6 +158,10 @@ export interface JobDetail {
   comment: string;
   dependency: string;
   restarts: number;
+  waiting: boolean;
+  running: boolean;
+  failed: boolean;
+  cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
   ended: boolean;
   mine: boolean;
@@ -199,6 +203,10 @@ export interface JobRow {
   exit_signal: number;
   held: boolean;
   gpus_exact: boolean;
+  waiting: boolean;
+  running: boolean;
+  failed: boolean;
+  cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
@@ -323,6 +331,7 @@ export interface PartitionRow {
   nodes: string;
   node_count: number;
   max_time: number | null;
+  max_nodes: number | null;
 }
 
 /** One page of what has ended. */

@@ -74,7 +74,7 @@ function remember() {
   const at = Math.floor(Date.now() / 1000);
   const { counts, trouble } = head;
   if (trouble || now.ok === false) noted(past, at, null, null);
-  else noted(past, at, counts.gpus ? counts.gpus_used : counts.cpus_used, counts.jobs.RUNNING || 0);
+  else noted(past, at, counts.gpus ? counts.gpus_used : counts.cpus_used, counts.shown.running);
 }
 for (const name of ["age", "head"]) live.addEventListener(name, remember);
 

@@ -52,7 +52,7 @@ const code = (path) => path && el("code", null, path);
 
 /** @param {{ job: api.JobDetail, at?: number }} props */
 export function JobFacts({ job, at = Date.now() / 1000 }) {
-  const started = job.state === "PENDING" ? "may start" : "started";
+  const started = job.waiting ? "may start" : "started";
   return el(
     "dl",
     { class: "facts" },
@@ -265,7 +265,7 @@ export class JobPage extends Component {
     const before = this.state.job;
     document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
-    const prints = Boolean(job.stdout) && job.state !== "PENDING";
+    const prints = Boolean(job.stdout) && !job.waiting;
     this.setState({ job, failure: undefined, following: this.state.following || (own && prints) });
     if (before?.state === job.state) return;
     this.measure(job);
@@ -276,7 +276,7 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail | undefined} job */
   measure(job = this.state.job) {
-    if (!job || !this.props.me.figures || !job.may || job.state === "PENDING") return;
+    if (!job || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
     /** @type {Promise<api.Curves>} */
     const answer = call(`jobs/${this.id}/figures`);
@@ -345,7 +345,7 @@ export class JobPage extends Component {
   /** @param {api.JobDetail} job */
   buttons(job) {
     if (!job.may || job.forgotten) return null;
-    const pending = job.state === "PENDING";
+    const pending = job.waiting && !job.nodes; // with nodes it is being started
     /** @type {[boolean, string, () => void][]} */
     const offers = [
       [pending && job.held, "Release", () => this.act({ do: "release" }, "it may start again")],

@@ -55,9 +55,9 @@ export function gpus(job) {
  * @param {number} [at] unix seconds
  */
 export function timeOf(job, at = Date.now() / 1000) {
-  if (job.state === "PENDING") return `pending ${since(job.submit_at, at).replace(" ago", "")}`;
+  if (job.waiting) return `pending ${since(job.submit_at, at).replace(" ago", "")}`;
   if (!job.start_at) return "-";
-  const over = job.end_at && job.end_at < at && job.state !== "RUNNING";
+  const over = job.end_at && job.end_at < at && !job.running;
   const end = over ? Number(job.end_at) : at + now.skew;
   return span(Math.max(0, end - job.start_at));
 }
@@ -76,17 +76,17 @@ export function exitOf(job) {
  */
 export function whereOf(job) {
   if (job.why) return job.why;
-  if (job.state === "FAILED" || (job.exit_signal && job.state !== "CANCELLED")) {
+  if (job.failed || (job.exit_signal && !job.cancelled)) {
     return `${exitOf(job)}${job.nodes ? ` on ${job.nodes}` : ""}`;
   }
   // The reason of a job that was cancelled in the queue is why it had been pending.
-  return job.nodes || (job.state === "CANCELLED" ? "it had not started" : job.reason) || "-";
+  return job.nodes || (job.cancelled ? "it had not started" : job.reason) || "-";
 }
 
 /** @param {{ job: JobRow, ended: boolean }} props */
 function Row({ job, ended }) {
   const where = whereOf(job);
-  const elapsed = job.state === "RUNNING" && job.limit && job.start_at;
+  const elapsed = job.running && job.limit && job.start_at;
   const used = elapsed ? Date.now() / 1000 + now.skew - Number(job.start_at) : 0;
   return el(
     "tr",
