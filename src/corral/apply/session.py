@@ -39,6 +39,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.order import wanted
 from corral.slurm.packages import DebSet
+from corral.spec.client import ClientSpec, require_root
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
@@ -84,7 +85,7 @@ class Session:
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
         self.spec = spec
         self.folder: Path = cluster_dir(spec.name, create=False)
-        self.controller = controller_of(spec)
+        self.controller = entry_of(spec)
         self._providers = {node.name: p for p in providers for node in p.nodes}
         self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
         self._refusals: tuple[CorralError, ...] = ()
@@ -94,12 +95,18 @@ class Session:
         self._booting: dict[str, float] = {}
 
     @classmethod
-    async def open(cls, spec: ClusterSpec) -> Self:
+    async def open(cls, spec: ClusterSpec, *, root: bool = True) -> Self:
         """Ask the providers what exists and make ready to reach what runs.
 
+        Args:
+            spec: the cluster.
+            root: the work needs root on the machines; False: it is done as a profile's user too.
+
         Raises:
-            CorralError: MISSING_TOOL, PROVIDER_FAILED.
+            CorralError: MISSING_TOOL, PROVIDER_FAILED; FORBIDDEN, a profile has no root.
         """
+        if root:
+            require_root(spec)
         spec = await present(spec)
         session = cls(spec, providers_of(spec))
         await session.refresh()
@@ -136,6 +143,11 @@ class Session:
 
     async def __aexit__(self, *raised: object) -> None:
         """Nothing to end: the SSH connections stay a minute for the next command."""
+
+    @property
+    def administers(self) -> bool:
+        """Whether scripts run as root; else as a profile's user, on nodes that let this user in."""
+        return not isinstance(self.spec, ClientSpec)
 
     @property
     def pending(self) -> tuple[MachineAction, ...]:
@@ -367,3 +379,8 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
+
+
+def entry_of(spec: ClusterSpec) -> str:
+    """The node that Slurm is asked on: the controller, or the node of a profile."""
+    return spec.profile.node if isinstance(spec, ClientSpec) else controller_of(spec)
