@@ -18,10 +18,10 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.sshfail import failure
-from corral.hosts.target import SshTarget
-from corral.hosts.transport import check
+from corral.hosts.target import SSH_PORT, SshTarget
+from corral.hosts.transport import Transport, check
 from corral.providers.login_host import user_target
-from corral.spec.client import PUBLISHED, ClientFile, Profile, public_part, read_client
+from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
@@ -33,9 +33,21 @@ ENTRY: Final = "_login"
 """The host's name in known_hosts while its node's name is not known: one that no node can have."""
 LOGIN_S: Final = 60.0
 
-_ASSOCIATIONS: Final = """\
-scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'
-sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account 2>/dev/null"""
+QUESTIONS: Final = {
+    "uid": sh("id -u"),
+    "programs": sh(
+        'for p in {programs}; do command -v "$p" >/dev/null || echo "$p"; done', programs=PROGRAMS
+    ),
+    "client": sh("cat {file} 2>/dev/null || :", file=PUBLISHED),
+    "enforced": sh(
+        "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
+    ),
+    "accounts": sh(
+        'sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account '
+        "2>/dev/null || :"
+    ),
+}
+"""What a host is asked at a login, as the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,32 +170,30 @@ async def login(
     key = str(_identity(identity)) if identity else ""
     with tempfile.TemporaryDirectory(prefix="corral-login-") as folder:
         known_hosts = Path(folder) / profiles.KNOWN_HOSTS
-        chosen = port or (client.port if client else 22)
+        chosen = port or (client.port if client else SSH_PORT)
         target = user_target(host, user, port=chosen, identity=key, known_hosts=known_hosts)
         await _trust(target, client.host_keys if client else (), accept)
         node = OpenSSH(ENTRY, target, control_dir(), shared=False)
         try:
-            file, uid, notes = await _asked(node, host, user, client)
+            file, uid, notes = await asked(node, host, user, client)
         except CorralError as error:
             error.node = host
             raise
-        # It is also the jump host to the other nodes, which has another name there.
+        profile = Profile(
+            **file.model_dump(include={"format", "node", "cluster"}),
+            corral=version("corral"),
+            host=host,
+            port=chosen,
+            user=user,
+            name=name or str(file.cluster.get("name", "")),
+            uid=uid,
+            identity=key,
+        )
+        client_spec(profile, known_hosts)  # before it is kept: can this Corral read it?
+        # The host is also the jump host to the other nodes, which has another name there.
         publics = [line.partition(" ")[2] for line in target.pinned(ENTRY)]
-        names = (file.node, target.alias)
-        keys = "".join(f"{known} {public}\n" for known in names for public in publics)
-    found = file.model_dump(exclude={"host", "port", "user", "corral", "host_keys"})
-    profile = Profile(
-        **found,
-        corral=version("corral"),
-        host=host,
-        port=chosen,
-        user=user,
-        name=name or str(file.cluster.get("name", "")),
-        uid=uid,
-        identity=key,
-    )
-    profiles.client_spec(profile, known_hosts)  # before it is kept: can this Corral read it?
-    await asyncio.to_thread(profiles.keep, profile, keys)
+        keys = [f"{known} {key}\n" for known in (file.node, target.alias) for key in publics]
+    await asyncio.to_thread(profiles.keep, profile, "".join(keys))
     return LoggedIn(profile, notes)
 
 
@@ -246,28 +256,23 @@ async def _fetch_key(target: SshTarget) -> None:
         raise failure(target.address, target, ended.status, ended.err, "")
 
 
-async def _asked(
-    node: OpenSSH, host: str, user: str, client: ClientFile | None
+async def asked(
+    node: Transport, host: str, user: str, client: ClientFile | None
 ) -> tuple[ClientFile, int, tuple[str, ...]]:
     """The host's client file, the user's uid there, and notes.
+
+    Args:
+        node: the host, where scripts run as the user.
+        host: its name for people.
+        user: the account.
+        client: an administrator's client file, in place of the host's own.
 
     Raises:
         CorralError: as ``login``.
     """
-    asked = Inquiry(
-        {
-            "uid": sh("id -u"),
-            "programs": sh(
-                'for p in {p}; do command -v "$p" >/dev/null || echo "$p"; done', p=PROGRAMS
-            ),
-            "client": sh("cat {file} 2>/dev/null || :", file=PUBLISHED),
-            "rights": sh(_ASSOCIATIONS),
-        }
-    )
-    what = f"asking {host}"
-    answers = asked.answers(
-        check(await node.run(asked.script, timeout=LOGIN_S), what).stdout, host, what
-    )
+    inquiry, what = Inquiry(QUESTIONS), f"asking {host}"
+    result = check(await node.run(inquiry.script, timeout=LOGIN_S), what)
+    answers = inquiry.answers(result.stdout, host, what)
     if missing := answers["programs"].split():
         raise CorralError(
             Code.MISSING_TOOL,
@@ -281,18 +286,14 @@ async def _asked(
                 Code.NOT_FOUND,
                 f"this is not a login node of a cluster of Corral's: no {PUBLISHED}",
                 hint="name the controller or a node of access.login; where an earlier Corral "
-                "brought it up, an administrator runs corral up, or corral export client",
+                "brought it up, an administrator runs corral up FILE, or corral export client",
             )
         again = "an administrator runs: corral up FILE"
         client = read_client(answers["client"], ClientFile, PUBLISHED, again)
-    return client, int(answers["uid"]), _notes(answers["rights"], user)
-
-
-def _notes(rights: str, user: str) -> tuple[str, ...]:
-    enforced, _, accounts = rights.partition("\n")
-    if "associations" not in enforced.split(",") or accounts.strip():
-        return ()
-    return (
-        f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
-        f"administrator names {user} under users: of the cluster file and runs corral up FILE",
-    )
+    notes: tuple[str, ...] = ()
+    if "associations" in answers["enforced"].split(",") and not answers["accounts"]:
+        notes = (
+            f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
+            f"administrator names {user} under users: of the cluster file and runs corral up FILE",
+        )
+    return client, int(answers["uid"]), notes
