@@ -9,7 +9,7 @@ from typing import Final
 from corral import api
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
-from corral.spec.client import require_root
+from corral.spec.client import ClientSpec, require_root
 from corral.spec.models import ClusterSpec
 
 DEFAULT: Final = "cluster.yaml"
@@ -58,7 +58,7 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
     return spec
 
 
-def declared(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
+def declared(ui: Ui, *named: str, rehearse: bool = False, administers: bool = True) -> ClusterSpec:
     """The cluster that a file declares now, for verbs that compare the file with the machines.
 
     By name it is the file that was last applied under it, read again: what was changed in it since
@@ -72,7 +72,9 @@ def declared(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
         return from_file(ui, chosen, rehearse=rehearse)
     origin = api.origin_of(chosen)
     if origin is None:
-        spec = cluster(ui, chosen, rehearse=rehearse)
+        spec = cluster(ui, chosen, rehearse=rehearse, administers=administers)
+        if isinstance(spec, ClientSpec):
+            return spec
         ui.note(f"cluster {chosen}: as it was last applied; its file is not known here", "dim")
         return spec
     ui.note(f"cluster file: {origin.file}" + (" (rehearsal)" if origin.rehearsal else ""), "dim")

@@ -35,7 +35,7 @@ _PUBLIC: Final[Mapping[str, Any]] = {
     "network": {"data"},
     "storage": {"__all__": {"mount", "kind"}},
     "software": {"containers"},
-    "services": {"mlflow", "mlflow_uri"},
+    "services": {"mlflow": True, "mlflow_uri": True, "ui": True, "page": {"port"}},
 }
 
 

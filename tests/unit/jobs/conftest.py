@@ -27,7 +27,7 @@ while :; do case $1 in
 esac; done""",
     "id": """
 case "$*" in
-  -u) cat "$FAKE/uid" 2>/dev/null || echo 0 ;;  # who asks: root, if no test says otherwise
+  -u) cat "$FAKE/uid" 2>/dev/null || echo 0 ;;  # who asks: root, where the test sets no other
   "-u corral"|"-g corral") exec /usr/bin/id "$1" ;;
   "-u ghost") exit 1 ;;
   REJECT

@@ -156,7 +156,7 @@ async def login(
 
     Raises:
         CorralError: USAGE, no user or host, or the key was not accepted; UNREACHABLE;
-            HOST_KEY_CHANGED; NOT_FOUND, the host is no login node of a cluster of Corral's;
+            HOST_KEY_CHANGED; NOT_FOUND, the host is not a login node of a cluster of Corral's;
             MISSING_TOOL, it has no commands of Slurm; PARSE_FAILED.
     """
     user = address.user or (client.user if client else "")

@@ -81,8 +81,8 @@ def login(
     """Log in to a cluster as one of its users.
 
     Makes a profile on this machine, with no secret in it: run, shell, attach, jobs, logs, cancel,
-    status, profile, data and ssh then work with -c NAME as this user, by plain ssh, without root
-    and without the cluster file. The only profile is the default.
+    status, profile, data, env, ssh and ui then work with -c NAME as this user, by plain ssh,
+    without root and without the cluster file. The only profile is the default.
 
     The host key is pinned: that of the client file or of your known_hosts, else the one you accept.
     """
@@ -91,7 +91,7 @@ def login(
     def accepted(host: str, prints: tuple[str, ...]) -> bool:
         ui.note(f"{host} shows host key {', '.join(prints)}")
         question = "is it the one that an administrator names?"
-        return ui.confirm(question, yes=accept, state="nothing was written")
+        return accept or (ui.interactive and ui.confirm(question, state="nothing was written"))
 
     file = api.client_file(client) if client else None
     done = ui.quietly(

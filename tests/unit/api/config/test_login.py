@@ -140,7 +140,7 @@ def test_a_cluster_with_fields_of_a_newer_corral(spec: ClusterSpec) -> None:
 
 
 def test_scripts_run_as_the_user_and_through_its_node(spec: ClusterSpec) -> None:
-    client = profiles.client_spec(profile(spec, identity="/home/a/id"), Path("/k/known_hosts"))
+    client = profiles.client_spec(profile(spec, identity="/keys/id"), Path("/k/known_hosts"))
     (provider,) = providers_of(client)
     entry, other = provider.ssh_target("node0"), provider.ssh_target("node1")
     for target in (entry, other):
@@ -210,7 +210,7 @@ def test_hosts_that_are_no_login_nodes(spec: ClusterSpec) -> None:
     assert answered(ANSWERS, given)[0] == given
 
 
-def test_a_login_without_user_or_host_says_what_is_missing() -> None:
+def test_a_login_names_a_missing_user_or_host() -> None:
     for text, word in (("lab", "no user given"), ("alice@", "no host given")):
         with pytest.raises(CorralError, match=word):
             asyncio.run(api.login(Address.read(text), accept=lambda *_: True))
