@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,13 @@ from corral.spec.people import Account, User
 ROOT = Path(__file__).parents[2]
 LOCAL = f"corral-t{os.getpid()}"
 """An account of this machine without root, sudo and podman."""
-PEOPLE = ("alice", "bob")
+EVE = """\
+id eve >/dev/null 2>&1 || useradd --create-home --uid 2050 --shell /bin/sh eve || exit 1
+install -d -m 0700 -o eve /home/eve/.ssh
+printf %s {key} > /home/eve/.ssh/authorized_keys
+chown -R eve /home/eve/.ssh"""
+PEOPLE = ("alice", "bob", "eve")
+"""Eve has an account on the nodes, and the cluster file does not name her."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,10 @@ class Laptop:
     home: Path
     key: Path
 
-    def corral(self, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def corral(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._done([sys.executable, "-m", "corral", *words], self.home)
+
+    def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         environ = {
             "HOME": str(self.home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -44,15 +54,28 @@ class Laptop:
         }
         argv = ["setpriv", "--reuid", LOCAL, "--regid", LOCAL, "--clear-groups"]
         return subprocess.run(
-            [*argv, sys.executable, "-m", "corral", *words],
+            [*argv, *command],
             env=environ,
-            cwd=folder or self.home,
+            cwd=folder,
             capture_output=True,
             text=True,
             check=False,
             timeout=200,
             stdin=subprocess.DEVNULL,
         )
+
+    def python(self, program: str) -> str:
+        """What a Python program of the same account prints."""
+        done = self._done([sys.executable, "-c", program], self.home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def on_terminal(self, *words: str) -> str:
+        """What a command prints on a terminal."""
+        line = shlex.join([sys.executable, "-m", "corral", *words])
+        done = self._done(["script", "-qec", line, "/dev/null"], self.home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def good(self, *words: str) -> str:
         done = self.corral(*words)
@@ -67,7 +90,7 @@ def account() -> Iterator[str]:
     subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", LOCAL], check=True)
     yield LOCAL
     subprocess.run(["pkill", "-KILL", "-u", LOCAL], check=False)
-    subprocess.run(["userdel", LOCAL], check=True)
+    subprocess.run(["userdel", "--force", LOCAL], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +199,8 @@ def test_detached_jobs_are_listed_read_and_cancelled(alice: Laptop) -> None:
     alice.good("logs", job)
     alice.good("cancel", job)
     ended = json.loads(alice.good("jobs", "--all", "--json"))["jobs"]
-    assert next(j for j in ended if str(j["id"]) == job)["state"] == "CANCELLED"
+    state = next(j for j in ended if str(j["id"]) == job)["state"]
+    assert state in ("CANCELLED", "COMPLETING")
 
 
 def test_status_is_slurms_and_calls_no_healthy_node_unreachable(alice: Laptop) -> None:
@@ -184,7 +208,8 @@ def test_status_is_slurms_and_calls_no_healthy_node_unreachable(alice: Laptop) -
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
     assert seen["machines_checked"] is False
-    assert {node["state"] for node in seen["nodes"]} <= {"idle", "mixed", "allocated", "completing"}
+    assert all(node["usable"] for node in seen["nodes"])
+    assert "unreachable" not in done.stdout
     assert "machines were not checked" in alice.good("status")
 
 
@@ -219,6 +244,56 @@ def test_data_belongs_to_its_user(lab: Live, alice: Laptop) -> None:
 def test_ssh_logs_in_as_the_user(lab: Live, alice: Laptop) -> None:
     assert alice.good("ssh", lab.controller, "id", "-un").strip() == "alice"
     assert alice.good("ssh", "node1", "hostname").strip() == "node1"
+
+
+def test_terminals_are_the_users(alice: Laptop) -> None:
+    assert "alice" in alice.on_terminal("run", "-i", "--", "id", "-un")
+    assert "alice" in alice.on_terminal("shell", "--", "id", "-un")
+
+
+def test_the_same_from_python(alice: Laptop) -> None:
+    program = """
+import corral
+lab = corral.open("lab")
+lines = []
+print(lab.run(["id", "-un"], on_line=lambda line: lines.append(line.text)).good, lines)
+try:
+    lab.drain("node1", "no")
+except corral.CorralError as error:
+    print(error.code.value)
+"""
+    assert alice.python(program).splitlines() == ["True ['alice']", "forbidden"]
+
+
+def test_a_user_whom_the_cluster_file_does_not_name(
+    lab: Live, laptops: dict[str, Laptop], alice: Laptop
+) -> None:
+    eve = laptops["eve"]
+    public = eve.key.with_name("id_lab.pub").read_text()
+    assert lab.run(lab.controller, sh(EVE, key=public)).ok
+    words = ("login", f"eve@{address(lab)}", "--name", "eve", "-i", str(eve.key))
+    login = eve.corral(*words, "--accept-host-key")
+    assert login.returncode == 0, login.stderr
+    assert "eve has no association" in login.stderr
+    folder = eve.corral("run", "--", "hostname")
+    assert folder.returncode == 2
+    assert "corral/jobs/eve is not there, and only root can make it" in folder.stderr
+    made = sh("install -d -m 0700 -o eve /shared/corral/jobs/eve")
+    assert lab.run(lab.controller, made).ok
+    try:
+        refused = eve.corral("run", "--", "hostname")
+        assert refused.returncode == 1
+        assert "eve may not charge an account" in refused.stderr
+    finally:
+        lab.run(lab.controller, sh("rm -rf /shared/corral/jobs/eve; userdel -f -r eve"))
+
+
+def test_embedded_clusters_name_the_way_out_without_root(alice: Laptop) -> None:
+    for words in (("status", "-c"), ("jobs", "-c"), ("plan",), ("doctor",), ("down", "--yes")):
+        done = alice.corral(*words, str(ROOT / "examples/laptop.yaml"))
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert "containers of root on this machine" in done.stderr
+        assert "corral login USER@HOST" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -96,13 +96,24 @@ class EmbeddedProvider:
         return tuple(self._nodes.values())
 
     async def observe(self) -> Observed:
-        """Ask podman for containers and networks with the cluster's label; changes nothing."""
-        self._memory.observed = await inventory.observe(
-            self._podman,
-            cluster=self.cluster,
-            nodes=self.nodes,
-            pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
-        )
+        """Ask podman for containers and networks with the cluster's label; changes nothing.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, podman fails; FORBIDDEN, it fails and this is not root.
+        """
+        try:
+            self._memory.observed = await inventory.observe(
+                self._podman,
+                cluster=self.cluster,
+                nodes=self.nodes,
+                pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
+            )
+        except (CorralError, PermissionError) as error:
+            # An account without subordinate ids cannot run podman, and root's folders are root's.
+            expected = getattr(error, "code", Code.PROVIDER_FAILED) is Code.PROVIDER_FAILED
+            if os.geteuid() == 0 or not expected:
+                raise
+            raise _without_root() from error
         await self._divide_gpus()
         # podman shows each user their own containers, and these are root's.
         if os.geteuid() != 0 and not any(m.exists for m in self._memory.observed.machines.values()):
