@@ -27,9 +27,9 @@ LOCAL = f"corral-t{os.getpid()}"
 """An account of this machine without root, sudo and podman."""
 EVE = """\
 id eve >/dev/null 2>&1 || useradd --create-home --uid 2050 --shell /bin/sh eve || exit 1
-install -d -m 0700 -o eve /home/eve/.ssh
-printf %s {key} > /home/eve/.ssh/authorized_keys
-chown -R eve /home/eve/.ssh"""
+install -d -m 0700 -o eve ~eve/.ssh
+printf %s {key} > ~eve/.ssh/authorized_keys
+chown -R eve ~eve/.ssh"""
 PEOPLE = ("alice", "bob", "eve")
 """Eve has an account on the nodes, and the cluster file does not name her."""
 

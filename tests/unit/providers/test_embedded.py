@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
