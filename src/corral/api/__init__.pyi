@@ -28,6 +28,14 @@ from corral.api.config.files import rehearsal as rehearsal
 from corral.api.config.files import schema as schema
 from corral.api.config.files import spec_of as spec_of
 from corral.api.config.files import starting_file as starting_file
+from corral.api.config.login import AcceptKey as AcceptKey
+from corral.api.config.login import Address as Address
+from corral.api.config.login import LoggedIn as LoggedIn
+from corral.api.config.login import client_file as client_file
+from corral.api.config.login import export_client as export_client
+from corral.api.config.login import login as login
+from corral.api.config.profiles import logout as logout
+from corral.api.config.profiles import profiles as profiles
 from corral.api.evidence.bench import Benchmark as Benchmark
 from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark

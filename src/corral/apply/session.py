@@ -38,6 +38,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.order import wanted
 from corral.slurm.packages import DebSet
+from corral.spec.client import ClientSpec, require_root
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
@@ -83,7 +84,7 @@ class Session:
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
         self.spec = spec
         self.folder: Path = cluster_dir(spec.name, create=False)
-        self.controller = controller_of(spec)
+        self.controller = entry_of(spec)
         self._providers = {node.name: p for p in providers for node in p.nodes}
         self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
         self._refusals: tuple[CorralError, ...] = ()
@@ -93,12 +94,18 @@ class Session:
         self._booting: dict[str, float] = {}
 
     @classmethod
-    async def open(cls, spec: ClusterSpec) -> Self:
+    async def open(cls, spec: ClusterSpec, *, root: bool = True) -> Self:
         """Ask the providers what exists and make ready to reach what runs.
 
+        Args:
+            spec: the cluster.
+            root: the work needs root on the machines; False: it is done as a profile's user too.
+
         Raises:
-            CorralError: MISSING_TOOL, PROVIDER_FAILED.
+            CorralError: MISSING_TOOL, PROVIDER_FAILED; FORBIDDEN, a profile has no root.
         """
+        if root:
+            require_root(spec)
         spec = await present(spec)
         session = cls(spec, providers_of(spec))
         await session.refresh()
@@ -137,17 +144,33 @@ class Session:
         """Nothing to end: the SSH connections stay a minute for the next command."""
 
     @property
+    def administers(self) -> bool:
+        """Whether scripts run as root; else as a profile's user, on nodes that let this user in."""
+        return not isinstance(self.spec, ClientSpec)
+
+    @property
     def pending(self) -> tuple[MachineAction, ...]:
         """What the providers would do before anything runs on the machines."""
         return tuple(a for _, actions in self._actions for a in actions if a.action is not REMOVE)
+
+    def require_allowed(self) -> None:
+        """Check that this machine's user may see the machines of the cluster.
+
+        Raises:
+            CorralError: FORBIDDEN.
+        """
+        for refusal in self._refusals:
+            if refusal.code is Code.FORBIDDEN:
+                raise refusal
 
     def require_running(self) -> None:
         """Check that the controller runs.
 
         Raises:
-            CorralError: NOT_FOUND, the cluster is not up.
+            CorralError: NOT_FOUND, the cluster is not up; FORBIDDEN, its machines cannot be seen.
         """
         if self.controller not in self.fleet.nodes:
+            self.require_allowed()
             raise CorralError(
                 Code.NOT_FOUND,
                 f"cluster {self.spec.name} is not up: {self.controller} does not run",
@@ -366,3 +389,8 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
+
+
+def entry_of(spec: ClusterSpec) -> str:
+    """The node that Slurm is asked on: the controller, or the node of a profile."""
+    return spec.profile.node if isinstance(spec, ClientSpec) else controller_of(spec)

@@ -61,6 +61,8 @@ VERBS: Final = MappingProxyType(
         "prove": Verb("evidence.prove", _CLUSTER, "Check with evidence that the cluster works."),
         "bench": Verb("evidence.bench", _CLUSTER, "Measure how fast it is, or read measurements."),
         "down": Verb("lifecycle.down", _CLUSTER, "Remove all that Corral made for a cluster."),
+        "login": Verb("config.login", _CLUSTER, "Log in to a cluster as one of its users."),
+        "logout": Verb("config.logout", _CLUSTER, "Remove a profile of `corral login`."),
         "offers": Verb("rental.offers", _CLUSTER, "Show what clouds have on sale, and its price."),
         "cloud": Verb(
             "rental.cloud", _CLUSTER, "Show and extend what belongs to an entire cloud account."

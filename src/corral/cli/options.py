@@ -15,9 +15,9 @@ TARGET = Annotated[
     str,
     typer.Argument(
         metavar="FILE|NAME",
-        help="A cluster file, or the name of a cluster that was brought up from here. "
-        "Left out: the value of -c, else cluster.yaml of this folder, else the only cluster that "
-        "was brought up from here.",
+        help="A cluster file, or the name of a cluster that was brought up from here or of a "
+        "profile (corral login). Left out: the value of -c, else cluster.yaml of this folder, else "
+        "the only one of those.",
         show_default=False,
     ),
 ]
@@ -28,8 +28,9 @@ CLUSTER = Annotated[
         "-c",
         metavar="NAME|FILE",
         envvar="CORRAL_CLUSTER",
-        help="Which cluster. Left out: cluster.yaml of this folder, else the only cluster that was "
-        "brought up from here.",
+        help="Which cluster: a file, or the name of one that was brought up from here or of a "
+        "profile (corral login). Left out: cluster.yaml of this folder, else the only one of "
+        "those.",
         show_default=False,
     ),
 ]

@@ -9,6 +9,7 @@ from typing import Final
 from corral import api
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
+from corral.spec.client import ClientSpec, require_root
 from corral.spec.models import ClusterSpec
 
 DEFAULT: Final = "cluster.yaml"
@@ -30,17 +31,19 @@ def from_file(ui: Ui, file: str, *, rehearse: bool = False) -> ClusterSpec:
     return mapped
 
 
-def cluster(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
+def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = True) -> ClusterSpec:
     """The cluster that is meant, by name as it was last applied.
 
     Args:
         ui: for the notes of a rehearsal.
         named: a file or a name, the first that is not "" counts; none: ``cluster.yaml`` of this
-            folder, else the only known cluster.
+            folder, else the only known cluster or profile.
         rehearse: the rehearsal of a file's cluster.
+        administers: the verb needs root on the machines; False: a profile will do.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such file or name; USAGE, more than one fits.
+        CorralError: NOT_FOUND, there is no such file or name; USAGE, more than one fits;
+            FORBIDDEN, a profile has no root.
     """
     chosen = _chosen(named)
     if api.is_path(chosen):
@@ -49,10 +52,13 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
         raise CorralError(
             Code.USAGE, "--rehearse needs the cluster file", hint="name the file, not the cluster"
         )
-    return api.spec_of(chosen)
+    spec = api.spec_of(chosen)
+    if administers:
+        require_root(spec)
+    return spec
 
 
-def declared(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
+def declared(ui: Ui, *named: str, rehearse: bool = False, administers: bool = True) -> ClusterSpec:
     """The cluster that a file declares now, for verbs that compare the file with the machines.
 
     By name it is the file that was last applied under it, read again: what was changed in it since
@@ -66,7 +72,9 @@ def declared(ui: Ui, *named: str, rehearse: bool = False) -> ClusterSpec:
         return from_file(ui, chosen, rehearse=rehearse)
     origin = api.origin_of(chosen)
     if origin is None:
-        spec = cluster(ui, chosen, rehearse=rehearse)
+        spec = cluster(ui, chosen, rehearse=rehearse, administers=administers)
+        if isinstance(spec, ClientSpec):
+            return spec
         ui.note(f"cluster {chosen}: as it was last applied; its file is not known here", "dim")
         return spec
     ui.note(f"cluster file: {origin.file}" + (" (rehearsal)" if origin.rehearsal else ""), "dim")
@@ -99,14 +107,15 @@ def _chosen(named: tuple[str, ...]) -> str:
         return chosen
     if Path(DEFAULT).is_file():
         return DEFAULT
-    known = api.known_clusters()
+    known = (*api.known_clusters(), *api.profiles())
     if len(known) == 1:
         return known[0]
     if not known:
         raise CorralError(
             Code.USAGE,
             f"no cluster was brought up from here, and there is no {DEFAULT} in this folder",
-            hint="name the cluster file: corral up FILE, or -c FILE",
+            hint="name the cluster file: corral up FILE, or -c FILE; to use a cluster of somebody "
+            "else's: corral login USER@HOST",
         )
     raise CorralError(
         Code.USAGE,

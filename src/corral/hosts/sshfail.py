@@ -25,6 +25,7 @@ class SshError(Row):
     patterns: tuple[re.Pattern[str], ...]
     message: str
     hint: str
+    user_hint: str = ""
 
 
 @cache
@@ -47,14 +48,14 @@ def failure(
     """
     tail = "\n".join(stderr.strip().splitlines()[-TAIL_LINES:])
     if _CHANGED.search(stderr):
-        return _changed(node, status, stderr, known)
+        return _changed(node, target, status, stderr, known)
     words = {
         "user": target.user,
         "address": target.address,
         "port": str(target.port),
         "known_hosts": str(target.known_hosts or "known_hosts"),
     }
-    message, hint = _explained(status, stderr)
+    message, hint = _explained(target, status, stderr)
     return CorralError(
         Code.UNREACHABLE,
         message.format_map(words),
@@ -66,10 +67,11 @@ def failure(
     )
 
 
-def _explained(status: int | None, stderr: str) -> tuple[str, str]:
+def _explained(target: SshTarget, status: int | None, stderr: str) -> tuple[str, str]:
     for known in ssh_errors():
         if any(pattern.search(stderr) for pattern in known.patterns):
-            return known.message, known.hint
+            user_hint = "" if target.privileged else known.user_hint
+            return known.message, user_hint or known.hint
     if status is not None and status not in (0, SSH_FAILED) and status > 0:
         return (
             "{user}'s login shell ended with status " + str(status) + " and ran nothing",
@@ -81,19 +83,24 @@ def _explained(status: int | None, stderr: str) -> tuple[str, str]:
     )
 
 
-def _changed(node: str, status: int | None, stderr: str, known: str) -> CorralError:
+def _changed(
+    node: str, target: SshTarget, status: int | None, stderr: str, known: str
+) -> CorralError:
     sent = _SENT.search(stderr)
     where = _OFFENDING.search(stderr)
     shows = sent.group(1).rstrip(".") if sent else "another key"
     pinned = ", ".join(known_fingerprints(node, known)) or "the pinned one"
     file = where.group(1) if where else "the known_hosts file"
+    again = f"corral keys forget {node} (its line in {file})"
+    if not target.privileged:
+        again = "corral logout NAME, then corral login; an administrator confirms the new key"
     return CorralError(
         Code.HOST_KEY_CHANGED,
         f"the host key changed: known is {pinned}, the machine shows {shows}",
         node=node,
         status=status,
         tail="\n".join(stderr.strip().splitlines()[-TAIL_LINES:]),
-        hint=f"if the machine was installed again: corral keys forget {node} (its line in {file}); "
+        hint=f"if the machine was installed again: {again}; "
         "else somebody may stand between you and it",
     )
 

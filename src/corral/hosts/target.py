@@ -49,7 +49,8 @@ class SshTarget:
     Args:
         address: IP address or name; where the user's ssh config is read also a Host of it.
         port: TCP port; 22 leaves it to the user's ssh config, where that is read.
-        user: the account; any other than root uses sudo. "" leaves it to ssh, for a jump host.
+        user: the account; any other than root uses sudo if ``privileged``. "" leaves it to ssh, for
+            a jump host.
         key: private key file; None leaves the choice to ssh.
         known_hosts: the cluster's own known_hosts file.
         user_config: read the user's ssh config too, and use the user's agent (docs/decisions/0014).
@@ -58,6 +59,7 @@ class SshTarget:
         options: more arguments for ssh, as ``("-o", "Ciphers=x")``; they win over Corral's.
         connect_timeout: seconds for TCP and key exchange.
         via: the jump host to go through (docs/decisions/0014); its own ``via`` is the one before.
+        privileged: scripts run as root; False: as the user that logs in.
     """
 
     address: str
@@ -71,6 +73,7 @@ class SshTarget:
     options: tuple[str, ...] = ()
     connect_timeout: int = 10
     via: SshTarget | None = None
+    privileged: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what ssh would take for an option, a URI or another user.
@@ -92,7 +95,8 @@ class SshTarget:
     @property
     def remote(self) -> str:
         """The one remote command there is; ``exec`` makes it work in csh and fish too."""
-        return self.unprivileged if self.user == "root" else sudo.as_root(REMOTE)
+        plain = self.user == "root" or not self.privileged
+        return self.unprivileged if plain else sudo.as_root(REMOTE)
 
     @property
     def unprivileged(self) -> str:

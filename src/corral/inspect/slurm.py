@@ -147,6 +147,11 @@ BATCH: Final = Question(
 QUEUE: Final = Question(
     "queue", sh("timeout 15 squeue --noheader --format=%T 2>/dev/null"), str.split
 )
+OWN_QUEUE: Final = Question(
+    "own-queue",
+    sh('timeout 15 squeue --noheader --user="$(id -un)" --format=%T 2>/dev/null'),
+    str.split,
+)
 ACCOUNTING: Final = Question(
     "accounting", sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"), text
 )

@@ -122,11 +122,11 @@ def as_user(user: str, script: Script) -> Script:
     """The same script as ``user`` with a clean environment, from root; its stdin is passed on.
 
     Everything a job's folder holds is that user's work: root never writes or reads there, so that a
-    link planted in it leads nowhere that the user could not go anyway. A process that is that user
-    already (the page's helper on the controller) stays it: only root may set groups.
+    link planted in it leads nowhere that the user could not go anyway. A process without root (the
+    page's helper on the controller, a profile's login) stays who it is: only root may set groups.
     """
     return sh(
-        '[ "$(id -u)" != "$(id -u {user})" ] || exec sh -c {script}; '
+        '[ "$(id -u)" = 0 ] || exec sh -c {script}; '
         'exec setpriv --reuid="$(id -u {user})" --regid="$(id -g {user})" --init-groups '
         "--reset-env sh -c {script}",
         user=user,

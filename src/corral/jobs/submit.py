@@ -333,7 +333,7 @@ async def _send(
     )
     script = join([roof_script(going.mount, JOBS, going.user), as_user(going.user, inner)])
     result = await fleet.run(controller, script, stdin=packed.data, timeout=SEND_S)
-    return _number(result, going.folder)
+    return _number(result, going)
 
 
 def _sent(files: int, packed: Archive) -> str:
@@ -343,16 +343,25 @@ def _sent(files: int, packed: Archive) -> str:
     return f"{many}, {packed.contents} new ({max(1, packed.size // 1000)} kB)"
 
 
-def _number(result: Result, folder: str) -> int:
+def _number(result: Result, going: _Going) -> int:
+    folder = going.folder
     if result.status == _REFUSED:
+        why, hint = "", f"the script that was refused is in {folder}/job.sh"
+        if "Invalid account" in result.tail:  # ESLURM_INVALID_ACCOUNT: no association fits
+            why = f": {going.user} may not charge {going.job.account or 'an account'}"
+            hint = (
+                f"those of {going.user}: sacctmgr show associations user={going.user}; where there "
+                f"is none, an administrator names {going.user} under users: of the cluster file "
+                "and runs corral up FILE"
+            )
         raise CorralError(
             Code.SLURM_REFUSED,
-            "Slurm refused the job",
+            f"Slurm refused the job{why}",
             node=result.node,
             command="sbatch job.sh",
             status=result.status,
             tail=result.tail,
-            hint=f"the script that was refused is in {folder}/job.sh",
+            hint=hint,
         )
     if (taken := not_ours(result)) is not None:
         raise taken

@@ -7,6 +7,8 @@ from importlib import import_module
 
 from corral.providers.base import Provider
 from corral.providers.cloud.provider import CloudProvider
+from corral.providers.login_host import LoginHost
+from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import PROVIDERS
 
@@ -21,6 +23,8 @@ def provider_class(name: str) -> Callable[[ClusterSpec], Provider]:
 
 
 def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
-    """The providers that a cluster file names, each once, in its order."""
+    """The providers that a cluster file names, each once, in its order; of a profile its login."""
+    if isinstance(spec, ClientSpec):
+        return (LoginHost(spec),)
     kinds = dict.fromkeys(provider_class(group.provider) for group in spec.groups)
     return tuple(kind(spec) for kind in kinds)

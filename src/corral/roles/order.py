@@ -29,6 +29,7 @@ from corral.roles.services import (
 )
 from corral.roles.slurm import (
     auth_key,
+    client_file,
     compute,
     controller,
     elastic_nodes,
@@ -105,7 +106,7 @@ ORDER: Final = (
     Stage("code", (own_code.ROLE,)),
     Stage("page", (page.ROLE,)),
     Stage("metrics", (metrics.ROLE,)),
-    Stage("login", (login_nodes.ROLE,)),
+    Stage("login", (login_nodes.ROLE, client_file.ROLE)),
     Stage("access", (people.ROLE,)),
     Stage("resume", (base.MEMBERSHIP,)),
     Stage("proof", (proof.ROLE,)),

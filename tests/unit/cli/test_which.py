@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from corral import api
+from corral.api.config.profiles import keep
 from corral.cli import which
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
+from corral.spec.client import ClientSpec, Profile, public_part
+from corral.spec.load import load_or_raise
 from corral.state_dir import cluster_dir
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "laptop.yaml"
@@ -109,3 +112,29 @@ def test_without_a_known_file_it_is_the_record(
 def test_the_next_command_names_what_was_named() -> None:
     assert which.again("", "") == ""
     assert which.again("a b.yaml", "", rehearse=True) == " 'a b.yaml' --rehearse"
+
+
+def logged_in(name: str) -> str:
+    """As `corral login` leaves it."""
+    spec = load_or_raise(EXAMPLE)
+    fields: dict[str, Any] = {"node": "node0", "cluster": public_part(spec), "host": "lab"}
+    keep(Profile(name=name, uid=2001, user="alice", **fields), "")
+    return name
+
+
+def test_the_only_profile_is_meant_where_root_is_not_needed(here: Path) -> None:
+    logged_in("lab")
+    spec = which.cluster(Ui(), administers=False)
+    assert isinstance(spec, ClientSpec)
+    assert which.declared(Ui(), "lab", administers=False) == spec
+    with pytest.raises(CorralError) as caught:
+        which.cluster(Ui())
+    assert caught.value.code is Code.FORBIDDEN
+    assert refused("lab").code is Code.FORBIDDEN
+
+
+def test_of_a_cluster_and_a_profile_one_must_be_named(here: Path, tmp_path: Path) -> None:
+    applied(written(tmp_path / "a.yaml", "a"))
+    logged_in("lab")
+    assert "a, lab" in refused().message
+    assert which.cluster(Ui(), "a").name == "a"

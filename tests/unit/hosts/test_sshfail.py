@@ -112,3 +112,16 @@ def test_any_words_give_an_error_with_a_hint(stderr: str, status: int | None, kn
     assert error.message
     assert error.hint
     assert "{" not in error.message + error.hint
+
+
+@pytest.mark.parametrize(
+    ("stderr", "word"),
+    [
+        ("alice@lab: Permission denied (publickey).", "corral login --identity FILE"),
+        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @", "corral logout NAME"),
+    ],
+)
+def test_a_user_without_root_gets_another_hint(stderr: str, word: str) -> None:
+    user = SshTarget("lab", user="alice", privileged=False)
+    assert word in failure("node0", user, 255, stderr, "").hint
+    assert word not in failure("node0", SshTarget("lab", user="alice"), 255, stderr, "").hint

@@ -285,6 +285,32 @@ def test_what_sbatch_refuses(slurm: FakeSlurm, tmp_path: Path) -> None:
     assert "Invalid account" in error.tail
 
 
+def test_a_user_without_an_association_learns_what_to_do(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/pa")
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script))
+    assert error.message == "Slurm refused the job: corral may not charge an account"
+    assert "sacctmgr show associations user=corral" in error.hint
+    assert "users:" in error.hint
+
+
+def test_without_root_the_users_folder_must_be_there(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.put("uid", "2001\n")
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.NOT_FOUND
+    assert error.message.endswith("/corral/jobs/corral is not there, and only root can make it")
+    assert "administrator" in error.hint
+    assert made(slurm) == []
+    (slurm.shared / "corral/jobs/corral").mkdir(parents=True)
+    for folder in ("corral", "corral/jobs"):
+        (slurm.shared / folder).chmod(0o755)
+    (slurm.shared / "corral/jobs/corral").chmod(0o700)
+    assert send(slurm, script=str(script)).id == 42
+
+
 def test_a_folder_planted_by_a_user_is_not_used(slurm: FakeSlurm, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +93,24 @@ def test_nothing_there_plans_three_containers_and_changes_nothing(podman: FakePo
     assert not podman.containers
     assert not podman.networks
     assert {c[0] for c in podman.calls} == {"ps", "network"}
+
+
+def test_without_root_the_way_out_is_named(
+    podman: FakePodman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider.os, "geteuid", lambda: 2001)
+    refusal = asyncio.run(made(podman).observe()).refusal
+    assert refusal is not None
+    assert refusal.code is Code.FORBIDDEN
+    assert "corral login USER@HOST" in refusal.hint
+
+    async def broken(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(provider.inventory, "observe", broken)
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(made(podman).observe())
+    assert caught.value.code is Code.FORBIDDEN
 
 
 def test_after_apply_there_is_nothing_to_do(podman: FakePodman) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from corral.api.config import profiles
 from corral.api.rental.clouds import simulate
 from corral.apply.journal import read_journal
 from corral.errors import Code, CorralError
@@ -77,18 +78,24 @@ def known_clusters() -> tuple[str, ...]:
 
 
 def spec_of(name: str) -> ClusterSpec:
-    """The cluster file that was last applied under this name.
+    """The cluster file that was last applied under this name, else the cluster of a profile.
 
     Raises:
-        CorralError: NOT_FOUND, none was; PARSE_FAILED, another Corral's record; USAGE, no name.
+        CorralError: NOT_FOUND, none was, and there is no such profile; PARSE_FAILED, another
+            Corral's record or profile; USAGE, no name.
     """
     fields = _recorded(name)
     if fields is None:
-        known = ", ".join(known_clusters())
+        client = profiles.profile_spec(name)
+        if client is not None:
+            return client
+        known = ", ".join((*known_clusters(), *profiles.profiles()))
         raise CorralError(
             Code.NOT_FOUND,
-            f"no cluster called {name} was brought up from here",
-            hint=f"known here: {known}" if known else "bring one up with: corral up FILE",
+            f"no cluster called {name} was brought up from here, and no profile has that name",
+            hint=f"known here: {known}"
+            if known
+            else "bring one up with: corral up FILE; or log in to one: corral login USER@HOST",
         )
     try:
         return ClusterSpec.model_validate(fields)

@@ -123,13 +123,15 @@ async def down(
 
     Raises:
         CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; why a machine could
-            not be released. Run it again: it resumes where it stopped.
+            not be released. Run it again: it resumes where it stopped. FORBIDDEN, this machine's
+            user may not see the machines.
     """
     folder = cluster_dir(spec.name)
     with cluster_lock(folder):
         begin = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "down"))
         session = await Session.open(spec)
+        session.require_allowed()
         try:
             back = await given_back(session, emit, purge=purge, force=force)
         except CorralError as error:

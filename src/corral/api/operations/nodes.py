@@ -74,12 +74,15 @@ async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) ->
     """The ssh command line that logs in to a node, or runs a command there, with all it needs.
 
     Raises:
-        CorralError: NOT_FOUND, no such node, or it does not run.
+        CorralError: NOT_FOUND, no such node, or it does not run; FORBIDDEN, this machine's user
+            cannot see it.
     """
     (name,) = chosen(spec, node)[:1]
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
-    machine = (await provider.observe()).machines[name]
-    if not machine.running:
+    observed = await provider.observe()
+    if not observed.machines[name].running:
+        if observed.refusal is not None:
+            raise observed.refusal
         raise CorralError(
             Code.NOT_FOUND, "does not run", node=name, hint="start it with: corral up FILE"
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from corral.api.mesh.tailnet import mesh_status
@@ -15,7 +15,7 @@ from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, unit_state
 from corral.inspect.services import UNITS, units
-from corral.inspect.slurm import NODES, PING, QUEUE, while_up
+from corral.inspect.slurm import NODES, OWN_QUEUE, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
 from corral.roles.machine.mesh import mesh_of
@@ -23,9 +23,10 @@ from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, partitions_of, users_of
+from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
 
 TIMEOUT: Final = 40.0
+ADMINISTRATOR: Final = "an administrator looks at the machine: corral status, corral doctor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,19 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A cluster now: its nodes, its queue (jobs by Slurm state) and what is not good."""
+    """A cluster now.
+
+    Attributes:
+        cluster: its name.
+        controller: the node that runs slurmctld.
+        slurm: its version, "" while it does not answer.
+        nodes: each of them.
+        jobs: number of jobs by Slurm's state, in lower case.
+        troubles: what is not good.
+        user: whose profile asked, without root: the machines were not checked, and the rest is as
+            Slurm reports it; "" where they were.
+        own_jobs: of this user, as ``jobs``.
+    """
 
     cluster: str
     controller: str
@@ -93,6 +106,8 @@ class Status:
     nodes: tuple[Member, ...]
     jobs: Mapping[str, int]
     troubles: tuple[Trouble, ...]
+    user: str = ""
+    own_jobs: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def good(self) -> bool:
@@ -108,6 +123,8 @@ class Status:
             "slurm": self.slurm,
             "nodes": [node.as_dict() for node in self.nodes],
             "jobs": self.jobs,
+            "machines_checked": not self.user,
+            "own_jobs": self.own_jobs if self.user else None,
             "troubles": [asdict(trouble) for trouble in self.troubles],
         }
 
@@ -116,10 +133,13 @@ async def status(spec: ClusterSpec) -> Status:
     """Read the state of the machines, the services and Slurm.
 
     Raises:
-        CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked.
+        CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked; UNREACHABLE,
+            a profile's node.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
+        if not session.administers:
+            return await _as_user(session)
         context = ProveContext(
             spec, session.fleet, session.controller, users_of(spec)[0].name, facts={}
         )
@@ -131,6 +151,33 @@ async def status(spec: ClusterSpec) -> Status:
         absent = {action.node: action.summary for action in session.pending}
     overview = judge(spec, session.controller, machines, absent)
     return replace(overview, troubles=(*overview.troubles, *await _mesh_troubles(spec)))
+
+
+async def _as_user(session: Session) -> Status:
+    """What Slurm reports to a user without root; no machine is looked at.
+
+    Raises:
+        CorralError: the profile's node does not answer.
+    """
+    spec, entry = session.spec, session.controller
+    asked = (PING, while_up(NODES), while_up(QUEUE), while_up(OWN_QUEUE))
+    answer = await MachineState.ask(session.fleet, entry, asked, timeout=TIMEOUT)
+    if answer.error is not None:
+        raise answer.error
+    machines = {node.name: MachineState(node.name) for node in nodes_of(spec)} | {entry: answer}
+    seen = judge(spec, entry, machines, {})
+    return replace(
+        seen,
+        controller=controller_of(spec),
+        troubles=tuple(replace(trouble, hint=ADMINISTRATOR) for trouble in seen.troubles),
+        user=users_of(spec)[0].name,
+        own_jobs=_counted(answer.get(OWN_QUEUE)),
+    )
+
+
+def _counted(states: Iterable[str] | None) -> dict[str, int]:
+    """How many jobs are in each state, in lower case."""
+    return dict(sorted(Counter(state.lower() for state in states or ()).items()))
 
 
 async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
@@ -161,15 +208,13 @@ def judge(
         )
         for n in nodes_of(spec)
     )
-    jobs = Counter(state.lower() for state in lead.get(QUEUE) or ())
+    jobs = _counted(lead.get(QUEUE))
     version = next((node.version for node in known.values() if node.version), "")
     troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]
     if silence:
         hint = f"read: corral exec -n {controller} -- journalctl -u slurmctld -n 30"
         troubles.insert(0, Trouble("slurmctld", f"does not answer: {silence}", hint))
-    return Status(
-        spec.name, controller, version, nodes, dict(sorted(jobs.items())), tuple(troubles)
-    )
+    return Status(spec.name, controller, version, nodes, jobs, tuple(troubles))
 
 
 def _known(lead: MachineState) -> tuple[dict[str, Node], str]:

@@ -195,7 +195,7 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
         user=user,
         seconds=seconds,
     )
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         result = await session.fleet.run(session.controller, script, timeout=60)
     if not result.ok or "SLURM_JWT=" not in result.stdout:
@@ -291,7 +291,8 @@ async def reach_page(
         raise CorralError(
             Code.NOT_FOUND,
             f"cluster {spec.name} has no page on its controller",
-            hint="set services: {ui: true} and apply it; without --controller the page runs here",
+            hint="set services: {ui: true} and apply it; without --controller the page runs here, "
+            "for whoever has the cluster file",
         )
     name = user or users_of(spec)[0].name
     token = await token_of(spec, name, int(hours * 3600))

@@ -48,10 +48,11 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
             if spec.services.mlflow_uri
             else "services: {mlflow: true} in the cluster file, then corral apply, brings one",
         )
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         name = controller_of(spec)
-        address = session.addresses()[name]
+        # A profile's address may be another one than that of the cluster's network.
+        address = session.addresses()[name] if session.administers else name
     here = port or _free()
     argv = await tunnel_to(spec, (f"{HERE}:{here}", f"{address}:{PORT}"))
     async with await Child.start(argv, quiet=True) as tunnel:

@@ -24,7 +24,9 @@ from corral.jobs.jobfile import is_job_file, read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.jobs.points import parse_sweep
 from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
+from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import users_of
 
 __all__ = [
     "ArrayOutcome",
@@ -128,7 +130,7 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
     Raises:
         CorralError: USAGE, the job cannot run as asked; NOT_FOUND, the cluster is not up.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         return await explanation.explain(
             session.fleet, session.controller, spec, job, session.addresses()
@@ -141,7 +143,7 @@ async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHan
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         return await submission.submit(session.fleet, session.controller, spec, job, emit)
 
@@ -168,7 +170,7 @@ async def run(
     Raises:
         CorralError: as ``submit``; UNREACHABLE, the controller stays away.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         fleet = session.fleet
         handle = await submission.submit(fleet, session.controller, spec, job, emit)
@@ -184,7 +186,7 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
     Raises:
         CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         fleet, controller = session.fleet, session.controller
         gpus = any(group.gpu for group in spec.groups)
@@ -217,12 +219,13 @@ async def logs(
     An array itself prints nothing: its outcome holds the parts, each with its last line.
 
     Raises:
-        CorralError: NOT_FOUND, no such job, or none that Corral submitted.
+        CorralError: NOT_FOUND, no such job, or none that Corral submitted; FORBIDDEN, it is not
+            the job of a profile's user.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         fleet = session.fleet
-        handle = await handle_of(session, job_id)
+        handle = own_job(session, await handle_of(session, job_id))
         if handle.array:
             if follow:
                 return await arrays.follow_array(fleet, handle, emit)
@@ -241,7 +244,7 @@ async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutc
     Raises:
         CorralError: NOT_FOUND, no such job.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         handle = await handle_of(session, job_id)
         if handle.array:
@@ -258,7 +261,7 @@ async def cancel(
         CorralError: the cluster is not up.
     """
     outcomes: dict[JobRef, JobOutcome | CorralError] = {}
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         for job_id in dict.fromkeys(job_ids):
             try:
@@ -283,7 +286,7 @@ async def shell_argv(
         CorralError: USAGE, it cannot be run; NOT_FOUND, the cluster is not up.
     """
     job = parse_job(fields if fields.get("command") else {**fields, "script": "shell"})
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         script = await explanation.shell(session.fleet, session.controller, spec, job, gpu=gpu)
         controller = session.controller
@@ -305,7 +308,7 @@ async def attach_argv(
         CorralError: NOT_FOUND, no such job, or it does not run on that node; NOT_GOOD, it is not
             running; USAGE, it is another user's, or an array.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         script = await explanation.attach(
             session.fleet, session.controller, spec, str(job_id), user=user, node=node
@@ -315,11 +318,30 @@ async def attach_argv(
 
 
 async def _on_terminal(spec: ClusterSpec, controller: str, script: Script) -> list[str]:
-    """The ssh command that runs a script as root on the controller, in this terminal."""
+    """The ssh command that runs a script on the controller, in this terminal.
+
+    As root, or as a profile's user.
+    """
     argv = await ssh_argv(spec, controller)
-    root = argv[argv.index("-l") + 1] == "root"
-    command = script if root else sh("exec sudo -- sh -c {script}", script=str(script))
+    plain = isinstance(spec, ClientSpec) or argv[argv.index("-l") + 1] == "root"
+    command = script if plain else sh("exec sudo -- sh -c {script}", script=str(script))
     return [argv[0], "-t", *argv[1:], str(command)]
+
+
+def own_job(session: Session, handle: JobHandle) -> JobHandle:
+    """The handle of a job whose files may be read.
+
+    Raises:
+        CorralError: FORBIDDEN, it is not the job of a profile's user.
+    """
+    user = users_of(session.spec)[0].name
+    if session.administers or handle.user == user:
+        return handle
+    raise CorralError(
+        Code.FORBIDDEN,
+        f"job {handle.ref} is {handle.user}'s: {user} may not read its files",
+        hint=f"ask {handle.user} or an administrator",
+    )
 
 
 async def handle_of(session: Session, ref: JobRef) -> JobHandle:

@@ -101,7 +101,7 @@ async def shard_data(
             f"no folder {folder}",
             hint=f"name a folder of this machine, or one under {mount} on the cluster",
         )
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         if here:
             return await datasets.shard_here(
@@ -168,7 +168,7 @@ async def bench_data(
         place = datasets.place_of(_mount(spec), owner, folder)
     groups = {name for partition in partitions_of(spec) for name in partition.groups}
     known = [node for node in nodes_of(spec) if node.group.name in groups]
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
         nodes = [node for node in known if node.name in session.fleet.nodes]
         alone: list[Rate] = []

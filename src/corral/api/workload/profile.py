@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.api.output import write_folder
-from corral.api.workload.batch import JobRef, handle_of
+from corral.api.workload.batch import JobRef, handle_of, own_job
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -31,11 +31,12 @@ async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Re
         emit: receives nothing yet.
 
     Raises:
-        CorralError: NOT_FOUND, no such job, or it recorded nothing; PARSE_FAILED.
+        CorralError: NOT_FOUND, no such job, or it recorded nothing; PARSE_FAILED; FORBIDDEN,
+            it is not the job of a profile's user.
     """
-    async with await Session.open(spec) as session:
+    async with await Session.open(spec, root=False) as session:
         session.require_running()
-        return await recordings(session.fleet, await handle_of(session, job))
+        return await recordings(session.fleet, own_job(session, await handle_of(session, job)))
 
 
 def keep_profile(recorded: Recordings, folder: Path) -> tuple[Path, ...]:

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.api.output import write_output
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import declared
+from corral.cli.which import cluster, declared
 from corral.errors import Code, CorralError, Exit
 
 OUTPUT = Annotated[
@@ -230,6 +231,51 @@ def topology_(
     for line in fabric.odd:
         ui.note(f"look at this: {line}", "yellow")
     return Exit.NOT_GOOD if fabric.odd else Exit.GOOD
+
+
+@app.command(
+    epilog=examples(
+        "corral export client lab.yaml -o lab.json",
+        "corral export client --user alice -o alice.json",
+    )
+)
+def client(
+    target: TARGET = "",
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
+    user: Annotated[
+        str,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="Who gets it. Left out: anybody; each names the account at the login.",
+            show_default=False,
+        ),
+    ] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Write a client file, with which users log in (corral login --client FILE).
+
+    It has no secret: the controller's address and host keys, and names of nodes, partitions and
+    shared folders.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, target, named)
+    text = ui.quietly(lambda: api.export_client(spec, user=user))
+    try:
+        write_output(output, text.encode(), new=not overwrite)
+    except OSError as error:
+        raise CorralError(
+            Code.USAGE,
+            f"{output} cannot be written: {error.strerror}",
+            hint="--overwrite replaces a file that is there",
+        ) from error
+    ui.json({"file": str(output)})
+    who = "" if user else "USER@ "
+    ui.show(str(output), f"next, for its user: corral login {who}--client {output.name}")
+    return Exit.GOOD
 
 
 def _text_of(name: str) -> str:

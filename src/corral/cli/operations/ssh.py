@@ -41,7 +41,7 @@ def ssh(
     the command line and runs nothing.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named)
+    spec = cluster(ui, named, administers=False)
     argv = ui.quietly(lambda: api.ssh_argv(spec, node, command or ()))
     if as_json:
         ui.json({"argv": argv})

@@ -22,10 +22,11 @@ def status(target: TARGET = "", named: CLUSTER = "", as_json: JSON = False) -> i
     """Show nodes, services and the queue, and what is wrong.
 
     Used and total are given as 1/2. Exit status 1 when a node takes no jobs or a service does not
-    run, 3 when the controller cannot be reached.
+    run, 3 when the controller cannot be reached. With a profile (corral login) it is what Slurm
+    reports, and no machine is checked.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, target, named)
+    spec = cluster(ui, target, named, administers=False)
     seen = ui.quietly(lambda: api.status(spec))
     ui.json(seen.as_dict())
     ui.show(*status_view(seen))
@@ -50,12 +51,18 @@ def status_view(seen: Status) -> list[RenderableType]:
         Text(),
         Text(f"jobs: {clean(queue) or 'none'}"),
     ]
+    if seen.user:
+        own = ", ".join(f"{count} {state}" for state, count in seen.own_jobs.items())
+        shown.append(Text(f"jobs of {seen.user}: {clean(own) or 'none'}"))
     for trouble in seen.troubles:
         shown.append(
             Text.assemble(("not good: ", "bold red"), clean(f"{trouble.subject} {trouble.message}"))
         )
         shown.append(Text(f"  hint: {clean(trouble.hint)}"))
-    if seen.good:
+    if seen.user:
+        text = f"as Slurm reports it; machines were not checked: {seen.user} has no root there"
+        shown.append(Text(text, "dim"))
+    elif seen.good:
         shown.append(Text("all good", "green"))
     return shown
 

@@ -18,6 +18,7 @@ from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
+from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 
 
@@ -92,10 +93,11 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
     With --controller the page is the controller's own, and this only makes the tunnel to it.
     Plans are applied from the page only with another code, which this terminal shows too. Where a
-    machine's sudo wants a password, it is asked for here, once, before the page opens.
+    machine's sudo wants a password, it is asked for here, once. A profile opens the controller's.
     """
     screen = Ui(as_json=as_json)
-    spec = cluster(screen, target, named)
+    spec = cluster(screen, target, named, administers=False)
+    controller = controller or isinstance(spec, ClientSpec)
     if mlflow:
         return show_tracking(screen, spec, port=port, browser=browser)
     given = target or named

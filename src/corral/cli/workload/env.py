@@ -35,7 +35,7 @@ def env(
     and reads the node where it runs. Set your own values after that line.
     """
     ui = Ui(as_json=as_json)
-    text = api.group_environment(declared(ui, named), group)
+    text = api.group_environment(declared(ui, named, administers=False), group)
     ui.json({"group": group, "text": text})
     ui.show(text.rstrip("\n"))
     return Exit.GOOD

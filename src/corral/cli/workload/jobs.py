@@ -26,7 +26,7 @@ def jobs(
 ) -> int:
     """List jobs, newest first: pending and running ones, with --all also ended ones."""
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named)
+    spec = cluster(ui, named, administers=False)
     listed = ui.quietly(lambda: api.jobs(spec, ended=ended))
     ui.json({"jobs": [job_dict(job) for job in listed]})
     if listed:

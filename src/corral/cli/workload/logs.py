@@ -51,7 +51,7 @@ def logs(
     escape code, on a terminal and in a pipe; colours are kept on a terminal only.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named)
+    spec = cluster(ui, named, administers=False)
     screen = Screen(ui, several=True, raw=raw)
     with contextlib.ExitStack() as stack:
         if follow:

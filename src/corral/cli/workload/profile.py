@@ -121,7 +121,7 @@ def profile(
     and what `nsys stats` prints about their kernels.
     """
     ui = Ui(as_json=as_json)
-    show_profile(ui, cluster(ui, named), job, output)
+    show_profile(ui, cluster(ui, named, administers=False), job, output)
     return Exit.GOOD
 
 

@@ -458,7 +458,7 @@ def _carried_out(given: dict[str, Any]) -> int:
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
     given["sweep"] = api.parse_sweep(given["sweep"] or [])
     fields = asked_fields(given)
-    spec = cluster(ui, named)
+    spec = cluster(ui, named, administers=False)
     if asked["interactive"]:
         if script is not None:
             raise CorralError(

@@ -71,5 +71,5 @@ def shell(
     del given["ctx"], given["named"], given["as_json"]
     ui = Ui(as_json=as_json)
     fields = job.asked_fields({**given, "command": ctx.meta.get(INLINE, ())})
-    spec = cluster(ui, named)
+    spec = cluster(ui, named, administers=False)
     return job.open_terminal(ui, lambda: api.shell_argv(spec, fields, gpu=True), job.SHELL_NOTE)

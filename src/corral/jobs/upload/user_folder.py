@@ -19,19 +19,24 @@ from corral.state.job_folders import (
     user_folder,
 )
 
+MISSING: Final = "is not there, and only root can make it"
+
 __all__ = ["ENVS", "JOBS", "guard_script", "not_ours", "roof_script", "user_folder"]
 
 # mkdir may lose to another submission that makes the same folder; what is there then is checked.
 _ROOF: Final = """\
 {guard}
 {held} || exit 1
-roof={mount}
+roof={mount} mine={mount}/{top}/{kind}/{user}
+if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
+  echo "$mine {missing}" >&2
+  exit 1
+fi
 for part in {top} {kind}; do
   roof=$roof/$part
   [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
   roots "$roof" || exit 1
 done
-mine=$roof/{user}
 if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
   mkdir -m 0700 "$mine" && chown -h "{user}:$(id -g {user})" "$mine" || exit 1
 fi
@@ -53,7 +58,7 @@ if [ -e {kind} ] || [ -L {kind} ]; then roots {kind} || exit 1; fi
 
 
 def roof_script(mount: str, kind: str, user: str) -> Script:
-    """Make ``MOUNT/corral/KIND/USER``, as root, where `up` has not."""
+    """Make ``MOUNT/corral/KIND/USER`` where `up` has not; without root it must be there."""
     return sh(
         _ROOF,
         guard=CHECKS,
@@ -63,6 +68,7 @@ def roof_script(mount: str, kind: str, user: str) -> Script:
         kind=kind,
         user=user,
         taken=Script(TAKEN),
+        missing=Script(MISSING),
     )
 
 
@@ -80,9 +86,18 @@ def guard_script(mount: str, kind: str, user: Script) -> Script:
 
 
 def not_ours(result: Result) -> CorralError | None:
-    """The error of a script that met a folder of somebody else's, None for any other end."""
+    """The error of a script whose folder is somebody else's or is not there; None for others."""
     if result.ok:
         return None
+    absent = next((x for x in result.stderr.splitlines() if x.endswith(f" {MISSING}")), "")
+    if absent:
+        return CorralError(
+            Code.NOT_FOUND,
+            absent,
+            node=result.node,
+            hint="an administrator names you under users: of the cluster file and runs: "
+            "corral up FILE",
+        )
     marks = (f" {TAKEN} ", f" {STICKY}")
     line = next((x for x in result.stderr.splitlines() if any(mark in x for mark in marks)), "")
     if not line:

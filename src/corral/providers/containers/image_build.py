@@ -102,9 +102,20 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def locked(path: Path) -> AsyncGenerator[int]:
-    """Hold the lock file, waiting for whoever has it; gives the descriptor for children to hold."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold the lock file, waiting for whoever has it; gives the descriptor for children to hold.
+
+    Raises:
+        CorralError: FORBIDDEN, the lock is not this user's to take.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except PermissionError as error:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"node images are made by root alone: {path} cannot be opened",
+            hint="run the same command with sudo",
+        ) from error
     try:
         while not _taken(fd):  # noqa: ASYNC110  # another process holds it
             await asyncio.sleep(POLL_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -95,14 +96,28 @@ class EmbeddedProvider:
         return tuple(self._nodes.values())
 
     async def observe(self) -> Observed:
-        """Ask podman for containers and networks with the cluster's label; changes nothing."""
-        self._memory.observed = await inventory.observe(
-            self._podman,
-            cluster=self.cluster,
-            nodes=self.nodes,
-            pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
-        )
+        """Ask podman for containers and networks with the cluster's label; changes nothing.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, podman fails; FORBIDDEN, it fails and this is not root.
+        """
+        try:
+            self._memory.observed = await inventory.observe(
+                self._podman,
+                cluster=self.cluster,
+                nodes=self.nodes,
+                pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
+            )
+        except (CorralError, PermissionError) as error:
+            # An account without subordinate ids cannot run podman, and root's folders are root's.
+            expected = getattr(error, "code", Code.PROVIDER_FAILED) is Code.PROVIDER_FAILED
+            if os.geteuid() == 0 or not expected:
+                raise
+            raise _without_root() from error
         await self._divide_gpus()
+        # podman shows each user their own containers, and these are root's.
+        if os.geteuid() != 0 and not any(m.exists for m in self._memory.observed.machines.values()):
+            self._memory.observed = replace(self._memory.observed, refusal=_without_root())
         return self._memory.observed
 
     async def _divide_gpus(self) -> None:
@@ -385,3 +400,12 @@ async def _greets(address: str) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
+
+
+def _without_root() -> CorralError:
+    return CorralError(
+        Code.FORBIDDEN,
+        "embedded clusters are containers of root on this machine, and you are not root",
+        hint="run it with sudo; to use one that is up, as one of its users: corral login USER@HOST "
+        "(docs/guide/login.md)",
+    )

@@ -41,6 +41,8 @@ class Running:
     def addresses(self) -> dict[str, str]:
         return {node.name: "10.0.0.10" for node in self.nodes}
 
+    administers = True
+
     async def observe(self) -> None: ...
 
     def ssh_target(self, name: str) -> SshTarget:
@@ -70,7 +72,7 @@ def test_a_tunnel_ends_with_its_input(
         commands.append(argv)
         raise CorralError(Code.UNREACHABLE, "seen enough")
 
-    async def opened(spec: ClusterSpec) -> Running:
+    async def opened(spec: ClusterSpec, *, root: bool = True) -> Running:
         return Running(spec)
 
     async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:

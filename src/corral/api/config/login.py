@@ -1,0 +1,299 @@
+"""Use cases of users without root: log in to a cluster, with a client file or without."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from corral.api.config import profiles
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.hosts import process, sshkeys
+from corral.hosts.framing import Inquiry
+from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.quote import sh
+from corral.hosts.sshfail import failure
+from corral.hosts.target import SSH_PORT, SshTarget
+from corral.hosts.transport import Transport, check
+from corral.providers.login_host import user_target
+from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import users_of
+
+AcceptKey = Callable[[str, tuple[str, ...]], bool]
+"""Whether a host's key is its own: the host, and fingerprints as ``ssh-keygen -l`` prints them."""
+
+PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
+ENTRY: Final = "_login"
+"""The host's name in known_hosts while its node's name is not known: one that no node can have."""
+LOGIN_S: Final = 60.0
+
+QUESTIONS: Final = {
+    "uid": sh("id -u"),
+    "programs": sh(
+        'for p in {programs}; do command -v "$p" >/dev/null || echo "$p"; done', programs=PROGRAMS
+    ),
+    "client": sh("cat {file} 2>/dev/null || :", file=PUBLISHED),
+    "enforced": sh(
+        "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
+    ),
+    "accounts": sh(
+        'sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account '
+        "2>/dev/null || :"
+    ),
+}
+"""What a host is asked at a login, as the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """A new profile.
+
+    Attributes:
+        profile: what is stored of it.
+        notes: what its user should know, a sentence each.
+    """
+
+    profile: Profile
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a login goes: ``HOST``, ``USER@HOST`` or, for a client file with the host, ``USER@``.
+
+    Attributes:
+        user: the account, "" where none is given.
+        host: address, name, or a Host of the user's ssh config; "" where none is given.
+    """
+
+    user: str = ""
+    host: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Address:
+        """The address in a text."""
+        user, at, host = text.rpartition("@")
+        return cls(user, host) if at else cls("", text)
+
+
+def client_file(path: Path) -> ClientFile:
+    """Read a client file.
+
+    Raises:
+        CorralError: NOT_FOUND; PARSE_FAILED, it is not one, or a newer Corral's.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"the client file {path} cannot be read",
+            tail=str(error),
+            hint="an administrator writes one with: corral export client -o FILE",
+        ) from error
+    again = "an administrator writes another with: corral export client -o FILE"
+    return read_client(text, ClientFile, f"the client file {path}", again)
+
+
+async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
+    """Text of a client file: how users reach the cluster, and what they may ask it for.
+
+    Args:
+        spec: the cluster.
+        user: for whom; "" for anybody, who then names the account.
+
+    Raises:
+        CorralError: NOT_FOUND, no such user, or the cluster is not up; FORBIDDEN, a profile's.
+    """
+    names = [known.name for known in users_of(spec)]
+    if user and user not in names:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"the cluster file has no user {user}",
+            hint=f"add {user} under users:, then corral up; users: {', '.join(names)}",
+        )
+    async with await Session.open(spec) as session:
+        session.require_running()
+        target = session.targets()[session.controller]
+    pinned = "\n".join(target.pinned(session.controller))
+    lines = pinned or await sshkeys.known_to_user(session.controller, target)
+    file = ClientFile(
+        corral=version("corral"),
+        node=session.controller,
+        cluster=public_part(spec),
+        host=target.address,
+        port=target.port,
+        user=user,
+        host_keys=tuple(line.partition(" ")[2] for line in lines.splitlines()),
+    )
+    return file.model_dump_json(indent=1) + "\n"
+
+
+async def login(
+    address: Address,
+    *,
+    name: str = "",
+    identity: Path | None = None,
+    client: ClientFile | None = None,
+    port: int = 0,
+    accept: AcceptKey,
+) -> LoggedIn:
+    """Log in to a cluster as one of its users, with plain ssh, and keep a profile of it.
+
+    Args:
+        address: user and host; what it leaves out comes from ``client``.
+        name: of the profile; "" for the cluster's.
+        identity: private key file; None leaves the choice to ssh (agent, ssh config, ~/.ssh).
+        client: an administrator's client file.
+        port: TCP port; 0 for the client file's, else ssh's own choice.
+        accept: asked about a host key that neither the client file nor known_hosts has.
+
+    Raises:
+        CorralError: USAGE, no user or host, or the key was not accepted; UNREACHABLE;
+            HOST_KEY_CHANGED; NOT_FOUND, the host is not a login node of a cluster of Corral's;
+            MISSING_TOOL, it has no commands of Slurm; PARSE_FAILED.
+    """
+    user = address.user or (client.user if client else "")
+    host = address.host or (client.host if client else "")
+    if not user or not host:
+        raise CorralError(
+            Code.USAGE,
+            "no host given" if user else "no user given",
+            hint="corral login USER@HOST, with your account on the cluster",
+        )
+    key = str(_identity(identity)) if identity else ""
+    with tempfile.TemporaryDirectory(prefix="corral-login-") as folder:
+        known_hosts = Path(folder) / profiles.KNOWN_HOSTS
+        chosen = port or (client.port if client else SSH_PORT)
+        target = user_target(host, user, port=chosen, identity=key, known_hosts=known_hosts)
+        await _trust(target, client.host_keys if client else (), accept)
+        node = OpenSSH(ENTRY, target, control_dir(), shared=False)
+        try:
+            file, uid, notes = await asked(node, host, user, client)
+        except CorralError as error:
+            error.node = host
+            raise
+        profile = Profile(
+            **file.model_dump(include={"format", "node", "cluster"}),
+            corral=version("corral"),
+            host=host,
+            port=chosen,
+            user=user,
+            name=name or str(file.cluster.get("name", "")),
+            uid=uid,
+            identity=key,
+        )
+        client_spec(profile, known_hosts)  # before it is kept: can this Corral read it?
+        # The host is also the jump host to the other nodes, which has another name there.
+        publics = [line.partition(" ")[2] for line in target.pinned(ENTRY)]
+        keys = [f"{known} {key}\n" for known in (file.node, target.alias) for key in publics]
+    await asyncio.to_thread(profiles.keep, profile, "".join(keys))
+    return LoggedIn(profile, notes)
+
+
+def _identity(path: Path) -> Path:
+    absolute = path.expanduser().absolute()
+    try:
+        with absolute.open("rb"):
+            return absolute
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"the private key {path} cannot be read: {error.strerror}",
+            hint="name a private key of yours, without .pub: --identity FILE",
+        ) from error
+
+
+async def _trust(target: SshTarget, keys: tuple[str, ...], accept: AcceptKey) -> None:
+    """Pin the host's keys: the client file's, those of the user's known_hosts, or accepted ones.
+
+    Raises:
+        CorralError: USAGE, the key was not accepted; UNREACHABLE; PARSE_FAILED, a key is none.
+    """
+    if target.known_hosts is None:
+        return
+    lines = "".join(sshkeys.known_hosts_line(ENTRY, key) for key in keys)
+    lines = lines or await sshkeys.known_to_user(ENTRY, target)
+    if lines:
+        sshkeys.pin(target.known_hosts, lines)
+        return
+    await _fetch_key(target)
+    prints = sshkeys.known_fingerprints(ENTRY, "\n".join(target.pinned(ENTRY)))
+    if not accept(target.address, prints):
+        raise CorralError(
+            Code.USAGE,
+            f"the host key of {target.address} was not accepted: {', '.join(prints)}",
+            hint="compare it with the one that an administrator names, then --accept-host-key; or "
+            "ask for a client file, which has it: corral export client",
+        )
+
+
+async def _fetch_key(target: SshTarget) -> None:
+    """Pin the key that the host shows; nobody is logged in for it.
+
+    ssh-keyscan knows no jump hosts and no ssh config.
+
+    Raises:
+        CorralError: UNREACHABLE, TIMED_OUT.
+    """
+    words = target.arguments(ENTRY, None, opens=False)
+    first = ["-o", "StrictHostKeyChecking=accept-new", "-o", "PreferredAuthentications=none"]
+    try:
+        ended = await process.run([words[0], *first, *words[1:], "true"], timeout=LOGIN_S)
+    except TimeoutError as error:
+        raise CorralError(
+            Code.TIMED_OUT,
+            f"{target.address} did not answer within {LOGIN_S:g} s",
+            hint="correct the host's name, or check the network",
+        ) from error
+    if not target.pinned(ENTRY):
+        raise failure(target.address, target, ended.status, ended.err, "")
+
+
+async def asked(
+    node: Transport, host: str, user: str, client: ClientFile | None
+) -> tuple[ClientFile, int, tuple[str, ...]]:
+    """The host's client file, the user's uid there, and notes.
+
+    Args:
+        node: the host, where scripts run as the user.
+        host: its name for people.
+        user: the account.
+        client: an administrator's client file, in place of the host's own.
+
+    Raises:
+        CorralError: as ``login``.
+    """
+    inquiry, what = Inquiry(QUESTIONS), f"asking {host}"
+    result = check(await node.run(inquiry.script, timeout=LOGIN_S), what)
+    answers = inquiry.answers(result.stdout, host, what)
+    if missing := answers["programs"].split():
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"{missing[0]} is not on {user}'s PATH there",
+            hint="name a node of the cluster where people log in; Slurm's commands must be on the "
+            "PATH of commands by ssh, which read no ~/.profile",
+        )
+    if client is None:
+        if not answers["client"]:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"this is not a login node of a cluster of Corral's: no {PUBLISHED}",
+                hint="name the controller or a node of access.login; where an earlier Corral "
+                "brought it up, an administrator runs corral up FILE, or corral export client",
+            )
+        again = "an administrator runs: corral up FILE"
+        client = read_client(answers["client"], ClientFile, PUBLISHED, again)
+    notes: tuple[str, ...] = ()
+    if "associations" in answers["enforced"].split(",") and not answers["accounts"]:
+        notes = (
+            f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
+            f"administrator names {user} under users: of the cluster file and runs corral up FILE",
+        )
+    return client, int(answers["uid"]), notes

@@ -1,0 +1,25 @@
+"""The client file: what `corral login` reads on nodes where people log in. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.roles.inventory import Site
+from corral.roles.role import Role, Share
+from corral.spec.client import PUBLISHED, published
+from corral.spec.hostlist import expand
+from corral.state.base import Wanted
+from corral.state.files import File
+
+
+def on_login_nodes(site: Site) -> tuple[Share, ...]:
+    """On the controller and the declared login nodes, for everybody to read."""
+    declared = expand(site.spec.access.login) if site.spec.access.login else []
+    names = dict.fromkeys((site.controller, *declared))
+    desired = tuple(
+        Wanted((name,), (File(PUBLISHED, published(site.spec, name)),)) for name in names
+    )
+    return (Share(desired, title="the client file of `corral login`"),)
+
+
+ROLE: Final = Role("client_file", {"login": on_login_nodes})

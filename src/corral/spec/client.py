@@ -1,0 +1,180 @@
+"""What users without root know of a cluster: the client file, their profile, the cluster from it.
+
+A client file has no secret: names of nodes, partitions and shared folders. A node where people log
+in holds one, for everybody to read; an administrator can export one that also has the address and
+the host keys. A profile is a client file with a user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from corral.errors import Code, CorralError
+from corral.spec.models import ClusterSpec
+from corral.spec.people import User
+
+FORMAT: Final = 1
+"""Raised by a change that an earlier Corral cannot read."""
+PUBLISHED: Final = "/etc/corral/client.json"
+"""The client file of a node where people log in."""
+
+_PUBLIC: Final[Mapping[str, Any]] = {
+    "corral": True,
+    "name": True,
+    "slurm": {"accounting"},
+    "groups": {
+        "__all__": {"name", "provider", "nodes", "machine", "gpu", "features", "nccl"},
+    },
+    "controller": True,
+    "partitions": True,
+    "network": {"data"},
+    "storage": {"__all__": {"mount", "kind"}},
+    "software": {"containers"},
+    "services": {"mlflow": True, "mlflow_uri": True, "ui": True, "page": {"port"}},
+}
+
+
+class ClientFile(BaseModel):
+    """What a client needs of a cluster.
+
+    Attributes:
+        format: ``FORMAT`` of the Corral that wrote it.
+        corral: version of that Corral; "" in the file that nodes hold.
+        node: the node that people log in to.
+        cluster: fields of ``ClusterSpec``: those of ``public_part``.
+        host: its address; "" where it is not known.
+        port: TCP port of its sshd.
+        user: who logs in; "" where that is not known.
+        host_keys: its public host keys, each ``TYPE BASE64``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = FORMAT
+    corral: str = ""
+    node: str
+    cluster: dict[str, Any]
+    host: str = ""
+    port: int = 22
+    user: str = ""
+    host_keys: tuple[str, ...] = ()
+
+
+class Profile(ClientFile):
+    """A login to a cluster as one of its users.
+
+    Attributes:
+        name: of the profile.
+        uid: of the user on the cluster.
+        identity: absolute path of the private key; "" leaves the choice to ssh.
+    """
+
+    name: str
+    uid: int
+    identity: str = ""
+
+
+class ClientSpec(ClusterSpec):
+    """A cluster as a profile knows it: without root, with the profile's user as its only one.
+
+    Attributes:
+        profile: the login.
+        known_hosts: absolute path of the file with the pinned host keys.
+    """
+
+    profile: Profile
+    known_hosts: str
+
+
+AnyFile = TypeVar("AnyFile", bound=ClientFile)
+
+
+def public_part(spec: ClusterSpec) -> dict[str, Any]:
+    """Fields of a cluster that jobs are checked and written by; no address, key, user or account.
+
+    Elastic groups are among the others: which of their nodes run is for Slurm to report.
+    """
+    return spec.model_dump(mode="json", include=_PUBLIC, exclude_defaults=True)
+
+
+def published(spec: ClusterSpec, node: str) -> str:
+    """Text of the client file for a node where people log in."""
+    file = ClientFile(node=node, cluster=public_part(spec))
+    return json.dumps(file.model_dump(include={"format", "node", "cluster"}), indent=1) + "\n"
+
+
+def read_client(text: str, kind: type[AnyFile], place: str, again: str) -> AnyFile:
+    """A client file or a profile from its text.
+
+    Args:
+        text: JSON.
+        kind: ``ClientFile`` or ``Profile``.
+        place: where the text is from, for people.
+        again: what to do to get a good one.
+
+    Raises:
+        CorralError: PARSE_FAILED, it is not one, or a newer Corral's.
+    """
+    try:
+        fields: Any = json.loads(text)
+        known: Any = fields["format"]
+        if isinstance(known, int) and known > FORMAT:
+            version = f" {fields['corral']}" if fields.get("corral") else ""
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"{place} is of a newer Corral{version}: format {known}, known here is {FORMAT}",
+                hint=f"update Corral on this machine; or {again}",
+            )
+        return kind.model_validate(fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"{place} is not one that this Corral can read",
+            tail=str(error),
+            hint=again,
+        ) from error
+
+
+def client_spec(profile: Profile, known_hosts: Path) -> ClientSpec:
+    """The cluster of a profile.
+
+    Args:
+        profile: the login.
+        known_hosts: the file with the pinned host keys.
+
+    Raises:
+        CorralError: PARSE_FAILED, the cluster's fields are not known to this Corral.
+    """
+    # Not checked: a directory of people may give any number.
+    user = User.model_construct(name=profile.user, uid=profile.uid)
+    own = {"users": (user,), "profile": profile, "known_hosts": str(known_hosts)}
+    try:
+        return ClientSpec.model_validate({**profile.cluster, **own})
+    except ValidationError as error:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"profile {profile.name} has a cluster that this Corral does not know",
+            tail=str(error),
+            hint="update Corral on this machine, then log in again: "
+            f"corral login {profile.user}@{profile.host} --name {profile.name}",
+        ) from error
+
+
+def require_root(spec: ClusterSpec) -> None:
+    """Check that work which needs root on the machines can be done with this cluster.
+
+    Raises:
+        CorralError: FORBIDDEN, it is a profile's.
+    """
+    if isinstance(spec, ClientSpec):
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"this needs an administrator of cluster {spec.name}: profile {spec.profile.name} "
+            f"logs in as {spec.profile.user}, without root",
+            hint="whoever has the cluster file runs it: corral COMMAND -c FILE",
+        )

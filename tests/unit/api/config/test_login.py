@@ -1,0 +1,268 @@
+"""Profiles of users without root, and what a host answers at a login."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral import api
+from corral.api.config import login, profiles
+from corral.api.config.login import QUESTIONS, Address
+from corral.api.operations import overview
+from corral.apply.session import Session, entry_of
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.providers import providers_of
+from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import users_of
+from tests.fakes import Answer, Recorded, asked, framed
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8NPl64S0eyUYOHjBVPbP3UjxmQGXOTNMSG8GGGGGGG"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def spec() -> ClusterSpec:
+    return load_or_raise(EXAMPLES / "laptop.yaml")
+
+
+def profile(spec: ClusterSpec, **changes: Any) -> Profile:
+    fields: dict[str, Any] = {
+        "node": "node0",
+        "cluster": public_part(spec),
+        "host": "lab.example.org",
+        "user": "alice",
+        "name": "lab",
+        "uid": 2001,
+    }
+    return Profile(**{**fields, **changes})
+
+
+def refused(name: str) -> CorralError:
+    with pytest.raises(CorralError) as caught:
+        api.spec_of(name)
+    return caught.value
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_what_clients_get_of_each_example_is_a_cluster_of_the_same_names(file: Path) -> None:
+    spec = load_or_raise(file)
+    client = profiles.client_spec(profile(spec), Path("known_hosts"))
+    assert [g.nodes for g in client.groups] == [g.nodes for g in spec.groups]
+    assert client.partitions == spec.partitions
+    assert [s.mount for s in client.storage] == [s.mount for s in spec.storage]
+    assert client.software.containers == spec.software.containers
+    assert entry_of(client) == "node0"
+    assert [(user.name, user.uid) for user in users_of(client)] == [("alice", 2001)]
+
+
+def test_what_clients_get_holds_no_address_key_or_person(spec: ClusterSpec) -> None:
+    people: Any = ({"name": "zoe", "uid": 2001, "keys": [KEY]},)
+    declared = ClusterSpec.model_validate({**spec.model_dump(), "users": people})
+    text = published(declared, "node0")
+    assert "zoe" not in text
+    assert "AAAA" not in text
+    assert "addresses" not in text
+    assert json.loads(text)["node"] == "node0"
+
+
+def test_a_profile_is_kept_for_its_user_alone_and_found_by_name(
+    home: Path, spec: ClusterSpec
+) -> None:
+    profiles.keep(profile(spec, host_keys=(KEY,)), f"node0 {KEY}\n")
+    folder = home / "profiles/lab"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+    assert api.profiles() == ("lab",)
+    client = api.spec_of("lab")
+    assert isinstance(client, ClientSpec)
+    assert client.profile == profile(spec)
+    assert Path(client.known_hosts).read_text() == f"node0 {KEY}\n"
+    api.logout("lab")
+    assert api.profiles() == ()
+    assert refused("lab").code is Code.NOT_FOUND
+
+
+def test_its_name_is_not_a_cluster_of_this_machine(home: Path, spec: ClusterSpec) -> None:
+    (home / "clusters/lab").mkdir(parents=True)
+    (home / "clusters/lab/journal.jsonl").write_text("{}\n")
+    with pytest.raises(CorralError, match="brought up from here") as caught:
+        profiles.keep(profile(spec), "")
+    assert "--name" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "A B"])
+def test_a_name_never_leaves_the_folder(name: str) -> None:
+    with pytest.raises(CorralError) as caught:
+        api.logout(name)
+    assert caught.value.code is Code.USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('{"format": 2, "corral": "9.0"}', "newer Corral 9.0: format 2"),
+        ("{", "not one that this Corral can read"),
+        ("[]", "not one that this Corral can read"),
+        ("null", "not one that this Corral can read"),
+        ('{"format": 1, "node": "a"}', "not one that this Corral can read"),
+        ('{"format": "x"}', "not one that this Corral can read"),
+    ],
+)
+def test_a_damaged_or_newer_profile_is_one_sentence(
+    home: Path, spec: ClusterSpec, text: str, word: str
+) -> None:
+    profiles.keep(profile(spec), "")
+    (home / "profiles/lab/profile.json").write_text(text)
+    error = refused("lab")
+    assert error.code is Code.PARSE_FAILED
+    assert word in error.message
+    assert "corral logout lab" in error.hint
+
+
+def test_a_cluster_with_fields_of_a_newer_corral(spec: ClusterSpec) -> None:
+    profiles.keep(profile(spec, cluster={**public_part(spec), "quantum": True}), "")
+    error = refused("lab")
+    assert error.code is Code.PARSE_FAILED
+    assert "corral login alice@lab.example.org --name lab" in error.hint
+
+
+def test_scripts_run_as_the_user_and_through_its_node(spec: ClusterSpec) -> None:
+    client = profiles.client_spec(profile(spec, identity="/keys/id"), Path("/k/known_hosts"))
+    (provider,) = providers_of(client)
+    entry, other = provider.ssh_target("node0"), provider.ssh_target("node1")
+    for target in (entry, other):
+        assert "sudo" not in target.remote
+        assert target.user == "alice"
+        assert not target.pin_new or target is other
+    assert entry.address == "lab.example.org"
+    assert other.via == entry
+    assert "sudo" in provider.ssh_target("node0").__class__("a", user="alice").remote
+
+
+def test_work_that_needs_root_is_refused(spec: ClusterSpec) -> None:
+    client = profiles.client_spec(profile(spec), Path("known_hosts"))
+    for work in (
+        api.plan(client),
+        api.up(client),
+        api.down(client),
+        api.prove(client),
+        api.doctor(client),
+        api.drain(client, "node1", "new memory"),
+        api.resume(client, "node1"),
+        api.execute(client, ["id"]),
+        api.export_client(client),
+    ):
+        with pytest.raises(CorralError) as caught:
+            asyncio.run(work)
+        assert caught.value.code is Code.FORBIDDEN
+        assert "profile lab logs in as alice, without root" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "host"),
+    [("alice@lab", "alice", "lab"), ("lab", "", "lab"), ("a@", "a", ""), ("", "", "")],
+)
+def test_addresses(text: str, user: str, host: str) -> None:
+    assert Address.read(text) == Address(user, host)
+
+
+ANSWERS = {"uid": "2001", "enforced": "associations,limits", "accounts": "vision"}
+
+
+def answered(answers: dict[str, str], client: ClientFile | None = None) -> Any:
+    machine = Recorded.of("lab", {asked(QUESTIONS): Answer(framed(QUESTIONS, answers))})
+    return asyncio.run(login.asked(machine, "lab", "alice", client))
+
+
+def test_a_login_node_reports_the_cluster(spec: ClusterSpec) -> None:
+    file, uid, notes = answered({**ANSWERS, "client": published(spec, "node0")})
+    assert (file.node, uid, notes) == ("node0", 2001, ())
+    assert file.cluster["name"] == spec.name
+
+
+def test_a_user_without_an_association_is_warned(spec: ClusterSpec) -> None:
+    answers = {**ANSWERS, "client": published(spec, "node0"), "accounts": ""}
+    (note,) = answered(answers)[2]
+    assert "alice has no association" in note
+    assert answered({**answers, "enforced": "none"})[2] == ()
+
+
+def test_hosts_that_are_no_login_nodes(spec: ClusterSpec) -> None:
+    with pytest.raises(CorralError, match="not a login node") as caught:
+        answered(ANSWERS)
+    assert "corral export client" in caught.value.hint
+    with pytest.raises(CorralError, match="sbatch is not on alice's PATH"):
+        answered({**ANSWERS, "client": published(spec, "node0"), "programs": "sbatch\nsqueue"})
+    given = ClientFile(node="node0", cluster=public_part(spec))
+    assert answered(ANSWERS, given)[0] == given
+
+
+def test_a_login_names_a_missing_user_or_host() -> None:
+    for text, word in (("lab", "no user given"), ("alice@", "no host given")):
+        with pytest.raises(CorralError, match=word):
+            asyncio.run(api.login(Address.read(text), accept=lambda *_: True))
+
+
+def test_a_client_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CorralError, match="cannot be read") as caught:
+        api.client_file(tmp_path / "none.json")
+    assert "corral export client" in caught.value.hint
+
+
+class Opened(Session):
+    """A session with a recorded machine."""
+
+    def __init__(self, spec: ClusterSpec, machine: Recorded) -> None:
+        super().__init__(spec, providers_of(spec))
+        self.fleet = Fleet({machine.node: machine})
+
+
+NODES = "NodeName=node0 State=IDLE CPUTot=4 Partitions=main Version=24.11.5"
+
+
+def test_status_without_root_is_what_slurm_reports(
+    spec: ClusterSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = profiles.client_spec(profile(spec), Path("known_hosts"))
+    questions = {
+        question.name: question.shell
+        for question in (
+            overview.PING,
+            overview.while_up(overview.NODES),
+            overview.while_up(overview.QUEUE),
+            overview.while_up(overview.OWN_QUEUE),
+        )
+    }
+    answers = {
+        "ping": "Slurmctld(primary) at node0 is UP",
+        "nodes": "\n".join(NODES.replace("node0", f"node{n}") for n in range(3)),
+        "queue": "RUNNING\nRUNNING\nPENDING",
+        "own-queue": "RUNNING",
+    }
+    machine = Recorded.of("node0", {asked(questions): Answer(framed(questions, answers))})
+
+    async def opened(spec: ClusterSpec, *, root: bool = True) -> Session:
+        assert not root
+        return Opened(spec, machine)
+
+    monkeypatch.setattr(Session, "open", opened)
+    seen = asyncio.run(api.status(client))
+    assert [node.state for node in seen.nodes] == ["idle", "idle", "idle"]
+    assert seen.good
+    assert seen.user == "alice"
+    assert seen.as_dict()["machines_checked"] is False
+    assert seen.as_dict()["own_jobs"] == {"running": 1}
+    assert seen.jobs == {"pending": 1, "running": 2}
