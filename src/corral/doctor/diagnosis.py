@@ -8,11 +8,12 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.contrary import contrary
-from corral.doctor.fatal_lines import fatal_lines, notable_lines
+from corral.doctor.fatal_lines import consequence, fatal_lines, notable_lines
 from corral.doctor.log_text import Line, LogText, of_kernel
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
 from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
-from corral.doctor.stated import stated
+from corral.doctor.readings import LONGEST_READ, read_message
+from corral.doctor.stated import EXCEPTION, UNREAD, stated
 
 MOST_LINES: Final = 3
 """Lines of evidence that are kept of each failure."""
@@ -28,14 +29,23 @@ def explain(text: str) -> Report:
     log = LogText(text)
     diagnoses = list(_read(log, Source.ANY, ""))
     diagnoses += _program_errors(log, diagnoses)
-    known = report(replace(finding, contrary=contrary(finding, log)) for finding in diagnoses)
-    if any(finding.severity is Severity.ERROR for finding in known.findings):
-        return known
-    findings = _with_stated(log, known.findings)
+    judged = report(replace(finding, contrary=contrary(finding, log)) for finding in diagnoses)
+    known = tuple(_precise(finding, log) for finding in judged.findings)
+    if any(finding.severity is Severity.ERROR for finding in known):
+        return Report(known)
+    findings = _with_stated(log, known)
     shown = {finding.line for finding in findings}
     lines = tuple(line for line in fatal_lines(log) if line.number not in shown)
     notable = () if findings or lines else tuple(notable_lines(log))
     return Report(findings, lines, notable)
+
+
+def _precise(finding: Diagnosis, log: LogText) -> Diagnosis:
+    """A known failure with what its first line names of the case: which file, host or version."""
+    if finding.detail or finding.severity is Severity.WARNING:
+        return finding
+    message = read_message(log.line(finding.line)[:LONGEST_READ])
+    return finding if message is None else replace(finding, detail=message.sentence)
 
 
 def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
@@ -45,7 +55,9 @@ def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, .
     follows from that; the consequence's own line may give the reason.
     """
     statement = stated(log, _warned(log, known))
-    if statement is None or any(_before(other, statement) for other in known):
+    if statement is None or any(_before(other, statement, log) for other in known):
+        return tuple(known)
+    if known and statement.failure.id == UNREAD:
         return tuple(known)
     return (statement, *known)
 
@@ -62,12 +74,20 @@ def _warned(log: LogText, known: Sequence[Diagnosis]) -> frozenset[int]:
     )
 
 
-def _before(known: Diagnosis, statement: Diagnosis) -> bool:
-    """True when what a log states follows from something known."""
+def _before(known: Diagnosis, statement: Diagnosis, log: LogText) -> bool:
+    """True when what a log states follows from something known.
+
+    A line that only reports that something ended is printed before its reason as well as after it.
+    """
     if known.severity is not Severity.SYMPTOM:
         return False
-    weak = not known.sure or statement.failure.severity is Severity.SYMPTOM
-    return known.line < statement.line or (weak and known.line == statement.line)
+    vague = statement.failure.severity is Severity.SYMPTOM
+    if known.line == statement.line:
+        return vague or not known.sure
+    if known.line > statement.line:
+        return False
+    ended = consequence(log.line(known.line)[:LONGEST_READ])
+    return vague or not ended or statement.failure.id == EXCEPTION
 
 
 def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagnosis, ...]:

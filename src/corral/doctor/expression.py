@@ -9,7 +9,7 @@ same characters behind each other: each place between the two would be tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 MOST: Final = 160
 """Characters that an unbounded repetition takes: longer names and paths are in no message."""
 _TOKEN: Final = re.compile(
-    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?[:=!])?)|(?P<close>\))"
+    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?(?:[:=!]|P<[a-z]+>))?)|(?P<close>\))"
     r"|(?P<times>[*+?]|\{\d+(?:,\d*)?\})|(?P<gap>\.\*)|(?P<or>\|)|(?P<edge>[\^$])|(?P<one>.)",
     re.DOTALL,
 )
@@ -77,6 +77,31 @@ class Expression:
                 return False
             at = match.end()
         return True
+
+    def parts_of(self, line: str, at: Sequence[int]) -> dict[str, str] | None:
+        """The named groups ``(?P<name>...)`` of a line that has it; None when the line does not.
+
+        Args:
+            line: the line.
+            at: where a message may start in it, for an expression that begins with ``^``.
+        """
+        for start in at if self.leading else (None,):
+            named = self._named(line, start)
+            if named is not None:
+                return named
+        return None
+
+    def _named(self, line: str, start: int | None) -> dict[str, str] | None:
+        named: dict[str, str] = {}
+        at = start or 0
+        for number, part in enumerate(self.parts):
+            first = number == 0 and start is not None
+            match = part.match(line, at) if first else part.search(line, at)
+            if match is None:
+                return None
+            named.update(match.groupdict(default=""))
+            at = match.end()
+        return named
 
     def match(self, line: str, at: int) -> bool:
         """True when the line has it from this place on."""

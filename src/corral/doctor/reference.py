@@ -13,6 +13,7 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import RULES
 from corral.doctor.model import Failure, FixBy, Layer
+from corral.doctor.readings import readings
 
 _INTRODUCTION: Final = """\
 # Failures
@@ -22,6 +23,9 @@ _INTRODUCTION: Final = """\
 Every failure that `corral doctor` knows, in the order of causes: of two findings the one further
 up is the cause. *Seen*: how it is found, by a rule that asks the machines,
 by its messages in logs and reasons, or both. *Fixed*: what `corral doctor --fix` does.
+"""
+_READ: Final = """\
+Where no failure accounts for a log, its first error line that gives a reason is read. Examples:
 """
 _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
     {
@@ -51,7 +55,21 @@ def page() -> str:
         parts.append(f"\n## {title}\n")
         for failure in (f for f in catalog().values() if f.layer is layer):
             parts += _entry(failure)
+    parts += _messages()
     return "".join(parts)
+
+
+def _messages() -> Iterator[str]:
+    yield "\n## Messages that are read\n\n"
+    yield _READ
+    yield "\n| message | read as |\n|---|---|\n"
+    for reading in readings():
+        line, sentence = next(iter(reading.examples.items()))
+        yield f"| `{_cell(line)}` | {reading.kind}: {_cell(sentence)} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.strip().replace("|", "\\|").replace("`", "'").replace("<", "&lt;")
 
 
 def _entry(failure: Failure) -> Iterator[str]:

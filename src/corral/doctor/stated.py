@@ -9,22 +9,32 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.expression import Expression
-from corral.doctor.fatal_lines import consequence, fatal_lines
-from corral.doctor.log_text import LogText, starts
+from corral.doctor.fatal_lines import consequence, fatal_lines, harmless
+from corral.doctor.log_text import Line, LogText, starts
 from corral.doctor.model import Diagnosis, Failure
+from corral.doctor.readings import LONGEST_READ, alone, read_message
 
+EXCEPTION: Final = "F928"
+"""The entry of an exception whose message is of no kind."""
+UNREAD: Final = "F939"
+"""The entry of a message that is neither read nor of a known kind."""
 _LINES: Final = 200
 """Error lines that are read."""
 _LONGEST: Final = 240
-_READ: Final = 2000
-"""Characters of a line that are read: no message is longer."""
 _CODE: Final = re.compile(
     r"\s{0,40}(?:raise |return |assert |except |with |if |print\(|self\."
     r"|File \"|\^|~|#(?!#)|\$ |>>> )"
 )
+_CODE_LINE: Final = re.compile(r"\s{0,40}(?:raise |return |assert |File \"|self\.)")
 _QUIET: Final = re.compile(r"\bdebug\d?\b|level=(?:debug|info)\b", re.IGNORECASE)
 _HANDLED: Final = "during handling of the above exception"
 _HANDLED_AFTER: Final = 4
+_SYSTEM: Final = re.compile(
+    r"(?:OSError|PermissionError|Connect\w{0,20}Error|Timeout\w{0,10}Error|gaierror|SSL\w{0,20}Error"
+    r"|OutOfMemoryError|MemoryError|CUDA)\b",
+)
+_ANY_KIND: Final = (EXCEPTION, "F929")
+"""Kinds of readings that give no kind of reason: the words of the line may."""
 _LEVEL: Final = re.compile(r"(?:error|fatal|critical|failed)\b[: ]{1,8}", re.IGNORECASE)
 _TIME: Final = re.compile(r"[\s\[\d<]|[A-Z][a-z]{2} |[\w.-]{1,64}\[\d{1,9}\]: ")
 
@@ -32,27 +42,68 @@ _TIME: Final = re.compile(r"[\s\[\d<]|[A-Z][a-z]{2} |[\w.-]{1,64}\[\d{1,9}\]: ")
 def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
     """The first error line that names its cause, as a finding with its message; None without one.
 
-    A line that gives a reason comes before one with only what could not be done (``general``).
+    A line that gives a reason comes before one with only what could not be done (``general``), and
+    this before one that is only known to be an error.
 
     Args:
         log: where to look.
         accounted: numbers of lines that a known failure explains.
     """
-    lines = [(line, log.line(line.number)[:_READ]) for line in fatal_lines(log, _LINES)]
-    candidates = [
-        (line, text)
-        for line, text in lines
-        if line.number not in accounted
-        and not (_CODE.match(text) or _QUIET.search(text))
-        and not (consequence(text) or _handled(log, line.number))
-    ]
-    for general in (False, True):
-        for fatal, text in candidates:
-            failure = _innermost(text, general=general)
+    candidates = _candidates(log, accounted)
+    for read in (_with_reason, _without_reason, _unread):
+        for line in candidates:
+            failure = read(line.text[:LONGEST_READ])
             if failure is not None:
-                detail = message(fatal.text)
-                return Diagnosis(failure, (), (fatal.text,), detail, fatal.number)
+                detail = message(line.shown)
+                return Diagnosis(failure, (), (line.shown,), detail, line.number)
     return None
+
+
+def _candidates(log: LogText, accounted: Container[int]) -> list[Line]:
+    """Error lines that may be a cause, in order."""
+    numbers = {line.number for line in fatal_lines(log, _LINES)} | set(alone(log))
+    lines = (Line(number, log.line(number)) for number in sorted(numbers))
+    return [line for line in lines if line.number not in accounted and _causal(line, log)]
+
+
+def _causal(line: Line, log: LogText) -> bool:
+    text = line.text[:LONGEST_READ]
+    if _CODE.match(text) or _quoted_code(text) or _QUIET.search(text) or harmless(text):
+        return False
+    return not _handled(log, line) and (not consequence(text) or _certain(text))
+
+
+def _certain(text: str) -> bool:
+    """True for a message whose cause is known, although it also reports that something ended."""
+    read = read_message(text)
+    return read is not None and read.reading.alone and read.reading.kind not in _ANY_KIND
+
+
+def _quoted_code(text: str) -> bool:
+    """True for a line of source in a traceback that has a rank or host before it."""
+    return any(_CODE_LINE.match(text, at) for at in starts(text)[1:])
+
+
+def _with_reason(text: str) -> Failure | None:
+    """What a line that gives a reason reports."""
+    read = read_message(text)
+    kind = _innermost(text, general=False)
+    if read is None:
+        return kind
+    if kind is not None and read.reading.kind in _ANY_KIND:
+        return read.as_kind(kind)
+    return None if read.reading.general else read.failure
+
+
+def _without_reason(text: str) -> Failure | None:
+    """What a line reports that only names what could not be done."""
+    read = read_message(text)
+    return read.failure if read is not None else _innermost(text, general=True)
+
+
+def _unread(text: str) -> Failure | None:
+    unread = catalog()[UNREAD]
+    return unread if _reports(unread, text, general=True) else None
 
 
 def message(line: str) -> str:
@@ -76,18 +127,19 @@ def _innermost(text: str, *, general: bool) -> Failure | None:
 
 
 def _kind(text: str, *, general: bool) -> Failure | None:
-    for failure in _kinds():
-        if any(_matches(pattern.expression, text) for pattern in failure.unless_line):
-            continue
-        patterns = (pattern for pattern in failure.patterns if pattern.general is general)
-        if any(_matches(pattern.expression, text) for pattern in patterns):
-            return failure
-    return None
+    return next((kind for kind in _kinds() if _reports(kind, text, general=general)), None)
+
+
+def _reports(kind: Failure, text: str, *, general: bool) -> bool:
+    if any(_matches(pattern.expression, text) for pattern in kind.unless_line):
+        return False
+    patterns = (pattern for pattern in kind.patterns if pattern.general is general)
+    return any(_matches(pattern.expression, text) for pattern in patterns)
 
 
 @cache
 def _kinds() -> tuple[Failure, ...]:
-    return tuple(failure for failure in catalog().values() if failure.stated)
+    return tuple(kind for kind in catalog().values() if kind.stated and kind.id != UNREAD)
 
 
 def _matches(expression: Expression, text: str) -> bool:
@@ -96,7 +148,12 @@ def _matches(expression: Expression, text: str) -> bool:
     return expression.search(text)
 
 
-def _handled(log: LogText, number: int) -> bool:
-    """True when the program met another exception while it handled this one."""
-    after = range(number + 1, number + 1 + _HANDLED_AFTER)
+def _handled(log: LogText, line: Line) -> bool:
+    """True when the program met another exception while it handled this one.
+
+    What the system refused was not met on purpose: it is the cause of what came after it.
+    """
+    if _SYSTEM.search(line.text[:LONGEST_READ]):
+        return False
+    after = range(line.number + 1, line.number + 1 + _HANDLED_AFTER)
     return any(_HANDLED in log.line(later).lower() for later in after)

@@ -13,6 +13,7 @@ from corral.doctor.expression import Expression, alternatives
 from corral.doctor.fatal_lines import fatal_table
 from corral.doctor.log_text import LogText, starts
 from corral.doctor.model import Pattern
+from corral.doctor.readings import readings
 from tests.unit.doctor.test_messages import CASES
 
 SHORT, LONG = 10_000, 80_000
@@ -27,6 +28,8 @@ def patterns() -> Iterator[Pattern]:
     yield from fatal_table().fatal
     for expression in fatal_table().harmless:
         yield from expression.patterns
+    for reading in readings():
+        yield from (*reading.patterns, *reading.unless_line)
 
 
 @pytest.mark.parametrize(
