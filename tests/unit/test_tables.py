@@ -15,6 +15,7 @@ from corral.inspect.xids import xids
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models
 from corral.prove.scheduled import round_hints
+from corral.providers.cloud.errors import rows_of
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
@@ -23,6 +24,7 @@ from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.states.reasons import Reasons, reasons
+from corral.spec.providers import CLOUDS, PROVIDERS
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -102,6 +104,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "gpu_types.yaml": gpu_types(),
         "health_checks.yaml": health_checks(),
         "xids.yaml": xids(),
+        "errors.yaml": all(map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp"))),
         "keys.yaml": all_keys(),
         "known.yaml": KNOWN.groups,
         "values.yaml": VALUES.groups,

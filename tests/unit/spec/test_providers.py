@@ -16,6 +16,7 @@ import corral.providers
 from corral.api.rental import cloud_sets
 from corral.errors import CorralError
 from corral.providers import provider_class
+from corral.providers.cloud.errors import rows_of
 from corral.spec.models import NodeGroup
 from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either
 from corral.testing.clouds import SIMS
@@ -170,7 +171,7 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
     calls = import_module(f"{home}.calls")
     assert client.name == calls.NAME == SIMS[name].name == name
     assert calls.GAPS["calls"] > 0 and callable(calls.instances) and callable(calls.terminate)
-    assert import_module(f"{home}.errors").ROWS
+    assert rows_of(PROVIDERS[name].folder)
     assert bool(client.traits.no_dead_man) is not rental.ends_itself
     assert rental.image
     assert rental.clusters != 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 
 from corral.errors import Code, CorralError
+from corral.tables import Row as TableRow
+from corral.tables import read_table
 
 
 class Reason(StrEnum):
@@ -58,8 +61,7 @@ class CloudError(CorralError):
         return self.reason in UNSURE | NOT_DONE
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(TableRow):
     """One documented error.
 
     Attributes:
@@ -67,40 +69,36 @@ class Row:
         code: the cloud's own code, or a part of its text; "" for any.
         reason: what can be done.
         message: what it means, one sentence.
-        hint: what to do.
+        hint: what to do; ``{variable}`` stands for the environment variable of the key.
     """
 
-    status: int
-    code: str
+    status: int = 0
+    code: str = ""
     reason: Reason
     message: str
     hint: str
 
 
+@cache
+def rows_of(folder: str) -> tuple[Row, ...]:
+    """The errors of a provider.
+
+    Args:
+        folder: of ``corral.providers``, which has ``errors.yaml``; ``cloud`` has what is common.
+
+    Raises:
+        CorralError: PARSE_FAILED, with line and column of every finding.
+    """
+    return read_table(f"corral.providers.{folder}", "errors.yaml", tuple[Row, ...])
+
+
 # Before all others: Paperspace's words for it hold "limit", which elsewhere is a quota's.
 TOO_MANY = Row(
-    429,
-    "",
-    Reason.LIMIT,
-    "too many calls",
-    "another program uses the same account: wait a minute",
+    status=429,
+    reason=Reason.LIMIT,
+    message="too many calls",
+    hint="another program uses the same account: wait a minute",
 )
-COMMON = (
-    Row(401, "", Reason.KEY, "the API key is wrong, expired or deleted",
-        "make a new key on the provider's page and set {variable}"),
-    Row(402, "", Reason.MONEY, "the account has no balance left", "add credit on its billing page"),
-    Row(403, "", Reason.FORBIDDEN, "the API key may not do this",
-        "give the key the rights to read and write, or use another"),
-    Row(404, "", Reason.MISSING, "the cloud does not have it (any more)",
-        "list again: corral offers"),
-    Row(408, "", Reason.BROKEN, "the cloud gave up waiting", "try again"),
-    Row(410, "", Reason.REQUEST, "this address of its API was removed",
-        "install a newer Corral: this one calls an API that was retired"),
-    Row(425, "", Reason.LIMIT, "the call came too early", "try again"),
-    Row(409, "", Reason.BUSY, "not possible in its current state", "wait until it has settled"),
-    Row(422, "", Reason.REQUEST, "the request is not valid", "correct the field that it names"),
-    Row(400, "", Reason.REQUEST, "the request is not valid", "correct the field that it names"),
-)  # fmt: skip
 
 
 # A cloud that failed may word it like a refusal: a gateway's page that holds "limit" is not a
@@ -116,7 +114,7 @@ def judge(
     """The error for a response: the first row that fits, else by the class of its status.
 
     Args:
-        rows: the provider's own rows; ``COMMON`` comes after them.
+        rows: the provider's own rows; those of all clouds come after them.
         provider: name for the message.
         variable: the environment variable of the key.
         status: HTTP status.
@@ -124,7 +122,7 @@ def judge(
         text: its own words.
     """
     tail = f"HTTP {status} {code}: {text}".strip(": ")[:500]
-    for row in (TOO_MANY, *rows, *COMMON):
+    for row in (TOO_MANY, *rows, *rows_of("cloud")):
         if row.status not in (0, status) or row.code not in f"{code} {text}":
             continue
         if status not in _REFUSED and row.reason is not Reason.BROKEN:

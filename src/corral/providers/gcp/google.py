@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.process import run
 from corral.providers.cloud.answers import part, record, records
 from corral.providers.cloud.calls import pages
-from corral.providers.cloud.errors import CloudError, Reason, Row
+from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import Place
@@ -27,17 +27,6 @@ ENDPOINT: Final = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
 PLACE: Final = Place("gcp", "Google Cloud", TOKEN, "https://compute.googleapis.com/compute/v1")
 GCLOUD_S: Final = 60.0
 _GAPS: Final = {"calls": 0.05}
-
-_ROWS: Final = (
-    Row(401, "", Reason.KEY, "the access token is wrong or has expired",
-        "log in again: gcloud auth application-default login"),
-    Row(403, "has not been used in project", Reason.FORBIDDEN, "the Compute Engine API is off",
-        "gcloud services enable compute.googleapis.com --project PROJECT"),
-    Row(403, "accessNotConfigured", Reason.FORBIDDEN, "the Compute Engine API is off",
-        "gcloud services enable compute.googleapis.com --project PROJECT"),
-    Row(403, "", Reason.FORBIDDEN, "this account may not look at the project",
-        "give it the role roles/compute.viewer in the project, or log in as another"),
-)  # fmt: skip
 
 
 class Google:
@@ -61,7 +50,7 @@ class Google:
         """
         token, url = await access_token(), url_of()
         pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {project}", _GAPS)
-        return cls(project, Caller(Dialect(PLACE, _ROWS, _words), url, token, pacer))
+        return cls(project, Caller(Dialect(PLACE, rows_of("gcp"), _words), url, token, pacer))
 
     async def close(self) -> None:
         """Give up the connection."""

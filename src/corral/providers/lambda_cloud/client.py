@@ -17,7 +17,7 @@ import httpx
 from corral.errors import Code
 from corral.providers.cloud.answers import amount, identity, record, records
 from corral.providers.cloud.calls import nothing
-from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
@@ -32,7 +32,6 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.lambda_cloud import calls
-from corral.providers.lambda_cloud.errors import ROWS, words_of
 
 T = TypeVar("T")
 
@@ -63,7 +62,8 @@ class LambdaCloud:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
+        dialect = Dialect(PLACES[self.name], rows_of("lambda_cloud"), _words_of)
+        self.caller = Caller(dialect, url, key, pacer, transport)
         self._registered: dict[str, str] = {}
         self._one = asyncio.Lock()
 
@@ -283,3 +283,9 @@ def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
         )
         for region in dict.fromkeys((*regions, *sorted(there)))
     ]
+
+
+def _words_of(data: Any) -> tuple[str, str]:
+    """The cloud's own code and text from the JSON of an error."""
+    error = data["error"]
+    return str(error["code"]), str(error["message"])

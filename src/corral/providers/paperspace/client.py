@@ -19,7 +19,7 @@ import httpx
 from corral.errors import Code
 from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
-from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
@@ -34,7 +34,6 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.paperspace import calls
-from corral.providers.paperspace.errors import ROWS, words_of
 
 T = TypeVar("T")
 
@@ -78,7 +77,8 @@ class Paperspace:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
+        dialect = Dialect(PLACES[self.name], rows_of("paperspace"), _words_of)
+        self.caller = Caller(dialect, url, key, pacer, transport)
         self._templates: list[_Template] = []
         self._scripts: dict[str, str] = {}
         self._one = asyncio.Lock()
@@ -260,3 +260,8 @@ def _offer(name: str, free: bool, region: str) -> Offer:
     price, gpu, gpus, vcpus, gib = TYPES.get(name, (None, "", 0, 0, 0))
     capacity = Capacity.UNKNOWN if free else Capacity.NONE
     return Offer(calls.NAME, name, region, gpu, gpus, vcpus, gib * 1024, price, capacity)
+
+
+def _words_of(data: Any) -> tuple[str, str]:
+    """The cloud's own code and text from the JSON of an error."""
+    return str(data["code"]), str(data["message"])

@@ -17,6 +17,7 @@ from corral.hosts.quote import Script, sh
 from corral.inspect.mesh import FABRIC
 from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.errors import rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     Capacity,
@@ -30,7 +31,6 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.runpod import calls
-from corral.providers.runpod.errors import ROWS, words_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
@@ -65,7 +65,8 @@ class RunPod:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
+        dialect = Dialect(PLACES[self.name], rows_of("runpod"), _words_of)
+        self.caller = Caller(dialect, url, key, pacer, transport)
 
     async def check(self) -> None:
         """Read the account's ssh keys: the cheapest call that a bad key is refused."""
@@ -249,3 +250,9 @@ def _offers(gpu: Mapping[str, Any]) -> list[Offer]:
 def _volume(data: Mapping[str, Any]) -> Volume:
     where = str(data["dataCenter"])
     return Volume(calls.NAME, str(data["id"]), str(data["name"]), where, amount(data["size"]))
+
+
+def _words_of(data: Any) -> tuple[str, str]:
+    """The cloud's own code and text from the JSON of an error."""
+    more = "; ".join(str(error) for error in data.get("errors", ()))
+    return str(data["title"]), f"{data['detail']} {more}".strip()

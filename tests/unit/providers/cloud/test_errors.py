@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from corral.providers.cloud.errors import Reason, judge
-from corral.providers.lambda_cloud import errors as lambda_cloud_errors
-from corral.providers.paperspace import errors as paperspace_errors
-from corral.providers.runpod import errors as runpod_errors
+from corral.providers.cloud.errors import Reason, judge, rows_of
 
 OPENAPI = Path(__file__).parents[3] / "recorded" / "openapi"
 ROWS = {
-    "lambda": lambda_cloud_errors.ROWS,
-    "runpod-v2": runpod_errors.ROWS,
-    "paperspace": paperspace_errors.ROWS,
+    "lambda": rows_of("lambda_cloud"),
+    "runpod-v2": rows_of("runpod"),
+    "paperspace": rows_of("paperspace"),
 }
 MEANT = {
     "global/account-inactive": Reason.MONEY,
