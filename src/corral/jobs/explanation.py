@@ -31,6 +31,7 @@ from corral.jobs.limits import (
     look,
     memory_share,
     nodes_for,
+    partition_name,
     partition_of,
     refuse,
     user_of,
@@ -42,7 +43,7 @@ from corral.slurm.records import Job, Node
 from corral.slurm.text import TIME_FORMAT, parse_queue, show_queue
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import partitions_of, users_of
+from corral.spec.nodes import users_of
 
 _REF: Final = re.compile(r"[0-9]{1,10}(_[0-9]{1,7})?")
 # An image may have another shell than the user's.
@@ -175,7 +176,7 @@ async def shell(
     place = Place(
         folder="",
         program="",
-        partition=_partition(job, spec),
+        partition=partition_name(job, spec),
         cpus_per_rank=cpus_per_rank(job, nodes),
         mem=memory_share(job, nodes),
         mounts=mounts_of(job, [s.mount for s in spec.storage]),
@@ -278,11 +279,6 @@ async def _fitting(
         parcel=None,
         script=False,
     )
-    nodes = nodes_for(job, _partition(job, spec), seen.nodes)
-    refuse(against_nodes(job, _partition(job, spec), nodes))
+    nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
+    refuse(against_nodes(job, partition_name(job, spec), nodes))
     return nodes
-
-
-def _partition(job: JobSpec, spec: ClusterSpec) -> str:
-    partition = partition_of(job, spec)
-    return partition.name if partition else partitions_of(spec)[0].name

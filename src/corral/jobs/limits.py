@@ -73,6 +73,12 @@ def partition_of(job: JobSpec, spec: ClusterSpec) -> Partition | None:
     return next((p for p in every if p.default), every[0])
 
 
+def partition_name(job: JobSpec, spec: ClusterSpec) -> str:
+    """The name of the job's partition; of the first one where it names none that is there."""
+    partition = partition_of(job, spec)
+    return partition.name if partition else partitions_of(spec)[0].name
+
+
 def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> JobSpec:
     """The job; with no number of GPUs a sweep, or any if ``unasked``, gets one where it can."""
     if not (job.sweep or unasked) or "gpus_per_node" in job.model_fields_set:

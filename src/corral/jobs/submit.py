@@ -33,6 +33,7 @@ from corral.jobs.limits import (
     look,
     memory_share,
     nodes_for,
+    partition_name,
     partition_of,
     refuse,
     user_of,
@@ -68,7 +69,6 @@ from corral.roles.machine import fabric as fabric_role
 from corral.roles.services.mlflow import uri
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import partitions_of
 from corral.threads import abandonable
 
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
@@ -176,10 +176,10 @@ async def submit(
     seen = await look(
         fleet, controller, job, user=going.user, mount=going.mount, parcel=going.parcel
     )
-    nodes = nodes_for(job, _partition(job, spec), seen.nodes)
+    nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
     refuse(
         [
-            *against_nodes(job, _partition(job, spec), nodes),
+            *against_nodes(job, partition_name(job, spec), nodes),
             *against_array(job, seen.array_size),
         ]
     )
@@ -374,11 +374,6 @@ def _number(result: Result, going: _Going) -> int:
     return int(number)
 
 
-def _partition(job: JobSpec, spec: ClusterSpec) -> str:
-    partition = partition_of(job, spec)
-    return partition.name if partition else partitions_of(spec)[0].name
-
-
 def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
     job = going.job
     interface, fabric = declared(spec, partition_of(job, spec))
@@ -386,7 +381,7 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
     return Place(
         folder=going.folder,
         program=going.program,
-        partition=_partition(job, spec),
+        partition=partition_name(job, spec),
         cpus_per_rank=cpus_per_rank(job, nodes),
         mem=memory_share(job, nodes),
         interface=interface,
