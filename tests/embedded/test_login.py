@@ -40,23 +40,36 @@ class Laptop:
 
     home: Path
     key: Path
+    checkout: Path
+    """Where this account sees the repository, which may be in a folder that is closed to it."""
+
+    @property
+    def interpreter(self) -> str:
+        """The Python of these tests, as this account reaches it."""
+        here = Path(sys.executable)
+        if here.is_relative_to(ROOT):
+            return str(self.checkout / here.relative_to(ROOT))
+        return str(here)
 
     def corral(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._done([sys.executable, "-m", "corral", *words], self.home)
+        return self._done([self.interpreter, "-m", "corral", *words], self.home)
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         environ = {
             "HOME": str(self.home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "PYTHONPATH": f"{ROOT}/src:{ROOT}",
+            "PYTHONPATH": f"{self.checkout}/src:{self.checkout}",
             "CORRAL_STATE_DIR": str(self.home / "state"),
             "XDG_RUNTIME_DIR": str(self.home),
         }
-        argv = ["setpriv", "--reuid", LOCAL, "--regid", LOCAL, "--clear-groups"]
+        # A mount of these processes alone: it ends with them.
+        mounted = 'mount --bind "$1" "$2" && cd "$3" && shift 3 && exec "$@"'
+        argv = ["unshare", "--mount", "sh", "-c", mounted, "sh"]
+        argv += [str(ROOT), str(self.checkout), str(folder)]
+        argv += ["setpriv", "--reuid", LOCAL, "--regid", LOCAL, "--clear-groups"]
         return subprocess.run(
             [*argv, *command],
             env=environ,
-            cwd=folder,
             capture_output=True,
             text=True,
             check=False,
@@ -66,13 +79,13 @@ class Laptop:
 
     def python(self, program: str) -> str:
         """What a Python program of the same account prints."""
-        done = self._done([sys.executable, "-c", program], self.home)
+        done = self._done([self.interpreter, "-c", program], self.home)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def on_terminal(self, *words: str) -> str:
         """What a command prints on a terminal."""
-        line = shlex.join([sys.executable, "-m", "corral", *words])
+        line = shlex.join([self.interpreter, "-m", "corral", *words])
         done = self._done(["script", "-qec", line, "/dev/null"], self.home)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -98,8 +111,11 @@ def laptops(account: str) -> Iterator[dict[str, Laptop]]:
     # Not pytest's own folder, which is closed to other accounts.
     with tempfile.TemporaryDirectory(prefix="corral-login-") as folder:
         Path(folder).chmod(0o711)
+        checkout = Path(folder) / "checkout"
+        checkout.mkdir()
         made = {
-            name: Laptop(Path(folder) / name, Path(folder) / name / "id_lab") for name in PEOPLE
+            name: Laptop(Path(folder) / name, Path(folder) / name / "id_lab", checkout)
+            for name in PEOPLE
         }
         for name, laptop in made.items():
             make_key(laptop.key, name)
