@@ -306,7 +306,7 @@ def test_a_user_whom_the_cluster_file_does_not_name(
 
 def test_embedded_clusters_name_the_way_out_without_root(alice: Laptop) -> None:
     for words in (("status", "-c"), ("jobs", "-c"), ("plan",), ("doctor",), ("down", "--yes")):
-        done = alice.corral(*words, str(ROOT / "examples/laptop.yaml"))
+        done = alice.corral(*words, str(alice.checkout / "examples/laptop.yaml"))
         assert done.returncode == 3, done.stdout + done.stderr
         assert "containers of root on this machine" in done.stderr
         assert "corral login USER@HOST" in done.stderr
