@@ -34,7 +34,7 @@ def explain(text: str) -> Report:
     if any(finding.severity is Severity.ERROR for finding in known):
         return Report(known)
     findings = _with_stated(log, known)
-    shown = {finding.line for finding in findings}
+    shown = {finding.line for finding in findings if finding.failure.id != UNREAD}
     lines = tuple(line for line in fatal_lines(log) if line.number not in shown)
     notable = () if findings or lines else tuple(notable_lines(log))
     return Report(findings, lines, notable)

@@ -188,7 +188,7 @@ def test_the_first_error_line_is_shown_where_nothing_reads_it() -> None:
     assert (finding.failure.id, finding.line) == ("F939", 2)
     assert finding.detail == "frobnicator 7 has no alignment"
     assert finding.severity is Severity.SYMPTOM
-    assert [line.number for line in report.unknown] == [3]
+    assert [line.number for line in report.unknown] == [2, 3]
 
 
 def test_a_line_of_source_is_not_its_message() -> None:
