@@ -103,6 +103,9 @@ class Desk:
     spec: ClusterSpec
     rented: list[str] = field(default_factory=lambda: ["lambda instance i1"])
 
+    def require_visible(self) -> None:
+        """This user may see all machines."""
+
     async def end_rented(self, _: Emit) -> tuple[str, ...]:
         gone, self.rented = tuple(self.rented), []
         return gone

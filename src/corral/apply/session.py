@@ -153,7 +153,7 @@ class Session:
         """What the providers would do before anything runs on the machines."""
         return tuple(a for _, actions in self._actions for a in actions if a.action is not REMOVE)
 
-    def require_allowed(self) -> None:
+    def require_visible(self) -> None:
         """Check that this machine's user may see the machines of the cluster.
 
         Raises:
@@ -170,7 +170,7 @@ class Session:
             CorralError: NOT_FOUND, the cluster is not up; FORBIDDEN, its machines cannot be seen.
         """
         if self.controller not in self.fleet.nodes:
-            self.require_allowed()
+            self.require_visible()
             raise CorralError(
                 Code.NOT_FOUND,
                 f"cluster {self.spec.name} is not up: {self.controller} does not run",

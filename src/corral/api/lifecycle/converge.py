@@ -131,7 +131,7 @@ async def down(
         begin = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "down"))
         session = await Session.open(spec)
-        session.require_allowed()
+        session.require_visible()
         try:
             back = await given_back(session, emit, purge=purge, force=force)
         except CorralError as error:

@@ -66,7 +66,7 @@ async def look(spec: ClusterSpec) -> Scene:
     """
     async with await Session.open(spec) as session:
         if not session.fleet.nodes:
-            session.require_allowed()
+            session.require_visible()
             raise CorralError(
                 Code.NOT_FOUND,
                 f"cluster {spec.name} is not up: none of its machines runs",
