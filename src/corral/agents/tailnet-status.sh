@@ -1,5 +1,5 @@
 #!/bin/sh
-# A function for what tailscaled reports of its own machine: the only place where its answer is read there.
+# A function for what tailscaled reports about the machine it runs on: no other program for nodes reads that.
 # Of its JSON, which is indented, fields of Self come before those of Peer. Nothing without tailscale.
 #
 # Installed as: nowhere: sent with questions, changes and gates

@@ -109,7 +109,7 @@ def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
 TAILNET: Final = Question(
     "tailnet", sh("{status}\ntailnet_status", status=shipped("tailnet-status.sh")), text
 )
-"""What tailscaled reports of its own machine (``inspect.mesh.own_status``)."""
+"""What tailscaled reports about the machine it runs on (``inspect.mesh.own_status``)."""
 
 TAILNET_PEERS: Final = Question(
     "tailnet-peers",
