@@ -1,4 +1,4 @@
-"""A cluster whose machines come with Slurm: its provider sets them up, in a section of its own."""
+"""A cluster whose machines come with Slurm: its provider sets them up, by its own section of the file."""
 
 from __future__ import annotations
 

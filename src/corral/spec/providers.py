@@ -67,7 +67,7 @@ class MachineType(Row):
     Attributes:
         title: its name for people.
         vendor: whose machine it is.
-        fabric: the network between its GPUs, where that needs software of its own.
+        fabric: the network between its GPUs, where that needs its own software.
         nccl_tests: field of the cluster file that names the folder of nccl-tests there.
         hardware: its entry in hardware.yaml.
         guide: its page of the guide.

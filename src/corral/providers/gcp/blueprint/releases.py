@@ -57,7 +57,7 @@ def script(name: str, **values: str) -> str:
     Values are words of the cluster file, whose patterns hold nothing that a shell would take for
     more than a word.
     """
-    text = program(f"a3mega/{name}")
+    text = program(f"../providers/gcp/programs/{name}")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text

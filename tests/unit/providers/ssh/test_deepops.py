@@ -23,7 +23,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from tests.clouds.common import KEY
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 # As DeepOps' own example has it, with its comments taken off and a jump host.
 THEIRS = """\

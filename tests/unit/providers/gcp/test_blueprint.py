@@ -24,7 +24,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.reference import _path
 from corral.spec.schema import walk
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def mega(**gcp: object) -> ClusterSpec:
