@@ -20,7 +20,7 @@ from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result, check
 from corral.jobs import environment
 from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import TCPXO, declared, rdma_of
+from corral.jobs.fabric import declared, rdma_of
 from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     Look,
@@ -74,7 +74,7 @@ from corral.threads import abandonable
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
-_A3: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
+_TCPXO_MOUNTS: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 
@@ -388,5 +388,5 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
         fabric=fabric,
         rdma=rdma_of(spec),
         workdir=going.workdir,
-        mounts=mounts_of(job, shared, _A3 if fabric == TCPXO else ()),
+        mounts=mounts_of(job, shared, _TCPXO_MOUNTS if fabric == fabric_role.TCPXO else ()),
     )

@@ -13,7 +13,7 @@ from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import expand, fold

@@ -29,7 +29,7 @@ from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
 from corral.passwords import SUDO, person
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.roles.services.metrics import PROMETHEUS
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import fold

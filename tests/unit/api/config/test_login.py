@@ -16,7 +16,7 @@ from corral.api.operations import overview
 from corral.apply.session import Session, entry_of
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec

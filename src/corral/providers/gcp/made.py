@@ -6,25 +6,21 @@ that are mounted already, its users are Google's, and slurmrestd and node health
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from corral.spec.gcp import Gcp, GcpStorage
+from corral.providers.gcp.section import Gcp
+from corral.spec.made import is_configured
 from corral.spec.models import ClusterSpec, Slurm, Storage
 from corral.spec.people import User
 
+NAME: Final = "gcp"
 OS_LOGIN_UID: Final = 60000
 """Stands for the number that OS Login gives a user, which only Google knows; nothing is made."""
 
 
-def made_by_toolkit(spec: ClusterSpec) -> bool:
-    """Whether the toolkit makes the machines and all that is on them."""
-    return any(group.capabilities.configures for group in spec.groups)
-
-
-def storage_of(gcp: Gcp) -> tuple[GcpStorage, ...]:
-    """The file systems, or the one that the release's own example has."""
-    old = gcp.toolkit == "v1.39.0"
-    return gcp.storage or (GcpStorage(mount="/home", kind="filestore" if old else "lustre"),)
+def section_of(spec: ClusterSpec) -> Gcp | None:
+    """The file's section about Google Cloud."""
+    return cast("Gcp | None", getattr(spec, NAME))
 
 
 def login_of(spec: ClusterSpec) -> str:
@@ -37,11 +33,12 @@ def as_made(spec: ClusterSpec) -> ClusterSpec:
 
     What the file declares itself stays.
     """
-    if spec.gcp is None or not made_by_toolkit(spec):
+    gcp = section_of(spec)
+    if gcp is None or not is_configured(spec):
         return spec
     changes: dict[str, Any] = {}
     # A bucket is not a place for a job's files: no locks, no appending, no renaming of folders.
-    mounts = [storage.mount for storage in storage_of(spec.gcp) if storage.kind != "bucket"]
+    mounts = [storage.mount for storage in gcp.file_systems() if storage.kind != "bucket"]
     if not spec.storage:
         changes["storage"] = tuple(Storage(mount=mount, kind="existing") for mount in mounts)
     if not spec.users and login_of(spec):

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from corral.agents import program
 from corral.errors import Code, CorralError
 
-_TABLE: Final = files("corral.providers.blueprint").joinpath("toolkit.json")
+_TABLE: Final = files("corral.providers.gcp.blueprint").joinpath("toolkit.json")
 SLURM_GCP: Final = {"v1.95.0": "6.12.1", "v1.39.0": "6.6.2"}
 """The slurm-gcp release that each toolkit's own example builds its image with."""
 
@@ -57,7 +57,7 @@ def script(name: str, **values: str) -> str:
     Values are words of the cluster file, whose patterns hold nothing that a shell would take for
     more than a word.
     """
-    text = program(f"a3mega/{name}")
+    text = program(f"../providers/gcp/programs/{name}")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text

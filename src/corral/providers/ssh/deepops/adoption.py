@@ -22,7 +22,8 @@ from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 
 from corral.errors import Code, CorralError
-from corral.providers.deepops.export import INVENTORY, as_yaml
+from corral.providers.foreign import as_yaml
+from corral.providers.ssh.deepops.export import INVENTORY
 from corral.slurm import duration
 from corral.spec.hostlist import expand, fold
 from corral.spec.people import User
@@ -134,7 +135,7 @@ class Variable:
 @cache
 def variables() -> Mapping[str, Variable]:
     """The table, by variable."""
-    text = files("corral.providers.deepops").joinpath("variables.json").read_text("utf-8")
+    text = files("corral.providers.ssh.deepops").joinpath("variables.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     by_name = {str(name): Variable(field=str(field)) for name, field in table["carried"].items()}
     for row in table["not_carried"]:

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers.deepops import adoption, export
-from corral.providers.deepops.adoption import UNKNOWN, read_inventory, variables
+from corral.providers.ssh.deepops import adoption, export
+from corral.providers.ssh.deepops.adoption import UNKNOWN, read_inventory, variables
 from corral.spec.load import load_or_raise, load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from tests.clouds.common import KEY
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 # As DeepOps' own example has it, with its comments taken off and a jump host.
 THEIRS = """\

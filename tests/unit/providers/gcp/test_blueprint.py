@@ -13,18 +13,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.errors import CorralError
-from corral.providers.blueprint import cluster, releases
-from corral.providers.blueprint.cluster import Deployment, deployment_of, not_exported
-from corral.providers.blueprint.modules import LATER
-from corral.providers.deepops import export
-from corral.providers.deepops.export import _below, unexpressed
+from corral.providers.foreign import _below, unexpressed
+from corral.providers.gcp.blueprint import cluster, releases
+from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
+from corral.providers.gcp.blueprint.modules import LATER
 from corral.providers.gcp.deployment import _require_addresses
+from corral.providers.ssh.deepops import export
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.reference import _path
 from corral.spec.schema import walk
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def mega(**gcp: object) -> ClusterSpec:

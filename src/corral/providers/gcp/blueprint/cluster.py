@@ -12,12 +12,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from corral.errors import Code, CorralError
-from corral.providers.blueprint import modules as blueprint_image
-from corral.providers.blueprint import modules as parts
-from corral.providers.blueprint.releases import check
-from corral.providers.deepops.export import unexpressed
-from corral.spec.gcp import Gcp
-from corral.spec.gcp_made import storage_of
+from corral.providers.foreign import Export, unexpressed
+from corral.providers.gcp.blueprint import modules as blueprint_image
+from corral.providers.gcp.blueprint import modules as parts
+from corral.providers.gcp.blueprint.releases import check
+from corral.providers.gcp.made import section_of
+from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
 
@@ -99,7 +99,7 @@ def deployment_of(
         CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
             setting.
     """
-    gcp = spec.gcp
+    gcp = section_of(spec)
     if gcp is None or not spec.groups or any(not g.capabilities.configures for g in spec.groups):
         raise CorralError(
             Code.SPEC_INVALID,
@@ -108,6 +108,30 @@ def deployment_of(
         )
     made = _Maker(spec, gcp)
     return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.one()
+
+
+def export(spec: ClusterSpec, _folder: str) -> Export:
+    """The toolkit's files, and the commands that make the deployment from their folder.
+
+    Raises:
+        CorralError: SPEC_INVALID, the cluster is not made by the toolkit.
+    """
+    made = deployment_of(spec)
+    return Export(made.files, commands(made), not_exported(spec))
+
+
+def commands(made: Deployment) -> tuple[str, ...]:
+    """How gcluster makes the deployment, from its folder."""
+    lines: list[str] = []
+    for phase in made.phases:
+        lines.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
+        if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
+            # The next phases mount what the base made: corral up fills the address in
+            # automatically.
+            lines.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
+            later = made.phases[-1].settings
+            lines.append(f"# write each server_ip that it prints into {later}, as described there")
+    return tuple(lines)
 
 
 def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
@@ -124,7 +148,7 @@ class _Maker:
         self.sizes = {g.name: 0 for g in spec.groups}
         for node in nodes_of(spec):
             self.sizes[node.group.name] += 1
-        self.storage = storage_of(gcp)
+        self.storage = gcp.file_systems()
 
     def one(self) -> Deployment:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
-
-from ruamel.yaml import YAML
+from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.providers.foreign import Export, as_yaml, unexpressed
 from corral.slurm.duration import max_time
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
@@ -21,45 +19,6 @@ from corral.spec.nodes import (
     partitions_of,
 )
 from corral.state.fstab import NFS_OPTIONS
-
-
-def unexpressed(
-    spec: ClusterSpec, expressed: Set[str], notes: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Fields that differ from their defaults and that the other files do not have, with why.
-
-    Args:
-        spec: the cluster.
-        expressed: fields that they have, as ``storage[].mount``; with all below them.
-        notes: why, by field; that of the longest part of the field's name counts, "" is any.
-    """
-    declared = spec.model_dump(mode="json", exclude_defaults=True)
-    by_note: dict[str, list[str]] = {}
-    for field in dict.fromkeys(_missing(declared, "", expressed)):
-        known = [part for part in notes if _below(field, part)]
-        by_note.setdefault(notes[max(known, key=len)], []).append(field)
-    return tuple(f"{', '.join(fields)}: {note}" for note, fields in by_note.items())
-
-
-def _missing(value: Any, at: str, expressed: Set[str]) -> Iterator[str]:
-    """The highest fields of which nothing is expressed; of the file's sections their fields."""
-    if at in expressed:
-        return
-    part = "." in at or not isinstance(value, dict)
-    if at and part and not any(_below(field, at) for field in expressed):
-        yield at
-    elif isinstance(value, dict):
-        for name, item in cast("dict[str, Any]", value).items():
-            yield from _missing(item, f"{at}.{name}" if at else name, expressed)
-    elif isinstance(value, list | tuple):
-        for item in cast("list[Any]", value):
-            yield from _missing(item, f"{at}[]", expressed)
-
-
-def _below(field: str, part: str) -> bool:
-    rest = field.removeprefix(part)
-    return not part or field == part or (rest != field and rest[0] in ".[")
-
 
 INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"
@@ -73,6 +32,18 @@ _CHILDREN: Final = (
     ("slurm-cluster", ("slurm-master", "slurm-node", "slurm-cache", "slurm-nfs", "slurm-metric",
                        "slurm-login")),
 )  # fmt: skip
+
+
+def export(spec: ClusterSpec, folder: str) -> Export:
+    """Inventory and variables in a folder, and the command that reads them.
+
+    Raises:
+        CorralError: SPEC_INVALID, a group is not of provider ssh.
+    """
+    run = f"ansible-playbook -i {folder}/{INVENTORY} playbooks/slurm-cluster.yml"
+    if nfs_servers(spec)[1:]:
+        run += " -e nfs_server_group=slurm-nfs"  # it takes the group's first server alone
+    return Export(deepops_files(spec), (run,), not_exported(spec))
 
 
 def deepops_files(spec: ClusterSpec) -> dict[str, str]:
@@ -240,13 +211,3 @@ def _driver(spec: ClusterSpec) -> dict[str, Any]:
             "nvidia_driver_ubuntu_use_open_kernel_modules": bool(named[3]),
         }
     return settings
-
-
-def as_yaml(data: Mapping[str, Any]) -> str:
-    """YAML as the files here are written."""
-    yaml = YAML()
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.width = 4096
-    out = io.StringIO()
-    yaml.dump(dict(data), out)  # pyright: ignore[reportUnknownMemberType]
-    return out.getvalue()

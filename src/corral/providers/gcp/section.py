@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from corral.spec.values import (
-    AbsolutePath,
-    GcpBucket,
-    GcpProject,
-    GcpReservation,
-    GcpZone,
-    Model,
-    about,
-)
+from pydantic import Field
+
+from corral.spec.section import NcclTests, Section
+from corral.spec.values import AbsolutePath, Kind, Model, about
 
 MACHINE: Final = "a3-megagpu-8g"
+
+PROJECT: Final = Kind(
+    "Google project",
+    r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
+    "a project id: lower-case letters, digits and '-', from a letter, 6 to 30",
+    "my-project-123",
+)
+ZONE: Final = Kind(
+    "Google zone",
+    r"^[a-z]{2,20}-[a-z]{2,20}[0-9]{1,2}-[a-z]$",
+    "a zone such as us-central1-c",
+    "us-central1-c",
+)
+BUCKET: Final = Kind(
+    "bucket",
+    r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$",
+    "name of a bucket without gs://: lower-case letters, digits, '-' and '_', 3 to 63",
+    "my-terraform-state",
+)
+RESERVATION: Final = Kind(
+    "reservation",
+    r"^(projects/[a-z][a-z0-9-]{4,28}[a-z0-9]/reservations/)?[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
+    "a reservation's name, or projects/PROJECT/reservations/NAME",
+    "a3mega-reservation",
+)
+
+GcpProject = Annotated[str, Field(pattern=PROJECT.pattern)]
+GcpZone = Annotated[str, Field(pattern=ZONE.pattern)]
+GcpBucket = Annotated[str, Field(pattern=BUCKET.pattern)]
+GcpReservation = Annotated[str, Field(pattern=RESERVATION.pattern)]
 
 
 class GcpStorage(Model):
@@ -42,8 +67,11 @@ class GcpStorage(Model):
     )
 
 
-class Gcp(Model):
+class Gcp(Section):
     """Where and how the toolkit makes the cluster."""
+
+    meaning: ClassVar[str] = "A3 Mega machines on Google Cloud"
+    kinds: ClassVar[tuple[Kind, ...]] = (PROJECT, ZONE, BUCKET, RESERVATION)
 
     project: GcpProject = about("recreate", "Id of an existing project.")
     zone: GcpZone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
@@ -87,3 +115,20 @@ class Gcp(Model):
         "Google's IAP.",
         default=False,
     )
+
+    def file_systems(self) -> tuple[GcpStorage, ...]:
+        """The file systems, or the one that the release's own example has."""
+        old = self.toolkit == "v1.39.0"
+        return self.storage or (GcpStorage(mount="/home", kind="filestore" if old else "lustre"),)
+
+    def removal(self, nodes: str, cluster: str) -> str:
+        """What gcluster destroys."""
+        mounts = ", ".join(storage.mount for storage in self.file_systems())
+        return (
+            f"Has gcluster destroy {nodes} of cluster {cluster}, its networks, and its "
+            f"file systems with all that is on them ({mounts})."
+        )
+
+    def nccl(self) -> NcclTests | None:
+        """As the file has it."""
+        return NcclTests(self.nccl_tests, self.nccl_image) if self.nccl_tests else None

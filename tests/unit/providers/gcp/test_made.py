@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.spec.gcp_made import as_made, login_of, made_by_toolkit
+from corral.providers.gcp.made import as_made, login_of
 from corral.spec.load import load_or_raise
+from corral.spec.made import is_configured
 from corral.spec.nodes import users_of
 from corral.spec.rehearse import rehearse
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def test_what_the_toolkit_makes_is_filled_in() -> None:
     spec = as_made(load_or_raise(EXAMPLES / "a3mega.yaml"))
-    assert made_by_toolkit(spec)
+    assert is_configured(spec)
     # A bucket is not a place for a job's files.
     assert [(s.mount, s.kind) for s in spec.storage] == [("/home", "existing")]
     assert [u.name for u in users_of(spec)] == ["you_example_com"] == [login_of(spec)]
@@ -38,6 +39,6 @@ def test_other_clusters_and_rehearsals_are_left_alone() -> None:
     lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
     assert as_made(lab) is lab
     tried = rehearse(as_made(load_or_raise(EXAMPLES / "a3mega.yaml")))
-    assert not made_by_toolkit(tried)
+    assert not is_configured(tried)
     assert {g.provider for g in tried.groups} == {"embedded"}
     assert [(s.mount, s.kind) for s in tried.storage] == [("/home", "provider")]

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from corral.providers.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
+from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
+from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
 from corral.slurm.duration import max_time
-from corral.spec.gcp import MACHINE, Gcp, GcpStorage
 from corral.spec.models import NodeGroup, Partition
 
 MTU: Final = 8244

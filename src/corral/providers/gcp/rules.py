@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
+from corral.providers.gcp.made import section_of
+from corral.providers.gcp.section import MACHINE
 from corral.spec.findings import Level
-from corral.spec.gcp import MACHINE
 from corral.spec.nodes import partitions_of
-from corral.spec.rules.view import Problem, Rule, View
+from corral.spec.view import Problem, Rule, View
 
 ZONES: Final = frozenset(
     {
@@ -50,11 +51,12 @@ could become one."""
 def together(view: View) -> Iterator[Problem]:
     """``gcp`` and groups of provider gcp need each other, and allow no other groups."""
     groups = view.where(lambda c: c.configures)
-    if view.spec.gcp and not groups:
+    gcp = section_of(view.spec)
+    if gcp and not groups:
         hint = "add a group with provider: gcp, or leave gcp out"
         yield Problem(("gcp",), "no group is of provider gcp", hint)
     for group in groups:
-        if not view.spec.gcp:
+        if not gcp:
             hint = "add gcp: with project, zone and state_bucket"
             yield Problem(group.at("provider"), "no project and zone for provider gcp given", hint)
     if groups and len(groups) != len(view.groups):
@@ -110,7 +112,7 @@ def machine(view: View) -> Iterator[Problem]:
 
 def zone(view: View) -> Iterator[Problem]:
     """A zone that is not known to offer the machine."""
-    gcp = view.spec.gcp
+    gcp = section_of(view.spec)
     if gcp and gcp.zone not in ZONES:
         near = sorted(z for z in ZONES if z.rpartition("-")[0] == gcp.zone.rpartition("-")[0])
         known = ", ".join(near or sorted(ZONES)[:6])
@@ -121,7 +123,7 @@ def zone(view: View) -> Iterator[Problem]:
 
 def provisioning(view: View) -> Iterator[Problem]:
     """One way to capacity, and only where the release has it."""
-    gcp = view.spec.gcp
+    gcp = section_of(view.spec)
     if gcp is None:
         return
     if gcp.reservation and gcp.provisioning != "reservation":
@@ -137,7 +139,7 @@ def provisioning(view: View) -> Iterator[Problem]:
 
 def names(view: View) -> Iterator[Problem]:
     """Names that the toolkit's modules take."""
-    gcp = view.spec.gcp
+    gcp = section_of(view.spec)
     if gcp is None:
         return
     if not NAMES[gcp.toolkit].fullmatch(view.spec.name):
@@ -161,7 +163,7 @@ def names(view: View) -> Iterator[Problem]:
 
 def storage(view: View) -> Iterator[Problem]:
     """File systems that the release has, in sizes that there are."""
-    gcp = view.spec.gcp
+    gcp = section_of(view.spec)
     if gcp is None:
         return
     for i, file_system in enumerate(gcp.storage):
