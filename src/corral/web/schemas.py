@@ -316,10 +316,11 @@ class LogPiece(TypedDict):
 
 
 class LogBatch(TypedDict):
-    """An event of a log; live: what was printed before has all come."""
+    """An event of a log; live: what was printed before has all come; ranks: how many it has."""
 
     pieces: list[LogPiece]
     live: bool
+    ranks: int
 
 
 class LogPart(TypedDict):

@@ -105,6 +105,7 @@ sub follow {
   my (%at, %node, %why);
   my $beat = time;
   my $begun = 0;
+  print 'R ', scalar(grep { $_->[0] =~ /^rank/ } places()), "\n";
   while (1) {
     my @places = chosen();
     my $share = int($BURST / @places);

@@ -4,6 +4,7 @@ A question is one of a few modes of ``agents/jobs/log-read.pl``; its answer is l
 in base64, so that a job's output cannot be taken for them:
 
     F NAME SIZE CHANGED PATH    a file
+    R RANKS                     how many ranks the job has, before what is followed
     S NAME SIZE                 how long the file is that is read
     D NAME START BYTES          a piece of it
     N NAME                      it was written again from its beginning

@@ -62,7 +62,8 @@ async def log(
 
     It begins with the end of each file. A piece has the file's name, its first and last byte
     and its text; ``again`` where the file was written again from its beginning, ``trouble`` where
-    it cannot be read. ``live`` is true once all is there that was printed before.
+    it cannot be read. ``live`` is true once all is there that was printed before; ``ranks`` is
+    how many there are.
     """
     record = printed(await own_job(state, session, job_id))
     output = Output(own_commands(state), state, session, record, file)
@@ -301,6 +302,7 @@ class Output:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._last = time.monotonic()
         self._live = False
+        self._ranks = 0
         self._texts: dict[str, Text] = {}
         self.trouble: CorralError | None = None
 
@@ -334,12 +336,14 @@ class Output:
 
     def _batch(self, lines: list[str]) -> dict[str, Any]:
         pieces = [piece for line in lines if (piece := self._piece(line))]
-        return {"pieces": pieces, "live": self._live}
+        return {"pieces": pieces, "live": self._live, "ranks": self._ranks}
 
     def _piece(self, line: str) -> dict[str, Any] | None:
         kind, _, rest = line.partition(" ")
         if kind == "L":
             self._live = True
+        elif kind == "R":
+            self._ranks = int(rest)
         elif kind == "N":
             self._texts.pop(rest, None)
             return _shown(rest, again=True)

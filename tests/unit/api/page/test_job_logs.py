@@ -103,7 +103,7 @@ def test_a_job_of_sbatch_has_what_slurm_names(hostile_tmp_path: Path) -> None:
 def test_a_pipe_or_a_device_is_not_read(hostile_tmp_path: Path) -> None:
     pipe = hostile_tmp_path / "slurm-1.out"
     os.mkfifo(pipe)
-    assert answered(pipe, do="last") == ["X output Invalid argument"]
+    assert answered(pipe, do="last") == ["R 0", "X output Invalid argument"]
     assert answered(Path("/dev/zero"), 4, do="read", name="output", end=9) == [
         "X output Invalid argument"
     ]

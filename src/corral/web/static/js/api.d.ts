@@ -256,10 +256,11 @@ export interface LintFinding {
   where: string;
 }
 
-/** An event of a log; live: what was printed before has all come. */
+/** An event of a log; live: what was printed before has all come; ranks: how many it has. */
 export interface LogBatch {
   pieces: LogPiece[];
   live: boolean;
+  ranks: number;
 }
 
 /** A file that a job prints to; trouble: why it cannot be read. */
