@@ -278,6 +278,79 @@ class BatchScript(TypedDict):
     script: str
 
 
+class LogFile(TypedDict):
+    """A file that a job prints to; trouble: why it cannot be read."""
+
+    name: str
+    path: str
+    size: int
+    at: int
+    trouble: str
+
+
+class LogTask(TypedDict):
+    """A task of an array that has begun."""
+
+    id: int
+    label: str
+    state: str
+
+
+class LogFiles(TypedDict):
+    """The files of a job, and the tasks of its array; the first ones of tasks_total."""
+
+    files: list[LogFile]
+    tasks: list[LogTask]
+    tasks_total: int
+
+
+class LogPiece(TypedDict):
+    """Text of a file; again: it was written again; trouble: why it cannot be read."""
+
+    file: str
+    start: int
+    end: int
+    text: str
+    again: bool
+    trouble: str
+
+
+class LogBatch(TypedDict):
+    """An event of a log; live: what was printed before has all come; ranks: how many it has."""
+
+    pieces: list[LogPiece]
+    live: bool
+    ranks: int
+
+
+class LogPart(TypedDict):
+    """Complete lines of a file, and how long it is."""
+
+    file: str
+    start: int
+    end: int
+    size: int
+    text: str
+
+
+class LogHit(TypedDict):
+    """A line with the text that was searched: its first byte, its number from 0."""
+
+    name: str
+    start: int
+    line: int
+    text: str
+
+
+class LogFound(TypedDict):
+    """Lines with a text; where end is below size the search goes on there, in line."""
+
+    hits: list[LogHit]
+    end: int
+    line: int
+    size: int
+
+
 class FormValue(TypedDict):
     """What a line of a script asks for, as a field of the form has it."""
 
@@ -543,7 +616,8 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
-    Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
-    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    Places, Extras, Profile, BatchScript, LogFiles, LogBatch, LogPart, LogFound,
+    Directives, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
+    WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

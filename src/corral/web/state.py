@@ -44,7 +44,7 @@ class State:
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
         limited: checks cluster files and job forms as they are edited.
-        streams: how many live views each user has.
+        streams: how many live views each user has; searches: how many searches in logs.
         logins, actions, reads: how often somebody may try, change and look.
     """
 
@@ -61,6 +61,7 @@ class State:
     tracking: TrackingTunnel | None = None
     limited: Limited = field(default_factory=Limited)
     streams: Streams = field(default_factory=Streams)
+    searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))

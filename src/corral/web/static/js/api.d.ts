@@ -256,6 +256,71 @@ export interface LintFinding {
   where: string;
 }
 
+/** An event of a log; live: what was printed before has all come; ranks: how many it has. */
+export interface LogBatch {
+  pieces: LogPiece[];
+  live: boolean;
+  ranks: number;
+}
+
+/** A file that a job prints to; trouble: why it cannot be read. */
+export interface LogFile {
+  name: string;
+  path: string;
+  size: number;
+  at: number;
+  trouble: string;
+}
+
+/** The files of a job, and the tasks of its array; the first ones of tasks_total. */
+export interface LogFiles {
+  files: LogFile[];
+  tasks: LogTask[];
+  tasks_total: number;
+}
+
+/** Lines with a text; where end is below size the search goes on there, in line. */
+export interface LogFound {
+  hits: LogHit[];
+  end: number;
+  line: number;
+  size: number;
+}
+
+/** A line with the text that was searched: its first byte, its number from 0. */
+export interface LogHit {
+  name: string;
+  start: number;
+  line: number;
+  text: string;
+}
+
+/** Complete lines of a file, and how long it is. */
+export interface LogPart {
+  file: string;
+  start: number;
+  end: number;
+  size: number;
+  text: string;
+}
+
+/** Text of a file; again: it was written again; trouble: why it cannot be read. */
+export interface LogPiece {
+  file: string;
+  start: number;
+  end: number;
+  text: string;
+  again: boolean;
+  trouble: string;
+}
+
+/** A task of an array that has begun. */
+export interface LogTask {
+  id: number;
+  label: string;
+  state: string;
+}
+
 /** How one logs in: codes, whether a terminal shows them. */
 export interface Logins {
   codes: boolean;
