@@ -419,6 +419,23 @@ class Logins(TypedDict):
     codes: bool
 
 
+class ApiToken(TypedDict):
+    """A bearer token of the API, without the token."""
+
+    id: str
+    name: str
+    user: str
+    scopes: list[Literal["read", "submit", "administer"]]
+    made: float
+    ends: float
+
+
+class ApiTokens(TypedDict):
+    """Tokens that are good, newest first."""
+
+    tokens: list[ApiToken]
+
+
 class Doctor(TypedDict):
     """What the doctor reports; failed_checks: of the last proof."""
 
@@ -542,8 +559,8 @@ class Work(TypedDict):
 
 
 SHAPES: Final = (
-    Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
-    Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
+    Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
+    Curves, Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
     Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -5,6 +5,21 @@ export interface AllFigures {
   nodes: Record<string, NodeFigures>;
 }
 
+/** A bearer token of the API, without the token. */
+export interface ApiToken {
+  id: string;
+  name: string;
+  user: string;
+  scopes: "read" | "submit" | "administer"[];
+  made: number;
+  ends: number;
+}
+
+/** Tokens that are good, newest first. */
+export interface ApiTokens {
+  tokens: ApiToken[];
+}
+
 /** A job's batch script. */
 export interface BatchScript {
   script: string;
