@@ -160,6 +160,12 @@ class Job:
     restarts: int = reported("restart_cnt", integer, 0)
 
     @property
+    def array(self) -> str:
+        """The number of the array that it is a task of, "" for any other job."""
+        number, task, _ = self.label.partition("_")
+        return number if task else ""
+
+    @property
     def ended(self) -> bool:
         """It will not run any more."""
         return self.state in ENDED

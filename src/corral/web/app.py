@@ -22,7 +22,19 @@ from corral.web import figures
 from corral.web.figures import Figures, Prometheus
 from corral.web.listener.request_checks import RequestChecks
 from corral.web.openapi import describe
-from corral.web.routes import form, jobs, login, nodes, output, owner, past, report, tokens, view
+from corral.web.routes import (
+    bulk,
+    form,
+    jobs,
+    login,
+    nodes,
+    output,
+    owner,
+    past,
+    report,
+    tokens,
+    view,
+)
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.past_jobs import PastJobs
@@ -37,7 +49,7 @@ from corral.web.users.own import ByHelper, BySsh, Own
 from corral.web.users.sessions import Sessions
 
 STATIC: Final = Path(__file__).parent / "static"
-ROUTES: Final = (login, tokens, view, form, jobs, output, past, nodes, owner, report)
+ROUTES: Final = (login, tokens, view, bulk, form, jobs, output, past, nodes, owner, report)
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:

@@ -102,6 +102,7 @@ class JobRow(TypedDict):
     gpus_exact: bool
     waiting: bool
     running: bool
+    ended: bool
     failed: bool
     cancelled: bool
     kind: Kind
@@ -191,17 +192,72 @@ class Nodes(Rows):
     nodes_rev: int
 
 
+class StateCount(TypedDict):
+    """How many tasks of an array are in a state."""
+
+    state: str
+    kind: Kind
+    count: int
+
+
+class ArrayRow(TypedDict):
+    """An array in a list: exact: no task is left out; alike: all tasks have the same resources."""
+
+    array: str
+    tasks: int
+    exact: bool
+    alike: bool
+    ended: bool
+    counts: list[StateCount]
+
+
 class Jobs(Rows):
-    """One page of the queue."""
+    """One page of the queue; arrays: of rows that stand for one, by their id."""
 
     jobs_rev: int
     total: int
+    jobs: NotRequired[int]
+    arrays: NotRequired[dict[str, ArrayRow]]
+
+
+class UserCount(TypedDict):
+    """How many jobs of a choice are whose."""
+
+    user: str
+    count: int
+
+
+class ChosenJobs(TypedDict):
+    """What a choice of jobs is; others: of others, which are left out."""
+
+    targets: list[str]
+    tasks: int
+    exact: bool
+    users: list[UserCount]
+    others: int
+
+
+class FailedOne(TypedDict):
+    """A job or node of several that was not changed, and why."""
+
+    name: str
+    message: str
+    hint: str
+
+
+class BulkResult(TypedDict):
+    """What was done to several jobs or nodes."""
+
+    done: list[str]
+    failed: list[FailedOne]
 
 
 class Past(Rows):
     """One page of what has ended."""
 
     total: int
+    jobs: NotRequired[int]
+    arrays: NotRequired[dict[str, ArrayRow]]
     why: str
     cut: bool
     most: int
@@ -560,7 +616,8 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    Curves, Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
+    ChosenJobs, BulkResult, Curves, Places, Extras, Profile, BatchScript, Directives, JobForm,
+    ClusterFile, Lint, ShownPlan,
     Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -5,7 +5,7 @@ slurmctld lets operators change jobs and reservations, but no nodes (validate_su
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,8 @@ from corral.slurm.rest import write
 from corral.web.state import Changer, Here, poller_of
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])
-NodeName = Annotated[str, Path(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+NodeName = Annotated[str, Path(max_length=128, pattern=NAME)]
 
 
 class NodeAction(BaseModel):

@@ -32,14 +32,17 @@ _READ: Final = (
     "GET /api/jobs/{job_id}/log",
     "POST /api/jobs/directives",
     "POST /api/jobs/preview",
+    "POST /api/bulk/jobs",
 )
 _SUBMIT: Final = (
     "POST /api/jobs",
     "POST /api/jobs/spec",
     "POST /api/jobs/{job_id}",
+    "POST /api/bulk/jobs/cancel",
 )
 _ADMINISTER: Final = (
     "POST /api/nodes/{name}",
+    "POST /api/bulk/nodes",
     "GET /api/corral/file",
     "POST /api/corral/lint",
     "POST /api/corral/plan",

@@ -20,9 +20,34 @@ export interface ApiTokens {
   tokens: ApiToken[];
 }
 
+/** An array in a list: exact: no task is left out; alike: all tasks have the same resources. */
+export interface ArrayRow {
+  array: string;
+  tasks: number;
+  exact: boolean;
+  alike: boolean;
+  ended: boolean;
+  counts: StateCount[];
+}
+
 /** A job's batch script. */
 export interface BatchScript {
   script: string;
+}
+
+/** What was done to several jobs or nodes. */
+export interface BulkResult {
+  done: string[];
+  failed: FailedOne[];
+}
+
+/** What a choice of jobs is; others: of others, which are left out. */
+export interface ChosenJobs {
+  targets: string[];
+  tasks: number;
+  exact: boolean;
+  users: UserCount[];
+  others: number;
 }
 
 /** The cluster file; path is "" where it is not on this machine. */
@@ -110,6 +135,13 @@ export interface Extras {
   recordings: string[];
 }
 
+/** A job or node of several that was not changed, and why. */
+export interface FailedOne {
+  name: string;
+  message: string;
+  hint: string;
+}
+
 /** Why a request or a piece of work failed. */
 export interface Failure {
   code: string;
@@ -175,10 +207,10 @@ export interface JobDetail {
   restarts: number;
   waiting: boolean;
   running: boolean;
+  ended: boolean;
   failed: boolean;
   cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
-  ended: boolean;
   mine: boolean;
   may: boolean;
   forgotten: boolean;
@@ -220,17 +252,20 @@ export interface JobRow {
   gpus_exact: boolean;
   waiting: boolean;
   running: boolean;
+  ended: boolean;
   failed: boolean;
   cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
-/** One page of the queue. */
+/** One page of the queue; arrays: of rows that stand for one, by their id. */
 export interface Jobs {
   columns: string[];
   rows: unknown[][];
   jobs_rev: number;
   total: number;
+  jobs?: number;
+  arrays?: Record<string, ArrayRow>;
 }
 
 /** The journal, newest first. */
@@ -354,6 +389,8 @@ export interface Past {
   columns: string[];
   rows: unknown[][];
   total: number;
+  jobs?: number;
+  arrays?: Record<string, ArrayRow>;
   why: string;
   cut: boolean;
   most: number;
@@ -491,6 +528,19 @@ export interface ShownStage {
   title: string;
   changes: ShownNodeChange[];
   roll: Record<string, unknown> | null;
+}
+
+/** How many tasks of an array are in a state. */
+export interface StateCount {
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  count: number;
+}
+
+/** How many jobs of a choice are whose. */
+export interface UserCount {
+  user: string;
+  count: number;
 }
 
 /** The work in progress, or the last one. */
