@@ -37,6 +37,7 @@ from corral.web.routes import (
 )
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm, SlurmRest
@@ -66,6 +67,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     sessions = Sessions(settings.session_s, settings.idle_s)
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
+    node_events = NodeEvents()
 
     def poller(user: str) -> Poller:
         return Poller(
@@ -73,6 +75,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
             lambda: sessions.logins(user) + by_token.logins(user),
             fastest=settings.poll_s,
             max_viewers=settings.max_viewers,
+            changed=node_events.note,
         )
 
     state = State(
@@ -85,6 +88,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         background=Background(),
         bearers=bearers,
         by_token=by_token,
+        node_events=node_events,
         spec=spec,
         own=_own(settings, spec),
         figures=_figures(settings, spec),

@@ -263,6 +263,66 @@ class Past(Rows):
     most: int
 
 
+class NamedJob(TypedDict):
+    """A job that has a GPU."""
+
+    id: int
+    label: str
+    name: str
+    user: str
+
+
+class NodeGpu(TypedDict):
+    """One GPU of a node; None is unknown, and an empty list of jobs is nobody."""
+
+    index: int
+    jobs: list[NamedJob] | None
+    use: float | None
+    memory: float | None
+    memory_total: float | None
+    celsius: float | None
+    watts: float | None
+    xid: float | None
+    ecc: float | None
+
+
+class NodeEvent(TypedDict):
+    """What happened to a node; by is "" where nothing records who."""
+
+    at: float
+    what: str
+    by: str
+    why: str
+    source: Literal["page", "slurm", "journal"]
+
+
+class NodeDetail(TypedDict):
+    """One node; events before ``since`` are known in part, journal: Corral's are among them."""
+
+    jobs: Rows
+    gpus: list[NodeGpu]
+    readings: bool
+    events: list[NodeEvent]
+    since: float
+    journal: bool
+
+
+class HealthLine(TypedDict):
+    """One check of a node's health check."""
+
+    check: str
+    word: Literal["ok", "warn", "fail", "none"]
+    text: str
+
+
+class NodeHealth(TypedDict):
+    """A node's health check; silent: why it did not answer."""
+
+    at: float
+    checks: list[HealthLine]
+    silent: list[str]
+
+
 class NodeFigures(TypedDict, total=False):
     """What a node's metrics report; only what there is."""
 
@@ -616,8 +676,8 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, Curves, Places, Extras, Profile, BatchScript, Directives, JobForm,
-    ClusterFile, Lint, ShownPlan,
-    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, Places, Extras, Profile, BatchScript,
+    Directives, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
+    Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

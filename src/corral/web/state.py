@@ -16,6 +16,7 @@ from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import port_of
 from corral.web.routes.streams import Streams
 from corral.web.settings import Settings
+from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm
@@ -48,6 +49,7 @@ class State:
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
+        node_events: what happened to nodes since the server began.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         limited: checks cluster files and job forms as they are edited.
         streams: how many live views each user has.
@@ -63,6 +65,7 @@ class State:
     background: Background
     bearers: Bearers
     by_token: BearerSessions
+    node_events: NodeEvents
     spec: ClusterSpec | None = None
     own: Own | None = None
     figures: Figures | None = None

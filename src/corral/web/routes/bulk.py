@@ -129,6 +129,7 @@ async def act_on_nodes(request: Request, asked: NodesAction, session: Changer, s
         if name not in now.nodes:
             raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
         await state.rest.change(session.login, "POST", f"node/{name}", body, f"{asked.do} {name}")
+        state.node_events.done(name, session.user)
 
     answer = await _each(state, session, asked.do, "node", asked.names, one)
     poller.nudge()

@@ -30,7 +30,7 @@ JOB_COLUMNS: Final = (
     "waiting", "running", "ended", "failed", "cancelled", "kind",
 )  # fmt: skip
 
-NOT_SHOWN: Final = frozenset({"elapsed", "gres", "tres"})
+NOT_SHOWN: Final = frozenset({"elapsed", "gres", "gres_detail", "tres"})
 """Fields of a job's record that commands list and the page does not have."""
 
 _BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}

@@ -17,6 +17,8 @@ _READ: Final = (
     "GET /api/me",
     "GET /api/cluster",
     "GET /api/nodes",
+    "GET /api/nodes/{name}",
+    "GET /api/nodes/{name}/figures",
     "GET /api/figures",
     "GET /api/events",
     "GET /api/places",
@@ -42,6 +44,7 @@ _SUBMIT: Final = (
 )
 _ADMINISTER: Final = (
     "POST /api/nodes/{name}",
+    "POST /api/nodes/{name}/health",
     "POST /api/bulk/nodes",
     "GET /api/corral/file",
     "POST /api/corral/lint",

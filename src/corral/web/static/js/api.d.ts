@@ -10,7 +10,7 @@ export interface ApiToken {
   id: string;
   name: string;
   user: string;
-  scopes: "read" | "submit" | "administer"[];
+  scopes: ("read" | "submit" | "administer")[];
   made: number;
   ends: number;
 }
@@ -172,6 +172,13 @@ export interface Head {
   at?: number;
 }
 
+/** One check of a node's health check. */
+export interface HealthLine {
+  check: string;
+  word: "ok" | "warn" | "fail" | "none";
+  text: string;
+}
+
 /** One job, with what its viewer may do to it. */
 export interface JobDetail {
   id: number;
@@ -325,11 +332,58 @@ export interface Me {
   csrf?: string;
 }
 
+/** A job that has a GPU. */
+export interface NamedJob {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+}
+
+/** One node; events before ``since`` are known in part, journal: Corral's are among them. */
+export interface NodeDetail {
+  jobs: Rows;
+  gpus: NodeGpu[];
+  readings: boolean;
+  events: NodeEvent[];
+  since: number;
+  journal: boolean;
+}
+
+/** What happened to a node; by is "" where nothing records who. */
+export interface NodeEvent {
+  at: number;
+  what: string;
+  by: string;
+  why: string;
+  source: "page" | "slurm" | "journal";
+}
+
 /** What a node's metrics report; only what there is. */
 export interface NodeFigures {
   celsius?: number;
   watts?: number;
   gpu?: number;
+}
+
+/** One GPU of a node; None is unknown, and an empty list of jobs is nobody. */
+export interface NodeGpu {
+  index: number;
+  jobs: NamedJob[] | null;
+  use: number | null;
+  memory: number | null;
+  memory_total: number | null;
+  celsius: number | null;
+  watts: number | null;
+  xid: number | null;
+  ecc: number | null;
+}
+
+/** A node's health check; silent: why it did not answer. */
+export interface NodeHealth {
+  at: number;
+  checks: HealthLine[];
+  silent: string[];
 }
 
 /** A node, as a row of the columns of this name. */
@@ -469,6 +523,12 @@ export interface ReportRow {
 /** All reports, newest first. */
 export interface Reports {
   reports: ReportRow[];
+}
+
+/** Records as rows of named columns. */
+export interface Rows {
+  columns: string[];
+  rows: unknown[][];
 }
 
 /** A line of a script, and what is to be stated about it. */

@@ -435,8 +435,7 @@ export class JobsPage extends Component {
   };
 
   /** @param {JobRow} job */
-  may = (job) =>
-    !job.ended && (this.props.me.role !== "user" || job.user === this.props.me.user);
+  may = (job) => !job.ended && (this.props.me.role !== "user" || job.user === this.props.me.user);
 
   /** @param {string} key */
   pick = (key) => this.setState(({ chosen }) => ({ chosen: toggled(chosen, key), every: false }));
