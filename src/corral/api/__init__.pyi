@@ -119,6 +119,10 @@ from corral.api.page.job_logs import log_piece as log_piece
 from corral.api.page.page_server import Page as Page
 from corral.api.page.page_server import reach_page as reach_page
 from corral.api.page.page_server import serve_page as serve_page
+from corral.api.page.page_tokens import api_tokens as api_tokens
+from corral.api.page.page_tokens import make_api_token as make_api_token
+from corral.api.page.page_tokens import revoke_api_token as revoke_api_token
+from corral.api.page.page_tokens import wished_token as wished_token
 from corral.api.page.tracking_tunnel import tracking_page as tracking_page
 from corral.api.page.web_jobs import Extras as Extras
 from corral.api.page.web_jobs import job_extras as job_extras
