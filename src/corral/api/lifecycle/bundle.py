@@ -1,4 +1,4 @@
-"""Use cases of bundles: all that a cluster on this machine needs, in one file; and a cluster from it."""
+"""Use cases of bundles: all that a cluster of containers needs in one file, and its use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from corral.providers.containers.machine import host_runtime
 from corral.roles.services.own_code import locked, own_wheel
 from corral.spec.models import ClusterSpec
 from corral.state.base import Resource
-from corral.state.packages import Artifact, Packages
+from corral.state.enroot import EnrootPackages, PyxisPlugin
+from corral.state.mesh import MeshMember
+from corral.state.nvidia import Components, Headers, Keyring
+from corral.state.packages import Artifact, DebRepository, Packages, SlurmPackages
 from corral.state.pyenv import PythonEnv, Wheel
 from corral.state_dir import cluster_dir
 
@@ -32,15 +35,19 @@ PREFIX: Final = "corral-bundle-"
 _X86: Final = "x86_64"
 _OFFERED: Final[Mapping[str, str]] = MappingProxyType({"debian": "24.11.5", "ubuntu": "23.11.4"})
 """Slurm of the releases that node images are built from: which packages it has depends on it."""
-_OUTSIDE: Final[Mapping[str, str]] = MappingProxyType(
+_OUTSIDE: Final[Mapping[type[object], str]] = MappingProxyType(
     {
-        "EnrootPackages": "software.containers",
-        "PyxisPlugin": "software.containers",
-        "SlurmPackages": "slurm.source",
-        "DebRepository": "slurm.source",
-        "Tailscale": "network.control",
+        EnrootPackages: "software.containers",
+        PyxisPlugin: "software.containers",
+        SlurmPackages: "slurm.source",
+        DebRepository: "slurm.source",
+        MeshMember: "network.control",
+        Components: "software.nvidia",
+        Keyring: "software.nvidia",
+        Headers: "software.nvidia",
     }
 )
+"""Resources that bring what a bundle does not hold, and the field that declares them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +101,8 @@ async def make_bundle(
         level: of zstd's compression.
 
     Raises:
-        CorralError: USAGE, the cluster needs what a bundle cannot hold; IMAGE_FAILED; NOT_FOUND, the
-            package index does not have the wheels.
+        CorralError: USAGE, the cluster needs what a bundle cannot hold; IMAGE_FAILED; NOT_FOUND,
+            the package index does not have the wheels.
     """
     python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
     host = _host_wheels(python)
@@ -136,8 +143,8 @@ async def use_bundle(spec: ClusterSpec, path: Path, emit: Emit = ignore) -> Mani
     Nothing outside of this machine is reached, neither here nor by ``up`` afterwards.
 
     Raises:
-        CorralError: NOT_FOUND; USAGE, the bundle is damaged, for another release or architecture, or
-            lacks what the cluster needs; nothing was changed then.
+        CorralError: NOT_FOUND; USAGE, the bundle is damaged, for another release or architecture,
+            or lacks what the cluster needs; nothing was changed then.
     """
     needs = await needs_of(spec)
     with tempfile.TemporaryDirectory(dir=WORK, prefix=PREFIX) as name:
@@ -184,7 +191,7 @@ def _offered(facts: Facts) -> Facts:
 
 def _refuse_outside(resources: Sequence[Resource]) -> None:
     for each in resources:
-        field = _OUTSIDE.get(type(each).__name__, "")
+        field = _OUTSIDE.get(type(each), "")
         if isinstance(each, Artifact) and each.place.startswith("https:"):
             field = each.place
         if field:

@@ -45,9 +45,9 @@ def bundle(
 ) -> int:
     """Pack what a cluster without internet needs in a file.
 
-    The file holds the node image (without PyTorch, with every package that the cluster file needs),
-    Corral's wheel and those of its dependencies, and a manifest with the SHA-256 of each. Use it with
-    `corral up FILE --bundle KIT`, with the same release of Corral.
+    The file holds the node image (without PyTorch, with every package that the cluster file
+    needs), Corral's wheel and those of its dependencies, and a manifest with the SHA-256 of each.
+    Use it with `corral up FILE --bundle KIT`, with the same release of Corral.
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)
@@ -56,7 +56,7 @@ def bundle(
     )
     ui.json(made.as_dict())
     ui.show(
-        f"{made.path}: {size(made.size)}, {made.image}, {made.wheels} wheels for Python {made.python}",
+        f"{made.path}: {size(made.size)}, {made.image}, {made.wheels} wheels (Python {made.python})",
         f"SHA-256 {made.sha256}",
         f"next, on the other machine: corral up FILE --bundle {output.name}",
     )

@@ -40,8 +40,8 @@ def up(
             "--bundle",
             metavar="KIT",
             dir_okay=False,
-            help="Take node image, packages and wheels from this file of corral bundle, and nothing "
-            "from a network. It is checked first; the cluster keeps to its image until corral down.",
+            help="Take node image, packages and wheels from this file of corral bundle, and "
+            "nothing from a network. The cluster keeps to its image until corral down.",
             show_default=False,
         ),
     ] = None,

@@ -1,7 +1,8 @@
 """A bundle: one file with the node image and the wheels that a cluster without internet needs.
 
-A tar archive, compressed by zstd. Its first member is the manifest: release, architecture, versions,
-and size and SHA-256 of every other member. The image is an OCI archive as ``podman save`` writes it.
+A tar archive, compressed by zstd. Its first member is the manifest: release, architecture,
+versions, and size and SHA-256 of every other member. The image is an OCI archive as
+``podman save`` writes it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def write(
     Raises:
         CorralError: USAGE, it cannot be written there.
     """
-    options = {
+    options: dict[int, int] = {
         zstd.CompressionParameter.compression_level: level,
         zstd.CompressionParameter.enable_long_distance_matching: 1,
         zstd.CompressionParameter.window_log: _WINDOW_LOG,
