@@ -61,6 +61,9 @@ from corral.api.evidence.report_pages import proof_page as proof_page
 from corral.api.evidence.report_pages import write_page as write_page
 from corral.api.evidence.scaling import Training as Training
 from corral.api.evidence.scaling import bench_scaling as bench_scaling
+from corral.api.lifecycle.bundle import Bundled as Bundled
+from corral.api.lifecycle.bundle import make_bundle as make_bundle
+from corral.api.lifecycle.bundle import use_bundle as use_bundle
 from corral.api.lifecycle.converge import Approve as Approve
 from corral.api.lifecycle.converge import apply as apply
 from corral.api.lifecycle.converge import down as down
