@@ -1,4 +1,4 @@
-"""A cluster whose machines come with Slurm: its provider sets them up, by its own section of the file."""
+"""A cluster whose machines come with Slurm, set up by its provider and its section of the file."""
 
 from __future__ import annotations
 

@@ -750,7 +750,7 @@ class Work(TypedDict):
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, Places, Extras, Profile, BatchScript,
-    LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, ClusterFile, Lint, ShownPlan, Doctor,
-    LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, ClusterFile, Lint, ShownPlan,
+    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""
