@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
@@ -118,6 +118,11 @@ class Offset:
     least: float
     most: float
 
+    @classmethod
+    def between(cls, clock: float, sent: float, received: float) -> Self:
+        """The offset of a clock that was read between two moments of ours."""
+        return cls(clock - received, clock - sent)
+
     @property
     def surely(self) -> float:
         """Seconds ahead that the round trip cannot explain; negative: behind."""
@@ -127,7 +132,7 @@ class Offset:
 def clock_offset(state: MachineState) -> Offset | None:
     """How far the node's clock is off; None when it was not read."""
     clock = state.get(CLOCK)
-    return None if clock is None else Offset(clock - state.received, clock - state.sent)
+    return None if clock is None else Offset.between(clock, state.sent, state.received)
 
 
 class VersionFault(StrEnum):
