@@ -53,28 +53,24 @@ const memoryOf = ({ memory, memory_total }) =>
     (used) => `${gib(used / MIB)}${memory_total ? ` / ${gib(memory_total / MIB)}` : ""}`,
   );
 
-/** @param {{ gpu: NodeGpu }} props */
-function GpuLine({ gpu }) {
+/** @param {{ gpu: NodeGpu, measured: boolean }} props */
+function GpuLine({ gpu, measured }) {
   const errors = errorsOf(gpu);
   const wrong = errors !== "none" && errors !== UNKNOWN;
+  const number = (/** @type {string} */ text) => el("td", { class: "num" }, dimmed(text));
+  const figures = [
+    number(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
+    number(memoryOf(gpu)),
+    number(orUnknown(gpu.celsius, (value) => `${Math.round(value)} °C`)),
+    number(orUnknown(gpu.watts, (value) => `${Math.round(value)} W`)),
+    el("td", { class: wrong ? "reason" : "" }, dimmed(errors)),
+  ];
   return el(
     "tr",
     null,
     el("td", null, String(gpu.index)),
     el("td", null, h(Owners, { jobs: gpu.jobs })),
-    el(
-      "td",
-      { class: "num" },
-      dimmed(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
-    ),
-    el("td", { class: "num" }, dimmed(memoryOf(gpu))),
-    el(
-      "td",
-      { class: "num" },
-      dimmed(orUnknown(gpu.celsius, (value) => `${Math.round(value)} °C`)),
-    ),
-    el("td", { class: "num" }, dimmed(orUnknown(gpu.watts, (value) => `${Math.round(value)} W`))),
-    el("td", { class: wrong ? "reason" : "" }, dimmed(errors)),
+    measured ? figures : null,
   );
 }
 
@@ -96,17 +92,18 @@ const LOADING = () => el("p", { class: "dim" }, "Loading…");
 /** @param {{ detail: NodeDetail | null }} props */
 export function GpusCard({ detail }) {
   if (!detail) return card("GPUs", h(LOADING, null));
+  const measured = detail.readings;
   const numbers = ["in use", "memory", "temperature", "power"].map((label) => ({
     ...{ label, numeric: true },
   }));
   const table = h(
     Table,
-    { heads: ["GPU", "job", ...numbers, "errors"] },
-    detail.gpus.map((gpu) => h(GpuLine, { key: gpu.index, gpu })),
+    { heads: ["GPU", "job", ...(measured ? [...numbers, "errors"] : [])] },
+    detail.gpus.map((gpu) => h(GpuLine, { key: gpu.index, gpu, measured })),
   );
   const none =
-    "What the GPUs do is unknown here: it takes the cluster's metrics, or corral ui where the cluster file is.";
-  return card("GPUs", [table, detail.readings ? null : el("p", { class: "dim" }, none)]);
+    "Use, memory, temperature, power and errors are unknown: no metrics of this node answer.";
+  return card("GPUs", [table, measured ? null : el("p", { class: "dim" }, none)]);
 }
 
 /** @param {{ name: string, detail: NodeDetail | null }} props */
