@@ -119,7 +119,7 @@ def test_nodes_of_a_filter_are_drained_and_resumed_together(window: Any, desk: D
         page.wait_for_selector("a.node")
         page.fill("input[type=search]", "gpu00[0-3]")
         wait_until(page, "document.querySelectorAll('a.node').length === 4")
-        assert page.locator(".bulk").count() == 0  # kim is no administrator
+        assert page.locator(".bulk").count() == 0  # kim does not administer
     with tab(window, desk, "ola", "Administrator") as page:
         page.wait_for_selector("a.node")
         assert page.locator(".bulk").count() == 0  # no filter: nothing is chosen by accident

@@ -33,7 +33,7 @@ CONTROLLER = Annotated[
 
 
 class TokensBelow(TyperCommand):
-    """A command whose first word may be ``token``, a group of its own; any other is an argument."""
+    """A command whose first word may be ``token``, a separate group; any other is an argument."""
 
     @property
     def commands(self) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_each_gpu_has_its_job_and_its_figures() -> None:
 
 
 def test_what_is_unknown_is_not_free() -> None:
-    """A job of which Slurm's answer does not say which GPUs it has may have any of them."""
+    """A job whose GPUs are not in Slurm's answer may have any of them."""
     rows = gpus_of(node(gres="gpu:2"), [job(7, "gpu1")], ())
     assert [row["jobs"] for row in rows] == [None, None]
     process = [api.Reading("corral_gpu_job", {"gpu": "0", "jobid": "7"}, 1.0)]
@@ -120,7 +120,7 @@ def test_before_the_server_began_the_record_has_the_last_reason() -> None:
     drained = node("IDLE+DRAIN", reason="Xid 79", reason_by="root", reason_at=900, boot_at=100)
     got = [(e.what, e.at, e.by, e.source) for e in events.of(drained)]
     assert got == [("drained", 900, "root", "slurm"), ("booted", 100, "", "slurm")]
-    # Commands print a local time, which is no number: it is on the page as a fact.
+    # Commands print a local time, which has no time zone: the page has it as a fact.
     assert [e.what for e in events.of(node(reason="x", reason_at="2026-01-01T00:00:00"))] == []
 
 

@@ -26,11 +26,11 @@ const dimmed = (text) => (text === UNKNOWN ? el("span", { class: "dim" }, text) 
 /** @param {NodeGpu} gpu */
 export function errorsOf({ xid, ecc }) {
   if (xid === null && ecc === null) return UNKNOWN;
-  const found = [
+  const errors = [
     xid ? `Xid ${xid}` : "",
     ecc ? `${formatted(ecc)} uncorrected memory errors` : "",
   ].filter(Boolean);
-  return found.join(", ") || "none";
+  return errors.join(", ") || "none";
 }
 
 /** @param {{ jobs: NamedJob[] | null }} props */
