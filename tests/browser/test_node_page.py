@@ -46,10 +46,10 @@ def test_a_node_shows_whose_each_gpu_is_and_what_is_unknown(window: Any, desk: D
         assert "3002 eval, ada" in gpus[2]
         assert "free" in gpus[3]
         assert "0 %" not in gpus[0]  # no metrics: not 0
-        assert "errors are unknown" in page.locator(".two").inner_text()
+        assert "errors are unknown" in page.locator(".halves").inner_text()
         assert len(rows(page, "Jobs")) == 2
         assert any("booted" in line for line in rows(page, "Events"))
-        assert "corral ui on the machine" in page.locator(".two").inner_text()
+        assert "corral ui on the machine" in page.locator(".halves").inner_text()
         assert "this cluster has no metrics" in page.locator(".day").inner_text()
         pictures(page, "node")
         page.set_viewport_size({"width": 390, "height": 844})

@@ -242,7 +242,7 @@ export class NodePage extends Component {
     return [
       el(
         "div",
-        { key: "two", class: "two" },
+        { key: "halves", class: "halves" },
         el(
           "div",
           { class: "stack" },
