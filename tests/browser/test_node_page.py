@@ -19,13 +19,30 @@ __all__ = ["window"]
 @pytest.fixture
 def desk() -> Iterator[Desk]:
     rest = DeskRest()
-    rest.nodes(24, gres="gpu:h200:8", gres_used="gpu:h200:3(IDX:0-2)", boot_time={
-        "set": True, "infinite": False, "number": 1795000000,
-    })  # fmt: skip
-    rest.add(3001, nodes="gpu003", node_count={"set": True, "infinite": False, "number": 1},
-             gres_detail=["gpu:h200:2(IDX:0-1)"], name="pretrain-7b")  # fmt: skip
-    rest.add(3002, nodes="gpu[003-004]", user_name="ada", name="eval",
-             gres_detail=["gpu:h200:1(IDX:2)", "gpu:h200:1(IDX:0)"])  # fmt: skip
+    rest.nodes(
+        24,
+        gres="gpu:h200:8",
+        gres_used="gpu:h200:3(IDX:0-2)",
+        boot_time={
+            "set": True,
+            "infinite": False,
+            "number": 1795000000,
+        },
+    )
+    rest.add(
+        3001,
+        nodes="gpu003",
+        node_count={"set": True, "infinite": False, "number": 1},
+        gres_detail=["gpu:h200:2(IDX:0-1)"],
+        name="pretrain-7b",
+    )
+    rest.add(
+        3002,
+        nodes="gpu[003-004]",
+        user_name="ada",
+        name="eval",
+        gres_detail=["gpu:h200:1(IDX:2)", "gpu:h200:1(IDX:0)"],
+    )
     with served(rest) as made:
         yield made
 
@@ -67,18 +84,28 @@ class Metrics:
     async def node(self, name: str) -> dict[str, Any]:
         now = time.time()
         curves = [
-            {"what": what, "name": f"GPU {gpu}",
-             "points": [[now - 86400 + 360 * n, scale * (0.6 + 0.3 * math.sin(n / 9 + gpu))]
-                        for n in range(240)]}
+            {
+                "what": what,
+                "name": f"GPU {gpu}",
+                "points": [
+                    [now - 86400 + 360 * n, scale * (0.6 + 0.3 * math.sin(n / 9 + gpu))]
+                    for n in range(240)
+                ],
+            }
             for what, scale in (("gpu", 1), ("watts", 600), ("celsius", 70))
             for gpu in range(3)
-        ]  # fmt: skip
+        ]
         return {"from": "prometheus", "curves": curves}
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
-        values = {"corral_gpu_utilization_ratio": 0.93, "corral_gpu_celsius": 61.2,
-                  "corral_gpu_memory_used_bytes": 7e10, "corral_gpu_memory_total_bytes": 1.5e11,
-                  "corral_gpu_watts": 655.0, "DCGM_FI_DEV_XID_ERRORS": 79.0}  # fmt: skip
+        values = {
+            "corral_gpu_utilization_ratio": 0.93,
+            "corral_gpu_celsius": 61.2,
+            "corral_gpu_memory_used_bytes": 7e10,
+            "corral_gpu_memory_total_bytes": 1.5e11,
+            "corral_gpu_watts": 655.0,
+            "DCGM_FI_DEV_XID_ERRORS": 79.0,
+        }
         return tuple(api.Reading(what, {"gpu": "1"}, value) for what, value in values.items())
 
     async def close(self) -> None:

@@ -36,9 +36,14 @@ def node(state: str = "IDLE", **more: Any) -> Node:
 
 def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
     return Job(
-        id=number, label=str(number), user="kim", state="RUNNING", nodes=nodes, gpus=gpus,
+        id=number,
+        label=str(number),
+        user="kim",
+        state="RUNNING",
+        nodes=nodes,
+        gpus=gpus,
         gres_detail=detail,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,8 +188,10 @@ def test_a_day_and_the_gpus_come_from_prometheus() -> None:
         figures = Prometheus("http://prometheus", httpx.MockTransport(answer))
         (reading,) = await figures.readings("gpu1")
         assert (reading.name, reading.labels["gpu"], reading.value) == (
-            "corral_gpu_watts", "3", 402.5,
-        )  # fmt: skip
+            "corral_gpu_watts",
+            "3",
+            402.5,
+        )
         curves = (await figures.node("gpu1"))["curves"]
         assert curves[0]["name"] == "GPU 3"
         assert curves[0]["points"] == [[1, 400.0]]

@@ -8,7 +8,7 @@ import { badge, clock, el, formatted, gib, leadsTo, many, Table } from "./view.j
 /** @import { Kind } from "./view.js" */
 
 const MIB = 1048576;
-const UNKNOWN = "unknown";
+const NOT_KNOWN = "unknown";
 /** @type {Record<HealthLine["word"], Kind>} */
 const WORDS = { ok: "good", warn: "warn", fail: "bad", none: "off" };
 const SHOWN = 12;
@@ -18,14 +18,14 @@ const SHOWN = 12;
  * @param {number | null} value
  * @param {(value: number) => string} words
  */
-export const orUnknown = (value, words) => (value === null ? UNKNOWN : words(value));
+export const orUnknown = (value, words) => (value === null ? NOT_KNOWN : words(value));
 
 /** @param {string} text */
-const dimmed = (text) => (text === UNKNOWN ? el("span", { class: "dim" }, text) : text);
+const dimmed = (text) => (text === NOT_KNOWN ? el("span", { class: "dim" }, text) : text);
 
 /** @param {NodeGpu} gpu */
 export function errorsOf({ xid, ecc }) {
-  if (xid === null && ecc === null) return UNKNOWN;
+  if (xid === null && ecc === null) return NOT_KNOWN;
   const errors = [
     xid ? `Xid ${xid}` : "",
     ecc ? `${formatted(ecc)} uncorrected memory errors` : "",
@@ -35,7 +35,7 @@ export function errorsOf({ xid, ecc }) {
 
 /** @param {{ jobs: NamedJob[] | null }} props */
 function Owners({ jobs }) {
-  if (jobs === null) return el("span", { class: "dim" }, UNKNOWN);
+  if (jobs === null) return el("span", { class: "dim" }, NOT_KNOWN);
   if (!jobs.length) return el("span", { class: "dim" }, "free");
   return el(
     "span",
@@ -56,7 +56,7 @@ const memoryOf = ({ memory, memory_total }) =>
 /** @param {{ gpu: NodeGpu, measured: boolean }} props */
 function GpuLine({ gpu, measured }) {
   const errors = errorsOf(gpu);
-  const wrong = errors !== "none" && errors !== UNKNOWN;
+  const wrong = errors !== "none" && errors !== NOT_KNOWN;
   const number = (/** @type {string} */ text) => el("td", { class: "num" }, dimmed(text));
   const figures = [
     number(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
@@ -144,7 +144,7 @@ export function JobsCard({ name, detail }) {
 export function byWords({ what, by }) {
   if (by) return by;
   if (what === "resumed") return "unknown: Slurm records nobody";
-  return what === "drained" || what === "rebooted" ? UNKNOWN : "";
+  return what === "drained" || what === "rebooted" ? NOT_KNOWN : "";
 }
 
 /** @type {Record<NodeEvent["source"], string>} */
