@@ -310,3 +310,10 @@ def test_the_verb_has_a_group_below_it() -> None:
     below = ui.make_context("ui", ["token", "list"], resilient_parsing=True)
     assert below.info_name == "ui token"
     assert ui.make_context("ui", ["lab.yaml"]).params["target"] == "lab.yaml"
+
+
+def test_each_command_of_tokens_takes_json() -> None:
+    group = load_verb("ui").below["token"]
+    assert set(group.commands) == {"create", "list", "revoke"}
+    for command in group.commands.values():
+        assert any("--json" in parameter.opts for parameter in command.params), command.name
