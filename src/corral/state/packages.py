@@ -147,7 +147,7 @@ class SlurmPackages(Standalone):
         return sh(
             "{functions}\n"
             'n=$(uname -n); if s=$(timeout 30 scontrol -o show node "$n" 2>/dev/null) && '
-            '! echo "$s" | drained_nodes | grep -q .; then '
+            '! printf "%s\\n" "$s" | drained_nodes | grep -q .; then '
             'timeout 30 scontrol update "NodeName=$n" State=DRAIN {reason} >&2 || exit 1; fi',
             functions=shipped("slurm-nodes.sh"),
             reason=f"Reason={self.reason}",
