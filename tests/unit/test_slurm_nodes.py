@@ -12,7 +12,7 @@ import pytest
 
 from corral.agents import FOLDER
 from corral.hosts.quote import shipped
-from corral.slurm.text import parse_nodes
+from corral.slurm.text import parse_nodes, readable_nodes
 
 LINE = (
     "NodeName={name} Arch=x86_64 CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=10.73 "
@@ -39,6 +39,18 @@ LINES = (
     ),
     LINE.format(name="h", system="x", state="IDLE+UNDRAIN", rest=f"Extra={FORGED}"),
 )  # fmt: skip
+SENT = (
+    ("Arch=x86_64", "Arch=x State=DOWN+DRAIN NodeAddr=6.6.6.6 CPUEfctv=99"),
+    ("Version=24.11.5", "Version=24.11.5 State=DOWN+DRAIN CPUEfctv=99"),
+    ("OS=Linux", "OS=x Version=1 State=DOWN+DRAIN Reason=x CPUEfctv=99"),
+)
+"""Fields that slurmd sends, and what can be read in one way however they look."""
+TWO_WAYS = (
+    ("Arch=x86_64", "Arch=x CoresPerSocket=9 CPUAlloc=0 NodeAddr=6.6.6.6 CPUEfctv=99"),
+    ("OS=Linux", "OS=x RealMemory=9 AllocMem=0 State=DOWN+DRAIN ThreadsPerCore=1 Reason=x"),
+    ("Version=24.11.5", "Version=x RealMemory=9 AllocMem=0 State=DOWN+DRAIN Comment=x"),
+    ("OS=Linux", "OS=x\nNodeName=n State=DOWN+DRAIN"),
+)
 AWKS = [name for name in ("mawk", "gawk", "original-awk") if shutil.which(name)]
 
 
@@ -61,6 +73,30 @@ def test_free_text_is_no_state(tmp_path: Path, awk: str) -> None:
     assert {name: frozenset(state.split("+")) for name, state in states.items()} == {
         node.name: frozenset(str(node.state).split("+")) for node in nodes
     }
+
+
+@pytest.mark.parametrize(("field", "sent"), SENT)
+def test_what_slurmd_sends_is_no_state(tmp_path: Path, field: str, sent: str) -> None:
+    line = LINE.format(name="n", system="x", state="IDLE", rest="").replace(field, sent)
+    (node,) = parse_nodes(line)
+    assert (str(node.state), node.address, node.reason) == ("IDLE", "10.175.5.10", "")
+    assert printed(tmp_path, "awk", "node_states", [line]) == ["n IDLE"]
+
+
+@pytest.mark.parametrize(("field", "sent"), TWO_WAYS)
+def test_a_line_that_reads_in_two_ways_states_nothing(
+    tmp_path: Path, field: str, sent: str
+) -> None:
+    line = LINE.format(name="n", system="x", state="IDLE", rest="").replace(field, sent)
+    node = readable_nodes(line)["n"]
+    assert (str(node.state), node.address, node.reason) == ("UNKNOWN", "", "")
+    assert printed(tmp_path, "awk", "node_states", [line]) == ["n UNKNOWN"]
+
+
+def test_cpus_are_not_what_slurmd_claims(tmp_path: Path) -> None:
+    plain = LINE.format(name="n", system="x", state="IDLE", rest="")
+    lines = [plain.replace("=n ", f"=n{i} ").replace(*pair) for i, pair in enumerate(SENT)]
+    assert printed(tmp_path, "awk", "node_cpus", lines) == ["2", "2", "2"]
 
 
 @pytest.mark.parametrize("awk", AWKS)

@@ -58,6 +58,6 @@ info=$(timeout 30 scontrol show node "$node" -o) || exit 1
 timeout 30 scontrol update nodename="$node" state=down reason="restarted, jobs were lost: ${list% }" || exit 1
 timeout 30 scontrol update nodename="$node" state=resume || exit 1
 # A drained node stays drained, with its reason.
-reason=$(echo "$info" | drained_nodes | cut -d ' ' -f 3-)
+reason=$(printf '%s\n' "$info" | drained_nodes | cut -d ' ' -f 3-)
 [ "$reason" != - ] || reason=drained
 [ -z "$reason" ] || timeout 30 scontrol update nodename="$node" state=drain reason="$reason" || exit 1
