@@ -15,7 +15,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, Script, call, defined, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
 from corral.jobs.follow import as_user
@@ -369,11 +369,7 @@ def _mib(mem: str | None) -> int:
 
 _APPLY: Final = "corral apply puts it right"
 
-_MISSING: Final = """\
-there=
-if ! id -u {user} >/dev/null 2>&1; then echo no-user
-elif [ ! -d {mount} ]; then echo no-storage
-else there=y; fi"""
+_PROGRAM: Final = "jobs/user.sh"
 
 _SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
 _PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
@@ -383,16 +379,6 @@ _ENFORCED: Final = sh(
 )
 _QOS: Final = sh("sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null")
 _CHARGED: Final = ("Account", "QOS")
-
-# As the job's user: what root can read proves nothing. A folder must be entered, too.
-_PATHS: Final = """\
-for path in {paths}; do
-  [ -r "$path" ] && {{ [ ! -d "$path" ] || [ -x "$path" ]; }} && continue
-  up=$path
-  until [ -d "${{up:-/}}" ]; do up=${{up%/*}}; done
-  printf 'unread %s\\nabove %s\\n' "$path" "${{up:-/}}"
-  ls -1 "${{up:-/}}" 2>/dev/null | head -n 500 | sed 's/^/name /'
-done"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,8 +472,8 @@ def _questions(
     contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
     return Inquiry(
         {
-            "missing": sh(_MISSING, user=user, mount=mount),
-            "paths": _there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING),
+            "missing": sh("user_there {user} {mount}", user=user, mount=mount),
+            "paths": _there(user, call(_PROGRAM, "paths_unread", *needed) if needed else NOTHING),
             "contents": _there(user, contents),
             "array": _SIZE if job.tasks else NOTHING,
             "pyxis": _PYXIS if job.container else NOTHING,
@@ -495,7 +481,8 @@ def _questions(
             "may": sh("{show} 2>/dev/null", show=[*associations]) if charged else NOTHING,
             "qos": _QOS if charged else NOTHING,
             NODES.name: NODES.shell,
-        }
+        },
+        before=defined(_PROGRAM, "user_there"),
     )
 
 

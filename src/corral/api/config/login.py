@@ -16,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
 from corral.hosts.framing import Inquiry
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.hosts.sshfail import failure
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
@@ -35,9 +35,7 @@ LOGIN_S: Final = 60.0
 
 QUESTIONS: Final = {
     "uid": sh("id -u"),
-    "programs": sh(
-        'for p in {programs}; do command -v "$p" >/dev/null || echo "$p"; done', programs=PROGRAMS
-    ),
+    "programs": call("jobs/user.sh", "programs_missing", *PROGRAMS),
     "client": sh("cat {file} 2>/dev/null || :", file=PUBLISHED),
     "enforced": sh(
         "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
