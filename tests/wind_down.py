@@ -10,8 +10,12 @@ from corral.agents import program
 REASON = "corral: the budget is spent"
 _TOOLS = {
     "squeue": 'echo "squeue $*" >>{folder}/asked; cat {folder}/jobs',
-    "sinfo": "cat {folder}/nodes",
-    "scontrol": 'echo "$*" >>{folder}/done; ! grep -sqF "$2" {folder}/refused',
+    "scontrol": r"""case $* in *'show nodes')
+  awk -F '|' '{{ print "NodeName=" $1 " State=IDLE+" $3 "DRAIN Reason=" $2 " [root@17]" }}' \
+    {folder}/nodes
+  exit
+esac
+echo "$*" >>{folder}/done; ! grep -sqF "$2" {folder}/refused""",
 }
 
 
@@ -19,8 +23,9 @@ def ran(folder: Path, *words: str) -> str:
     """What it prints.
 
     Args:
-        folder: has ``jobs`` and ``nodes``, what squeue and sinfo print; where a word of ``refused``
-            is the second of scontrol, that fails. ``done`` gets a line for each change.
+        folder: has ``jobs``, what squeue prints, and ``nodes``, a line NAME|REASON|FLAGS+ of each
+            drained node; where a word of ``refused`` is the second of scontrol, that fails.
+            ``done`` gets a line for each change.
         *words: of its command line.
 
     Raises:

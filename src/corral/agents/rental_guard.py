@@ -23,7 +23,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -216,10 +215,10 @@ class Round:
 
     def idle(self, machines: Sequence[Found]) -> None:
         """End what nobody needs."""
-        states = self.states()
+        powered_down = self.powered_down()
         for machine in machines:
-            kept, words = self.seen[machine.id], states.get(machine.node, set[str]())
-            off = machine.node in self.conf["elastic"] and words & {"POWERED_DOWN", "POWERING_DOWN"}
+            kept = self.seen[machine.id]
+            off = machine.node in self.conf["elastic"] and machine.node in powered_down
             kept["down"] = kept["down"] + 1 if off else 0
             named = machine.node in self.conf["nodes"] or bool(machine.group)
             if kept["down"] >= ROUNDS:
@@ -227,14 +226,12 @@ class Round:
             elif not named and self.now() - kept["since"] >= STRAY_S:
                 self.finish(machine, "not in the cluster file")
 
-    def states(self) -> dict[str, set[str]]:
-        """State words by node; nothing while slurmctld does not answer."""
+    def powered_down(self) -> set[str]:
+        """Nodes that Slurm has powered down; none while slurmctld does not answer."""
         try:
-            text = self.slurm(("timeout", "30", "scontrol", "--oneliner", "show", "nodes"))
+            return set(self.wind_down("off"))
         except OSError:
-            return {}
-        rows = re.findall(r"^NodeName=(\S+) .*? State=(\S+)", text, re.MULTILINE)
-        return {name: set(state.split("+")) for name, state in rows}
+            return set()
 
     def finish(self, machine: Found, why: str) -> None:
         """End one machine and log it."""

@@ -3,6 +3,7 @@
 #
 #   wind-down.sh end NODES LAST    drain NODES; no job there runs longer than LAST (Unix seconds)
 #   wind-down.sh back              resume what it drained
+#   wind-down.sh off               names of nodes that Slurm has powered down
 #
 # Prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
 # Fails where Slurm does not answer. May run again: an end that Slurm has taken is not set again.
@@ -15,6 +16,8 @@ LC_ALL=C SLURM_TIME_FORMAT=%s
 export LC_ALL SLURM_TIME_FORMAT
 reason='corral: the budget is spent'
 kept=${CORRAL_WIND_DOWN_KEPT:-/run/corral/wind-down}
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
 
 # limit JOB START: Slurm sends the job the signal that it asked for (sbatch --signal) before its new end.
 limit() {
@@ -52,8 +55,8 @@ JOBS
 }
 
 back() {
-  drained=$(timeout 20 sinfo -h -N -o '%N|%E') || exit 1
-  names=$(echo "$drained" | sed -n "s/|$reason\$//p" | sort -u | paste -s -d , -)
+  shown=$(timeout 20 scontrol --oneliner show nodes) || exit 1
+  names=$(echo "$shown" | drained_nodes | sed -n "s/^\([^ ]*\) [^ ]* $reason\$/\1/p" | sort -u | paste -s -d , -)
   [ -n "$names" ] || return 0
   timeout 20 scontrol update nodename="$names" state=resume >&2 || exit 1
   echo "$names takes jobs again: the budget was raised"
@@ -62,5 +65,6 @@ back() {
 case ${1-} in
 end) nodes=$2 last=$3 && end ;;
 back) back ;;
-*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+off) shown=$(timeout 30 scontrol --oneliner show nodes) || exit 1; echo "$shown" | nodes_off ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -28,6 +28,7 @@ from corral.hosts.openssh import control_dir
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
+from corral.inspect.question import pairs
 from corral.passwords import SUDO, person
 from corral.providers import providers_of
 from corral.roles.services.metrics import PROMETHEUS
@@ -212,16 +213,16 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
 async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
     """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
     script = sh(
-        "timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'; scontrol --version"
+        "timeout 20 scontrol show config | sed -nE 's/^(PrivateData|SLURM_VERSION) *= */\\1 /p'"
     )
     async with await Session.open(spec) as session:
         session.require_running()
         result = await session.fleet.run(session.controller, script, timeout=60)
         check(result, "asking for PrivateData")
         sudo = await sudo_of(session)
-    hidden, _, version = result.stdout.strip().rpartition("\n")
-    words = set(hidden.strip().split(",")) - {"", "none", "cloud"}
-    return bool(words), SlurmVersion.parse(version), sudo
+    config = pairs(result.stdout)
+    words = set(config.get("PrivateData", "").split(",")) - {"", "none", "cloud"}
+    return bool(words), SlurmVersion.parse(config.get("SLURM_VERSION", "")), sudo
 
 
 async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str]) -> list[str]:

@@ -81,6 +81,10 @@ later Slurm: half of those known close a node, so its effect is unknown, and ``u
 claimed.
 """
 
+POWERED_OFF: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+"""Flags of a node whose machine Slurm has ended, or is ending."""
+POWERING_UP: Final = "POWERING_UP"
+"""The flag of a node that is waited for."""
 _SILENT: Final = frozenset({"NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "INVALID"})
 
 
