@@ -61,7 +61,8 @@ class Slurm:
 
     def _program(self, *words: str) -> str:
         """The real wind-down.sh, with commands that print files and write down what changes."""
-        (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
+        if words[0] == "end":
+            (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
         nodes = [
             f"{n}|{wind_down.REASON}|{state.partition('+')[2]}+\n"
             for n, state in self.states.items()

@@ -296,6 +296,7 @@ environment_make() (
   base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 size=$6 length=$7
   shift 7
   umask 022
+  cd "$base" || exit 1
   environment=$(environment_path "$base" "$digest") || exit "$no_python"
   exec 9>"$environment.lock"
   flock 9
