@@ -12,6 +12,7 @@ import pytest
 
 from corral.agents import FOLDER
 from corral.hosts.quote import shipped
+from corral.slurm.states.nodes import POWERED_OFF
 from corral.slurm.text import parse_nodes, readable_nodes
 
 LINE = (
@@ -55,7 +56,8 @@ AWKS = [name for name in ("mawk", "gawk", "original-awk") if shutil.which(name)]
 
 
 def printed(folder: Path, awk: str, command: str, lines: Sequence[str] = LINES) -> list[str]:
-    (folder / "awk").symlink_to(shutil.which(awk) or "")
+    if not (folder / "awk").exists():
+        (folder / "awk").symlink_to(shutil.which(awk) or "")
     ended = subprocess.run(
         ["/bin/sh", "-uc", f"{shipped('slurm-nodes.sh')}\n{command}"],
         input="".join(f"{line}\n" for line in lines),
@@ -149,3 +151,41 @@ def test_no_other_shell_text_reads_nodes() -> None:
     assert [path for path in files if OWN_READER.search(path.read_text())] == []
     assert OWN_READER.search("sed -n 's/.* State=\\([^ ]*\\) .*/\\1/p'")
     assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
+
+
+STATES = [
+    *("IDLE", "ALLOCATED+COMPLETING", "MIXED+PLANNED", "DOWN", "DOWN*", "DOWN+DRAIN", "IDLE+CLOUD"),
+    *("IDLE+INVALID_REG", "IDLE+CLOUD+POWERED_DOWN", "IDLE+POWERING_DOWN", "UNKNOWN", "FUTURE"),
+    *("IDLE+CLOUD+POWERING_UP", "MIXED+REBOOT_REQUESTED", "IDLE*", "IDLE+MAINTENANCE"),
+]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_which_nodes_are_not_registered(tmp_path: Path, awk: str) -> None:
+    """As slurm/states/nodes.py; what goes or comes is not there either, drained ones are."""
+    lines = [
+        LINE.format(name=f"n{i}", system="x", state=state, rest="")
+        for i, state in enumerate(STATES)
+    ]
+    nodes = {node.name: node.state for node in parse_nodes("\n".join(lines))}
+    away = [
+        *printed(tmp_path, awk, 'nodes=$(cat); echo "$nodes" | nodes_silent', lines),
+        *printed(tmp_path, awk, "nodes_down", lines),
+    ]
+    gone = {name for name, state in nodes.items() if not state.registered and not state.drained}
+    moving = {
+        n for n, s in nodes.items() if s.flags & {*POWERED_OFF, "POWERING_UP", "REBOOT_REQUESTED"}
+    }
+    assert {line.split()[0] for line in away} == gone | moving
+    assert printed(tmp_path, awk, "nodes_off", lines) == [
+        name for name, state in nodes.items() if state.flags & POWERED_OFF
+    ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_versions_are_those_before_free_text(tmp_path: Path, awk: str) -> None:
+    lines = [
+        LINE.format(name="a", system="Version=6.6.6", state="IDLE", rest=""),
+        "NodeName=b State=IDLE",
+    ]
+    assert printed(tmp_path, awk, "node_versions", lines) == ["a 24.11.5", "b -"]

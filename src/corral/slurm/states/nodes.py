@@ -57,6 +57,12 @@ def node_flags() -> Mapping[str, Flag]:
     return MappingProxyType({row.flag: row for row in rows})
 
 
+POWERED_OFF: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+"""Flags of a node whose machine Slurm has ended, or is ending."""
+POWERING_UP: Final = "POWERING_UP"
+"""The flag of a node that is waited for."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """A node's state: one base state and any flags."""
