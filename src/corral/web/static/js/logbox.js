@@ -345,6 +345,7 @@ export class LogBox {
     element?.classList.add("at");
     const { box } = this;
     if (element) box.scrollTop = element.offsetTop - box.offsetTop - box.clientHeight / 2;
+    if (this.sought) this.seek(this.sought);
   }
 
   /**
