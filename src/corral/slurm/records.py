@@ -122,6 +122,8 @@ class Job:
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
         held: somebody holds it until it is released.
+        submit_line: the command that submitted it, its words joined by blanks; slurmctld reports it
+            from 26.05 on, accounting before.
     """
 
     id: int = 0
@@ -158,6 +160,7 @@ class Job:
     comment: str = reported("comment", text, "")
     dependency: str = reported("dependency", text, "")
     restarts: int = reported("restart_cnt", integer, 0)
+    submit_line: str = reported("submit_line", text, "")
 
     @property
     def ended(self) -> bool:

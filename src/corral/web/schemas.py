@@ -373,6 +373,19 @@ class Directives(TypedDict):
     faults: list[ScriptLine]
 
 
+class JobAgain(TypedDict):
+    """A job to be submitted again; notes: by field, what is missing or is not as it was."""
+
+    id: int
+    label: str
+    mode: Literal["form", "script"]
+    form: dict[str, object]
+    script: str
+    name: str
+    workdir: str
+    notes: dict[str, str]
+
+
 class JobForm(TypedDict):
     """What the form of a job is made from."""
 
@@ -617,7 +630,7 @@ class Work(TypedDict):
 SHAPES: Final = (
     Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
     Places, Extras, Profile, BatchScript, LogFiles, LogBatch, LogPart, LogFound,
-    Directives, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
-    WorkEvent, Work,
+    Directives, JobForm, JobAgain, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
+    Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

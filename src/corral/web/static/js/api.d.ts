@@ -125,6 +125,18 @@ export interface Head {
   at?: number;
 }
 
+/** A job to be submitted again; notes: by field, what is missing or is not as it was. */
+export interface JobAgain {
+  id: number;
+  label: string;
+  mode: "form" | "script";
+  form: Record<string, unknown>;
+  script: string;
+  name: string;
+  workdir: string;
+  notes: Record<string, string>;
+}
+
 /** One job, with what its viewer may do to it. */
 export interface JobDetail {
   id: number;
@@ -158,6 +170,7 @@ export interface JobDetail {
   comment: string;
   dependency: string;
   restarts: number;
+  submit_line: string;
   waiting: boolean;
   running: boolean;
   failed: boolean;
