@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import Any
@@ -34,6 +34,7 @@ class Helper:
 
     folders: dict[int, Path] = field(default_factory=dict[int, Path])
     scripts: dict[int, str] = field(default_factory=dict[int, str])
+    recorded: dict[int, api.Recorded] = field(default_factory=dict[int, api.Recorded])
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -44,6 +45,8 @@ class Helper:
             yield {"text": self.scripts[request["job"]]}
         elif request["do"] == "script":
             yield {"error": {"code": "not-found", "message": "Slurm has no script of the job"}}
+        elif request["do"] == "recorded":
+            yield asdict(self.recorded.get(request["job"], api.Recorded()))
         elif request["do"] == "extras":
             yield {"environment": [], "run": "", "tracking": "", "recordings": []}
         elif request["do"] == "submit":
@@ -109,7 +112,9 @@ class Desk:
 
 def spec() -> dict[str, Any]:
     """The cluster of examples/laptop.yaml, with kim."""
-    made, _ = api.lint_text(EXAMPLE.read_text() + "users:\n  - {name: kim, uid: 2077}\n", "laptop.yaml")
+    made, _ = api.lint_text(
+        EXAMPLE.read_text() + "users:\n  - {name: kim, uid: 2077}\n", "laptop.yaml"
+    )
     assert made is not None
     return made.model_dump(mode="json")
 
