@@ -79,6 +79,18 @@ def test_a_job_of_the_form_is_the_form_again(at: Desk, shoot: Callable[[Any, str
     ]  # fmt: skip
 
 
+def test_what_a_job_used_of_what_it_was_given(at: Desk, shoot: Callable[[Any, str], None]) -> None:
+    """The recorded job of accounting was cancelled after 2 s, with 20 MiB."""
+    at.open("job/28")
+    page = at.page
+    card = page.locator(".card", has=page.locator("h2:text-is('Asked and used')"))
+    card.wait_for()
+    assert "1 MiB of 20 MiB, 7 %" in card.inner_text()
+    shoot(page, "asked-used")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
 def test_what_is_wrong_is_at_its_field(at: Desk, shoot: Callable[[Any, str], None]) -> None:
     at.open("submit")
     page = at.page

@@ -2,7 +2,7 @@
 
 Its script comes from Slurm; what its user gave on the command line is in the submit line, which
 accounting keeps (21.08) and slurmctld reports from 26.05 on. Slurm joins the words of that line by
-blanks without quotes, so a value with a blank cannot be told from two words: the record's own
+blanks without quotes, so a value with a blank looks like two words: the record's own
 fields win where it has them, and what remains is reported.
 """
 

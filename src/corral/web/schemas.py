@@ -232,6 +232,15 @@ class Curve(TypedDict):
 Curves = TypedDict("Curves", {"from": str, "curves": list[Curve]})
 
 
+class JobUse(TypedDict):
+    """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
+
+    cpu_s: float | None
+    cpu_given_s: float | None
+    memory: float | None
+    memory_given: float | None
+
+
 class Places(TypedDict):
     """The switch of each node."""
 
@@ -629,7 +638,7 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
-    Places, Extras, Profile, BatchScript, LogFiles, LogBatch, LogPart, LogFound,
+    JobUse, Places, Extras, Profile, BatchScript, LogFiles, LogBatch, LogPart, LogFound,
     Directives, JobForm, JobAgain, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
     Journal, Cost, WorkEvent, Work,
 )  # fmt: skip

@@ -9,7 +9,8 @@ import {
 } from "../../../../src/corral/web/static/js/again.js";
 import { SubmitAgain } from "../../../../src/corral/web/static/js/job.js";
 import { valueOf } from "../../../../src/corral/web/static/js/submit.js";
-import { job, shown } from "./records.js";
+import { UseFacts } from "../../../../src/corral/web/static/js/use.js";
+import { job, shown, texts } from "./records.js";
 
 test("words with quotes are read as a shell reads them, and typed so that they are", () => {
   assert.deepEqual(wordsOf("a  b"), ["a", "b"]);
@@ -28,10 +29,10 @@ test("words with quotes are read as a shell reads them, and typed so that they a
 });
 
 test("a value comes back from its field as it was", () => {
-  const texts = { type: "object", additionalProperties: { type: "string" } };
+  const words = { type: "object", additionalProperties: { type: "string" } };
   const lists = { type: "object", additionalProperties: { type: "array" } };
   const back = (value, schema) => valueOf({ value: typedOf(value) }, schema);
-  assert.deepEqual(back({ A: "b c", D: "" }, texts), { A: "b c", D: "" });
+  assert.deepEqual(back({ A: "b c", D: "" }, words), { A: "b c", D: "" });
   assert.deepEqual(back({ lr: ["1", "2"] }, lists), { lr: ["1", "2"] });
   assert.equal(back(3, { type: "integer", default: 1 }), 3);
   assert.deepEqual(begunWith(true), { defaultChecked: true });
@@ -59,4 +60,20 @@ test("each of one's own jobs that ended is offered to be submitted again", () =>
   assert.equal(offered({ ended: false }), "");
   assert.equal(offered({ mine: false }), "");
   assert.equal(offered({}, { mine: false }), "");
+});
+
+test("what a job used of what it was given", () => {
+  const words = (use) => texts(UseFacts({ use }));
+  const used = { cpu_s: 3600, cpu_given_s: 4 * 3600, memory: 512.4, memory_given: 640 };
+  assert.match(
+    words(used),
+    /CPU time 1 h 0 min of 4 h 0 min, 25 % memory 512 MiB of 640 MiB, 80 %/,
+  );
+  const none = { cpu_s: null, cpu_given_s: 100, memory: null, memory_given: 640 };
+  assert.match(words(none), /CPU time not measured memory not measured Accounting has no samples/);
+  const little = { cpu_s: 1, cpu_given_s: null, memory: 0.4, memory_given: 640 };
+  assert.match(
+    words(little),
+    /1 s; what it was given is unknown memory below 1 MiB of 640 MiB, below 1 %/,
+  );
 });

@@ -223,6 +223,14 @@ export interface JobRow {
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
+/** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
+export interface JobUse {
+  cpu_s: number | null;
+  cpu_given_s: number | null;
+  memory: number | null;
+  memory_given: number | null;
+}
+
 /** One page of the queue. */
 export interface Jobs {
   columns: string[];

@@ -5,6 +5,7 @@ import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "./live.js";
 import { Log } from "./log.js";
 import { call, Latest, refused, ticketed } from "./server.js";
+import { AskedUsed } from "./use.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "./api.js" */
@@ -82,7 +83,7 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
 }
 
 /**
- * The way back to the form with what the job was; on each of one's own that ended.
+ * The way back to the form with what the job was; on each of the viewer's jobs that ended.
  * @param {{ job: api.JobDetail, me: api.Me }} props
  */
 export const SubmitAgain = ({ job, me }) =>
@@ -424,6 +425,7 @@ export class JobPage extends Component {
       following
         ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
         : null,
+      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined
