@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from corral.api.sync import reached
 from corral.errors import Code, CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
@@ -18,6 +18,8 @@ from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+
+_PROGRAM: Final = "jobs/user.sh"
 
 
 async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.tables import Row, read_table
