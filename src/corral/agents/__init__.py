@@ -3,8 +3,8 @@
 They are read as text and sent or installed; nothing of Corral is on a node, so none of them imports
 anything of Corral's, and Corral imports none of them. What a program shares with Corral itself is
 copied next to it (``modules``). What shell programs share is a file of functions, and a line
-``. NAME #include`` is replaced by its text when a program is read. Programs of one provider alone are
-in its folder.
+``. NAME #include`` is replaced by its text when a program is read. Programs for the machines
+of one provider alone are in its folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cluster whose machines come with Slurm: its provider sets them up, by its own section of the file."""
+"""A cluster whose machines come with Slurm, set up by their provider from its own section."""
 
 from __future__ import annotations
 
