@@ -67,3 +67,25 @@ node_states() { node_lines | cut -f 1,2 | tr '\t' ' '; }
 drained_nodes() {
   node_lines | awk -F '\t' 'index("+" $2 "+", "+DRAIN+") { print $1, $3, $4 }'
 }
+
+# nodes_silent: as node_states, those whose slurmd is not registered and answering, or whose machine goes or comes: the
+# flags that slurm/states/nodes.py calls broken or powered, but for FAIL.
+nodes_silent() {
+  node_states | awk '("+" $2 "+") ~ /[+](NOT_RESPONDING|NO_RESPOND|INVALID|INVALID_REG|POWER_DOWN|POWERED_DOWN|POWERING_DOWN|POWERING_UP|REBOOT_REQUESTED|REBOOT_ISSUED)[+]/'
+}
+
+# nodes_down: as node_states, those that are down, unknown or for later, and not drained.
+nodes_down() {
+  node_states | awk '("+" $2 "+") ~ /^[+](DOWN|UNKNOWN|FUTURE)[+]/ && ("+" $2 "+") !~ /[+]DRAIN[+]/'
+}
+
+# node_versions: lines NAME VERSION, of the Slurm that each slurmd registered with.
+node_versions() {
+  awk '
+    $1 !~ /^NodeName=./ { next }
+    {
+      version = "-"
+      for (i = 2; i <= NF && $i !~ /^OS=/; i++) if (version == "-" && $i ~ /^Version=./) version = substr($i, 9)
+      print substr($1, 10), version
+    }'
+}

@@ -255,6 +255,14 @@ class Session:
         programs = programs_of(self.spec)
         return Site(self.spec, facts, traits, addresses, self._debs, programs, clouds, self._udp)
 
+    def wanted(self, facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+        """What machines with these facts are to hold; asks no machine.
+
+        Raises:
+            CorralError: the machines cannot hold what the file declares.
+        """
+        return wanted(self._site(facts))
+
     def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
         return self._wanted(self._site(read))
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.quote import sh
+from corral.hosts.quote import call
 from corral.prove.check import Check, Cores
 from corral.prove.context import ProveContext, left_out, skipped
 from corral.prove.model import CheckResult, Judgement, Proof, Verdict
@@ -114,12 +114,8 @@ def _ordered(checks: Sequence[Check]) -> None:
 
 async def clean(ctx: ProveContext) -> None:
     """Cancel what a broken-off check left in the queue and remove its folders."""
-    script = sh(
-        "j=$(timeout 10 squeue -h -u {user} -o '%i %j' 2>/dev/null"
-        " | sed -n 's/^\\([0-9]*\\) {name}.*/\\1/p');"
-        ' [ -z "$j" ] || timeout 10 scancel -Q $j; rm -rf /tmp/{name}.*',
-        user=",".join(dict.fromkeys((ctx.user, ctx.person))),
-        name=ctx.job_name,
+    script = call(
+        "prove/jobs.sh", "jobs_clean", ",".join(dict.fromkeys((ctx.user, ctx.person))), ctx.job_name
     )
     try:
         await ctx.control(script, timeout=40.0)

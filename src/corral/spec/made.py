@@ -1,4 +1,4 @@
-"""A cluster whose machines come with Slurm, set up by their provider from its own section."""
+"""A cluster whose machines come with Slurm, set up by its provider and its section of the file."""
 
 from __future__ import annotations
 

@@ -142,7 +142,14 @@ async def _while_asked(work: Coroutine[Any, Any, None]) -> None:
 
 async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | None) -> None:
     if request.do == "log" and job is not None:
-        await _log(spec, login, job)
+        await api.job_log(
+            spec,
+            login.user,
+            job,
+            api.LogQuestion.model_validate(request.fields),
+            on_line=lambda line: _answer({"line": line}),
+            here=True,
+        )
     elif request.do == "script":
         _answer({"text": await api.job_text(spec, login.user, request.job, here=True)})
     elif request.do == "extras" and job is not None:
@@ -162,18 +169,6 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
     elif request.do == "submit":
         asked = api.job_spec({**request.fields, "user": login.user, "in_place": True})
         _answer({"id": (await api.submit_here(spec, asked)).id})
-
-
-async def _log(spec: ClusterSpec, login: Login, job: Job) -> None:
-    await api.job_log(
-        spec,
-        login.user,
-        job.stdout,
-        job.nodes,
-        follow=not job.ended,
-        on_line=lambda line: _answer({"line": line}),
-        here=True,
-    )
 
 
 def _answer(fields: dict[str, Any]) -> None:

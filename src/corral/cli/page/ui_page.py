@@ -14,6 +14,7 @@ import typer
 from corral import api
 from corral.api.page.page_server import Page
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
@@ -52,12 +53,14 @@ app = verb_app()
 
 
 @app.command(
+    cls=TokensBelow,
     epilog=examples(
         "corral ui",
         "corral ui lab.yaml --user kim",
         "corral ui -c lab -b",
         "corral ui --controller",
-    )
+        "corral ui token --help",
+    ),
 )
 def ui(  # noqa: PLR0917  # typer calls it by name
     target: TARGET = "",
@@ -94,6 +97,7 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     With --controller the page is the controller's own, and this only makes the tunnel to it.
     Plans are applied from the page only with another code, which this terminal shows too. Where a
     machine's sudo wants a password, it is asked for here, once. A profile opens the controller's.
+    `corral ui token` makes, lists and revokes tokens for programs that use the page's API.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, named, administers=False)

@@ -135,9 +135,17 @@ class ByCommands:
         Raises:
             CorralError: as ``past``.
         """
+        known = await self.past_tasks(login, job_id)
+        return next((job for job in known if job.id == job_id), None)
+
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
+        """A job by sacct, and the tasks of the array of that number.
+
+        Raises:
+            CorralError: as ``past``.
+        """
         mark = secrets.token_hex(8)
-        jobs = await self._history(login, past.command_for(job_id, mark), mark)
-        return next((job for job in past.newest(jobs).jobs if job.id == job_id), None)
+        return past.newest(await self._history(login, past.command_for(job_id, mark), mark)).jobs
 
     async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
         try:

@@ -94,6 +94,14 @@ class PastJobs:
                 return None
             raise
 
+    async def tasks(self, login: Login, array: int) -> tuple[Job, ...]:
+        """The tasks of an array.
+
+        Raises:
+            CorralError: accounting does not answer, or there is none.
+        """
+        return await self._ask(lambda slurm: slurm.past_tasks(login, array))
+
     async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
             past = await self._ask(lambda slurm: slurm.past(login, days, user))

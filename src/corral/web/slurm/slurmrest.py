@@ -121,6 +121,7 @@ class Slurm(Protocol):
     async def job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
     async def submit(self, login: Login, submission: write.Submission) -> int: ...  # noqa: D102
     async def change(  # noqa: D102
@@ -289,6 +290,15 @@ class SlurmRest:
         Raises:
             CorralError: as ``past``.
         """
+        known = await self.past_tasks(login, job_id)
+        return next((job for job in known if job.id == job_id), None)
+
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
+        """A job out of accounting, and the tasks of the array of that number.
+
+        Raises:
+            CorralError: as ``past``.
+        """
         number, cluster = await self._accounting(login)
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
         if answer.status != OK:
@@ -299,8 +309,7 @@ class SlurmRest:
             for o in records(record(answer.body).get("jobs"))
             if not cluster or text(o.get("cluster")) == cluster
         ]
-        known = past.newest(read.past_jobs(listed, number)).jobs
-        return next((job for job in known if job.id == job_id), None)
+        return past.newest(read.past_jobs(listed, number)).jobs
 
     async def _accounting(self, login: Login) -> tuple[int, str]:
         number = await self.version(login)

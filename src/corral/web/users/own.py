@@ -25,8 +25,8 @@ OnLine = Callable[[str], None]
 class Own(Protocol):
     """What is done as the user, with the user's rights only."""
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
-        """The job's output as it grows, until cancelled; to its end where the job has ended."""
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
+        """The answer to a question about the job's files, line by line (``api.job_log``)."""
         ...
 
     async def script(self, login: Login, job_id: int) -> str:
@@ -52,11 +52,9 @@ class BySsh:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
         """See ``Own``."""
-        await api.job_log(
-            self._spec, login.user, job.stdout, job.nodes, follow=not job.ended, on_line=on_line
-        )
+        await api.job_log(self._spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
@@ -93,9 +91,10 @@ class ByHelper:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
         """See ``Own``."""
-        async for reply in self._ask(login, do="log", job=job.id):
+        fields = question.model_dump()
+        async for reply in self._ask(login, do="log", job=job.id, fields=fields):
             if "line" in reply:
                 on_line(reply["line"])
 

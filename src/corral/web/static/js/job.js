@@ -44,6 +44,12 @@ const outcomeFacts = (job) => [
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
 
+/**
+ * Whether there may be output: of an array that waits some tasks may have begun.
+ * @param {api.JobDetail} job
+ */
+const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includes("_["));
+
 /** @param {number} at unix seconds */
 const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
 
@@ -265,8 +271,11 @@ export class JobPage extends Component {
     const before = this.state.job;
     document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
-    const prints = Boolean(job.stdout) && !job.waiting;
-    this.setState({ job, failure: undefined, following: this.state.following || (own && prints) });
+    this.setState({
+      job,
+      failure: undefined,
+      following: this.state.following || (own && prints(job)),
+    });
     if (before?.state === job.state) return;
     this.measure(job);
     if (!own) return;
@@ -396,7 +405,9 @@ export class JobPage extends Component {
     return [
       back,
       this.summary(job),
-      following ? h(Log, { key: "log", job: job.id, ended: job.ended }) : null,
+      following
+        ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
+        : null,
       h(Usage, { key: "use", use, wrong }),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Functions for folders that a machine serves by NFS, and for those that others mount. POSIX sh.
+#
+# Installed as: nowhere: sent in front of a call of one of them
+# Started by: corral plan and up
+# Runs as: root
+
+# exports_probe FILE ETAB: the file, and which folder is served to whom with which squash now; both in base64.
+exports_probe() (
+  file=$(base64 -w0 "$1" 2>/dev/null)
+  served=$(sed -n 's/^\([^[:space:]]*\)[[:space:]]*\([^(]*\)(.*[,(]\(\(no_\)\{0,1\}root_squash\),.*/\1 \2 \3/p' "$2" \
+    2>/dev/null | sort | base64 -w0)
+  echo "${file:--} ${served:--}"
+)
+
+# exports_write FILE TEXT
+exports_write() {
+  mkdir -p "${1%/*}" && printf %s "$2" >"$1.new" && chmod 644 "$1.new" && mv -f "$1.new" "$1" && exportfs -ra
+}
+
+# exports_remove FILE
+exports_remove() { rm -f "$1" && { ! command -v exportfs >/dev/null || exportfs -ra; }; }
+
+# mounted_probe FOLDER: "there", "absent", or "hung" where its server does not answer.
+mounted_probe() {
+  timeout -s KILL 20 [ -d "$1/." ]
+  case $? in
+    0) echo there ;;
+    137) echo hung ;;
+    *) echo absent ;;
+  esac
+}
