@@ -144,7 +144,8 @@ def tab(
     window: Any, desk: Desk, user: str = "kim", role: str = "None", **more: Any
 ) -> Iterator[Any]:
     """A tab of a user; a script error or a blocked resource fails the test."""
-    context = window.new_context(viewport={"width": 1440, "height": 900}, **more)
+    # A browser of the C locale names its language en-US@posix, of which Intl and uPlot end.
+    context = window.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", **more)
     page = context.new_page()
     page.set_default_timeout(60_000)
     errors: list[str] = []

@@ -53,3 +53,20 @@ def test_a_token_is_revoked_on_the_page(window: Any, desk: Desk) -> None:
             page.click("dialog button[type=submit]")
             wait_until(page, "document.querySelectorAll('tbody tr').length === 1")
         assert http.get("nodes").status_code == 401
+
+
+def test_an_open_stream_ends_with_its_token(desk: Desk) -> None:
+    bearers = desk.app.state.corral.bearers
+    wish = Wish("x", "kim", desk.rest.login("kim"), (Scope.READ,), time.time() + 600)
+    secret, bearer = bearers.make(wish)
+    headers = {"Authorization": f"Bearer {secret}"}
+    with (
+        httpx.Client(base_url=f"{desk.url}api/", headers=headers, trust_env=False) as http,
+        http.stream("GET", "events", timeout=60) as stream,
+    ):
+        lines = stream.iter_lines()
+        assert next(lines).startswith("data: ")
+        bearers.revoke(bearer.id)
+        # It is seen with the next news, or after 15 s without any.
+        rest = list(lines)
+    assert "event: logout" in rest

@@ -19,13 +19,22 @@ def desk() -> Iterator[Desk]:
     for task in range(6):
         rest.add(1001 + task, array=1000, task=task, name="sweep-lr", nodes=f"gpu{task:03}")
     rest.add(
-        1000, array=1000, tasks="6-127%8", name="sweep-lr", job_state=["PENDING"], nodes="",
+        1000,
+        array=1000,
+        tasks="6-127%8",
+        name="sweep-lr",
+        job_state=["PENDING"],
+        nodes="",
         state_reason="Resources",
-    )  # fmt: skip
+    )
     for number in range(30):
         state = "FAILED" if number % 7 == 6 else "RUNNING"
-        rest.add(2000 + number, user_name="ada" if number % 3 else "kim", name=f"train-{number}",
-                 job_state=[state])  # fmt: skip
+        rest.add(
+            2000 + number,
+            user_name="ada" if number % 3 else "kim",
+            name=f"train-{number}",
+            job_state=[state],
+        )
     rest.nodes(12)
     with served(rest) as made:
         yield made
@@ -83,8 +92,10 @@ def test_chosen_rows_are_cancelled_after_a_question(window: Any, desk: Desk) -> 
         assert "already completing" in failures.inner_text()
         pictures(page, "jobs-failed")
         assert sorted(what for _, what, _, _ in desk.rest.sent) == [
-            "job/1000", "job/2000", "job/2003",
-        ]  # fmt: skip
+            "job/1000",
+            "job/2000",
+            "job/2003",
+        ]
 
 
 def test_all_that_match_are_cancelled_and_others_jobs_are_left(window: Any, desk: Desk) -> None:

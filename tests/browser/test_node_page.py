@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from corral import api
 from tests.browser.conftest import wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 
@@ -16,13 +19,30 @@ __all__ = ["window"]
 @pytest.fixture
 def desk() -> Iterator[Desk]:
     rest = DeskRest()
-    rest.nodes(24, gres="gpu:h200:8", gres_used="gpu:h200:3(IDX:0-2)", boot_time={
-        "set": True, "infinite": False, "number": 1795000000,
-    })  # fmt: skip
-    rest.add(3001, nodes="gpu003", node_count={"set": True, "infinite": False, "number": 1},
-             gres_detail=["gpu:h200:2(IDX:0-1)"], name="pretrain-7b")  # fmt: skip
-    rest.add(3002, nodes="gpu[003-004]", user_name="ada", name="eval",
-             gres_detail=["gpu:h200:1(IDX:2)", "gpu:h200:1(IDX:0)"])  # fmt: skip
+    rest.nodes(
+        24,
+        gres="gpu:h200:8",
+        gres_used="gpu:h200:3(IDX:0-2)",
+        boot_time={
+            "set": True,
+            "infinite": False,
+            "number": 1795000000,
+        },
+    )
+    rest.add(
+        3001,
+        nodes="gpu003",
+        node_count={"set": True, "infinite": False, "number": 1},
+        gres_detail=["gpu:h200:2(IDX:0-1)"],
+        name="pretrain-7b",
+    )
+    rest.add(
+        3002,
+        nodes="gpu[003-004]",
+        user_name="ada",
+        name="eval",
+        gres_detail=["gpu:h200:1(IDX:2)", "gpu:h200:1(IDX:0)"],
+    )
     with served(rest) as made:
         yield made
 
@@ -42,16 +62,66 @@ def test_a_node_shows_whose_each_gpu_is_and_what_is_unknown(window: Any, desk: D
         assert "3001 pretrain-7b, kim" in gpus[1]
         assert "3002 eval, ada" in gpus[2]
         assert "free" in gpus[3]
-        assert gpus[0].count("unknown") == 5  # no metrics: not 0
+        assert "0 %" not in gpus[0]  # no metrics: not 0
+        assert "errors are unknown" in page.locator(".halves").inner_text()
         assert len(rows(page, "Jobs")) == 2
         assert any("booted" in line for line in rows(page, "Events"))
-        assert "corral ui on the machine" in page.locator(".two").inner_text()
-        assert "this cluster has no metrics" in page.locator(".two").inner_text()
+        assert "corral ui on the machine" in page.locator(".halves").inner_text()
+        assert "this cluster has no metrics" in page.locator(".day").inner_text()
         pictures(page, "node")
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.go_back()
         page.wait_for_selector("a.node[data-key=gpu004]")
+
+
+class Metrics:
+    """Prometheus of one node: GPU 1 works and had an Xid; the others report nothing."""
+
+    async def nodes(self) -> dict[str, dict[str, float]]:
+        return {"gpu003": {"celsius": 61.0, "watts": 2400.0, "gpu": 0.7}}
+
+    async def node(self, name: str) -> dict[str, Any]:
+        now = time.time()
+        curves = [
+            {
+                "what": what,
+                "name": f"GPU {gpu}",
+                "points": [
+                    [now - 86400 + 360 * n, scale * (0.6 + 0.3 * math.sin(n / 9 + gpu))]
+                    for n in range(240)
+                ],
+            }
+            for what, scale in (("gpu", 1), ("watts", 600), ("celsius", 70))
+            for gpu in range(3)
+        ]
+        return {"from": "prometheus", "curves": curves}
+
+    async def readings(self, name: str) -> tuple[api.Reading, ...]:
+        values = {
+            "corral_gpu_utilization_ratio": 0.93,
+            "corral_gpu_celsius": 61.2,
+            "corral_gpu_memory_used_bytes": 7e10,
+            "corral_gpu_memory_total_bytes": 1.5e11,
+            "corral_gpu_watts": 655.0,
+            "DCGM_FI_DEV_XID_ERRORS": 79.0,
+        }
+        return tuple(api.Reading(what, {"gpu": "1"}, value) for what, value in values.items())
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_metrics_are_shown_where_there_are_some(window: Any, desk: Desk) -> None:
+    desk.app.state.corral.figures = Metrics()
+    with tab(window, desk) as page:
+        page.evaluate("location.hash = 'node/gpu003'")
+        page.wait_for_selector(".day .curve canvas")
+        gpus = rows(page, "GPUs")
+        for words in ("93 %", "65 GiB / 140 GiB", "61 °C", "655 W", "Xid 79"):
+            assert words in gpus[1], gpus[1]
+        assert gpus[0].count("unknown") == 5
+        pictures(page, "node-metrics")
 
 
 def test_drained_and_resumed_are_events_with_who_did_it(window: Any, desk: Desk) -> None:
@@ -76,7 +146,7 @@ def test_nodes_of_a_filter_are_drained_and_resumed_together(window: Any, desk: D
         page.wait_for_selector("a.node")
         page.fill("input[type=search]", "gpu00[0-3]")
         wait_until(page, "document.querySelectorAll('a.node').length === 4")
-        assert page.locator(".bulk").count() == 0  # kim is no administrator
+        assert page.locator(".bulk").count() == 0  # kim does not administer
     with tab(window, desk, "ola", "Administrator") as page:
         page.wait_for_selector("a.node")
         assert page.locator(".bulk").count() == 0  # no filter: nothing is chosen by accident

@@ -14,13 +14,17 @@ from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.slurm.states.jobs import HOLDING
+from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import fold
 from corral.state import ledger
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
 
-_JOBS: Final = sh("timeout 10 squeue -h -t {states} -o '%i %u %N'", states=HOLDING)
+_COLUMNS: Final = ("%i", "%u", "%N")
+_JOBS: Final = sh(
+    "timeout 10 squeue -h -t {states} -o {format}", states=HOLDING, format=queue_format(_COLUMNS)
+)
 _CANCEL: Final = call("gates/slurm.sh", "jobs_cancel_all", HOLDING)
 
 
@@ -71,7 +75,8 @@ async def running_jobs(fleet: Fleet, controller: str) -> tuple[str, ...] | None:
         answer = await fleet.run(controller, _JOBS, timeout=30)
     except CorralError:
         return None
-    return tuple(answer.stdout.strip().splitlines()) if answer.ok else ()
+    jobs = readable_queue(answer.stdout, _COLUMNS) if answer.ok else ()
+    return tuple(f"{job.label} {job.user} {job.nodes}" for job in jobs)
 
 
 async def cancel_jobs(fleet: Fleet, controller: str) -> None:

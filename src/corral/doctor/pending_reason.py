@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.reasons import explain
+from corral.slurm.text import readable_queue
 from corral.slurm.tres import counts
 from corral.spec.hostlist import fold
 
@@ -234,9 +235,11 @@ def _advice(job: Job, own: Sequence[Node], asked: str) -> tuple[str, bool]:
     return "nothing: it starts when what it waits for is there", False
 
 
+QUEUE_COLUMNS: Final = ("%A", "%Q")
+
+
 def queue_ahead(job: int, queue: str) -> int:
-    """Jobs of a list of ``ID PRIORITY`` that have a higher priority than this one."""
-    rows = [line.partition(" ")[::2] for line in queue.splitlines()]
-    known = [(int(i), int(p)) for i, p in rows if i.isdigit() and p.strip().isdigit()]
+    """Jobs of squeue's list of ``QUEUE_COLUMNS`` that have a higher priority than this one."""
+    known = [(each.id, each.priority or 0) for each in readable_queue(queue, QUEUE_COLUMNS)]
     own = max((priority for number, priority in known if number == job), default=0)
     return sum(priority > own for number, priority in known if number != job)

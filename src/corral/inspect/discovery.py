@@ -1,6 +1,6 @@
 """What a machine nobody knows yet is: its facts, and what a cluster file declares about it. Pure.
 
-One script, one round trip: the questions for facts, and those of ``MORE``.
+One script, one round trip: its clock, the questions for facts, and those of ``MORE``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from corral.inspect import gpu, question, system
 from corral.inspect.facts import (
     QUESTIONS,
     Facts,
-    parse_clock,
     parse_facts,
 )
 from corral.inspect.gpu import type_of, type_of_name
-from corral.inspect.machine import HOSTNAME
+from corral.inspect.machine import CLOCK, HOSTNAME
 from corral.inspect.question import Answers, Question, text
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
@@ -71,7 +70,7 @@ sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
 
 def discovery_inquiry() -> Inquiry:
     """The questions that ``parse`` needs answered."""
-    return question.inquiry((*QUESTIONS, *MORE))
+    return question.inquiry((CLOCK, *QUESTIONS, *MORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Found:
         python: version of its Python, "".
         people: login names and numbers of people.
         host_key: its Ed25519 host key, "".
-        clock: its clock, in Unix seconds.
+        clock: its clock, in Unix seconds; None when it was not read.
     """
 
     at: str
@@ -125,7 +124,7 @@ class Found:
     python: str
     people: tuple[tuple[str, int], ...]
     host_key: str
-    clock: int
+    clock: float | None
 
     @property
     def nic(self) -> str:
@@ -173,7 +172,7 @@ def parse(at: str, parts: Answers) -> Found:
             for name, uid in re.findall(r"^(\S+) (\d+)$", parts.get("people", ""), re.MULTILINE)
         ),
         host_key=line("hostkey"),
-        clock=parse_clock(at, parts),
+        clock=CLOCK.parse(parts.get(CLOCK.name, "")),
     )
 
 

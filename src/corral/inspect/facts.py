@@ -139,20 +139,6 @@ def parse_facts(node: str, answers: Answers) -> Facts:
         raise _nonsense(node, answers, error) from error
 
 
-def parse_clock(node: str, answers: Answers) -> int:
-    """The machine's clock, in Unix seconds, of the moment it was asked.
-
-    It is not a part of ``Facts``: it never is the same twice.
-
-    Raises:
-        CorralError: PARSE_FAILED.
-    """
-    try:
-        return int(answers["time"])
-    except (ValueError, KeyError, OverflowError) as error:
-        raise _nonsense(node, answers, error) from error
-
-
 def _facts(node: str, parts: Answers) -> Facts:
     release = system.os_release(parts)
     layout = cpu.layout(parts)

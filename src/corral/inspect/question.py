@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import Script
+from corral.hosts.quote import NOTHING, Script
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -63,6 +63,10 @@ class Question(Generic[T_co]):
     def again(self, suffix: str) -> Question[T_co]:
         """The same question of another poll; its answer has the suffix in its name."""
         return replace(self, name=f"{self.name}{suffix}")
+
+    def only(self, *, when: bool) -> Question[T_co]:
+        """The question; one that prints nothing where the condition is false."""
+        return self if when else replace(self, shell=NOTHING)
 
     def read(self, answers: Answers) -> T_co:
         """Its answer among those to all questions of a script.

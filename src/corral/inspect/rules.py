@@ -1,7 +1,13 @@
-"""Rules over what machines report: each is written once here, and ``RULES`` lists who uses it.
+"""Rules over what machines report: each is written once here.
 
 A rule finds facts (this name resolves to another address); its observer decides what they
 mean there: a failed check of the proof, a failure of the doctor's catalogue, a line of the status.
+Tests compare the code with the table of who uses which, and for what.
+
+Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a rule,
+and tests compare its checks of the same facts. Room on disks is not a rule: the doctor asks whether
+daemons can write now (50 MiB, F67), the health check whether a job would fill the disk (5 % and
+2 GiB, health.disk). Those are two facts.
 """
 
 from __future__ import annotations
@@ -10,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
@@ -21,17 +26,6 @@ from corral.slurm.version import SlurmVersion
 
 KEY_ENDS_SOON: Final = timedelta(days=14)
 """A node key of the tailnet that is good for less is a finding."""
-
-
-class Observer(StrEnum):
-    """Who uses a rule."""
-
-    PROOF = "proof"
-    DOCTOR = "doctor"
-    STATUS = "status"
-    HEALTH = "health"
-    MESH = "mesh"
-    PAGE = "page"
 
 
 class UnitState(StrEnum):
@@ -118,6 +112,11 @@ class Offset:
     least: float
     most: float
 
+    @classmethod
+    def between(cls, clock: float, sent: float, received: float) -> Self:
+        """The offset of a clock that was read between two moments of ours."""
+        return cls(clock - received, clock - sent)
+
     @property
     def surely(self) -> float:
         """Seconds ahead that the round trip cannot explain; negative: behind."""
@@ -127,7 +126,7 @@ class Offset:
 def clock_offset(state: MachineState) -> Offset | None:
     """How far the node's clock is off; None when it was not read."""
     clock = state.get(CLOCK)
-    return None if clock is None else Offset(clock - state.received, clock - state.sent)
+    return None if clock is None else Offset.between(clock, state.sent, state.received)
 
 
 class VersionFault(StrEnum):
@@ -175,33 +174,6 @@ def folder_fault(answer: str) -> FolderFault | None:
     return FolderFault.STALE if "tale file handle" in answer else FolderFault.UNREADABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What an observer uses a rule for.
-
-    Attributes:
-        decides: checks of the proof, failures of the doctor's catalogue and what it explains,
-            subjects of the status, columns and counts of the page, checks of the node's health.
-        asks: the questions whose answers the rule judges there; none where the observer asks by
-            other means (the page: slurmrestd) or in its own script.
-    """
-
-    decides: tuple[str, ...]
-    asks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: its name, that of the function or property, and who uses it for what.
-
-    Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a
-    rule. Its row names its checks that judge the same fact; tests compare the two.
-    """
-
-    name: str
-    used_by: Mapping[Observer, Use]
-
-
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:
     """How long a node key of the tailnet is still good, where that is less than ``KEY_ENDS_SOON``.
 
@@ -220,80 +192,3 @@ def key_ends(expires: str, now: datetime | None) -> timedelta | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return left if left < KEY_ENDS_SOON else None
-
-
-def _rule(name: str, used_by: Mapping[Observer, Use]) -> Rule:
-    return Rule(name, MappingProxyType(used_by))
-
-
-RULES: Final = (
-    _rule(
-        "usable",  # NodeState.usable: whether a node takes jobs
-        {
-            Observer.PROOF: Use(("smoke.nodes", "smoke.launch"), ("nodes",)),
-            Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
-            Observer.STATUS: Use(("nodes",), ("nodes",)),
-            Observer.PAGE: Use(("usable", "kind")),
-        },
-    ),
-    _rule(
-        "unit_state",
-        {
-            Observer.PROOF: Use(("smoke.services",), ("units",)),  # all that are not active
-            Observer.DOCTOR: Use(("F03", "F38", "F73"), ("units",)),  # those that are down
-            Observer.STATUS: Use(("units",), ("units",)),  # all that are not active
-            Observer.HEALTH: Use(("health.services",)),  # those down, and those that stop
-        },
-    ),
-    _rule(
-        "name_problems",
-        {
-            Observer.PROOF: Use(("smoke.names",), ("names",)),
-            # Not LATER: the due address works.
-            Observer.DOCTOR: Use(("F05", "F06", "F66"), ("names",)),
-        },
-    ),
-    _rule(
-        "clock_offset",
-        {
-            Observer.PROOF: Use(("smoke.clocks",), ("clock",)),  # between any two nodes
-            Observer.DOCTOR: Use(("F02",), ("clock",)),  # from most others
-            Observer.HEALTH: Use(("health.clock",)),  # from the controller's
-        },
-    ),
-    _rule(
-        "version_fault",
-        {
-            Observer.PROOF: Use(("smoke.versions",), ("version",)),  # any, installed or running
-            # A newer slurmd than slurmctld is refused; an older one works.
-            Observer.DOCTOR: Use(("F19",), ("version",)),
-        },
-    ),
-    _rule(
-        "differing_files",
-        {
-            Observer.PROOF: Use(("smoke.config",), ("files",)),  # those that the daemons work with
-            Observer.DOCTOR: Use(("F04",), ("conf",)),  # also where no daemon answers
-        },
-    ),
-    _rule(
-        "folder_fault",
-        {
-            Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
-            Observer.DOCTOR: Use(("F68",), ("mounts",)),
-            Observer.HEALTH: Use(("health.mounts",)),
-        },
-    ),
-    _rule(
-        "key_ends",
-        {
-            Observer.DOCTOR: Use(("F34",), ("tailnet",)),  # by the node's own clock
-            Observer.MESH: Use(("problem",)),  # by the clock here, as the control server reports it
-        },
-    ),
-)
-"""All rules that several observers use.
-
-Room on disks is not one: the doctor asks whether daemons can write now (50 MiB, F67), the health
-check whether a job would fill the disk (5 % and 2 GiB, health.disk). Those are two facts.
-"""

@@ -9,9 +9,17 @@ from typing import Final
 from corral.hosts.quote import Script, sh
 from corral.inspect.question import Answers, Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
+from corral.slurm.records import Association
 from corral.slurm.states.jobs import HOLDING
 from corral.slurm.steps import QUEUE_BATCH
-from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes
+from corral.slurm.text import (
+    SHOW_NODES,
+    queue_format,
+    readable_associations,
+    readable_nodes,
+    show_associations,
+)
+from corral.slurm.version import SlurmVersion
 
 KEYS: Final = (
     "/etc/munge/munge.key",
@@ -106,6 +114,20 @@ CONFIG: Final = Question(
 """The settings that the node works with."""
 
 
+def setting(key: str) -> Question[str]:
+    """One key of ``scontrol show config``; "" where it is unset or Slurm does not answer."""
+    shell: Script = sh(
+        "timeout {limit} scontrol show config 2>/dev/null | sed -n {edit}",
+        limit=INNER_S,
+        edit=f"s/^{key} *= *//p",
+    )
+    return Question(key, shell, str.strip)
+
+
+RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
+"""The version of Slurm's commands."""
+
+
 def digests(answer: str) -> dict[str, str]:
     """Digest by path, from lines of sha256sum."""
     rows = (line.split(None, 1) for line in answer.splitlines() if " " in line)
@@ -155,6 +177,37 @@ OWN_QUEUE: Final = Question(
 ACCOUNTING: Final = Question(
     "accounting", sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"), text
 )
+QOS: Final = Question(
+    "qos", sh("sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null"), str.split
+)
+"""Names of all QOS."""
+CHARGED: Final = ("Account", "QOS")
+
+
+def _charged(answer: str) -> tuple[Association, ...]:
+    return readable_associations(answer, CHARGED)
+
+
+def associations_of(user: str) -> Question[tuple[Association, ...]]:
+    """A user's accounts, each with its QOS; none where there is no accounting."""
+    show = show_associations(f"user={user}", columns=CHARGED)
+    return Question("associations", sh("{show} 2>/dev/null", show=[*show]), _charged)
+
+
+def mpi_kinds(answer: str) -> tuple[str, ...]:
+    """The kinds of MPI in srun's list, in its words: pmi2, pmix, pmix_v5."""
+    words = answer.replace(",", " ").replace(":", " ").split()
+    return tuple(dict.fromkeys(w for w in words if w == "pmi2" or w.startswith("pmix")))
+
+
+PYXIS: Final = Question(
+    "pyxis",
+    sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis"),
+    text,
+)
+"""Not empty where Slurm has no ``--container-image``."""
+MPI: Final = Question("mpi", sh("srun --mpi=list 2>&1"), mpi_kinds)
+"""What ``srun --mpi`` takes; Slurm may be built without PMIx."""
 
 
 def _file(name: str) -> Question[Document]:

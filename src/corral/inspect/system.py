@@ -14,7 +14,6 @@ from typing import Final, Literal
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question, text
 
-TIME: Final = Question("time", sh("date +%s"), text)
 # ufw itself takes half a second to print its one setting. nft: a chain that drops, by its policy or
 # by its last rule, is a firewall that is on.
 FIREWALL: Final = Question(
@@ -39,7 +38,6 @@ fi"""
 QUESTIONS: Final = (
     Question("os", sh("grep -E '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release"), text),
     Question("kernel", sh("uname -r"), text),
-    TIME,
     Question("pid1", sh("cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"), text),
     Question("mounts", sh("grep cgroup /proc/self/mounts"), text),
     Question(

@@ -17,7 +17,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
-from corral.inspect.slurm import NODES
+from corral.inspect.question import Answer, Answers, inquiry
+from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.upload.archive import ask_script, names_asked
@@ -25,7 +26,7 @@ from corral.jobs.upload.parcel import Parcel
 from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm import duration
 from corral.slurm.records import Association, Node
-from corral.slurm.text import parse_nodes, readable_associations, show_associations
+from corral.slurm.text import parse_nodes
 from corral.slurm.tres import of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
@@ -369,21 +370,18 @@ def _mib(mem: str | None) -> int:
 
 _APPLY: Final = "corral apply puts it right"
 
+_THERE: Final = Answer("missing", str.strip)
 _MISSING: Final = """\
 there=
 if ! id -u {user} >/dev/null 2>&1; then echo no-user
 elif [ ! -d {mount} ]; then echo no-storage
 else there=y; fi"""
 
-_SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
-_PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
+_SIZE: Final = setting("MaxArraySize")
+_ENFORCED: Final = setting("AccountingStorageEnforce")
 
-_ENFORCED: Final = sh(
-    "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
-)
-_QOS: Final = sh("sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null")
-_CHARGED: Final = ("Account", "QOS")
-
+_READABLE: Final = Answer("paths", str.splitlines)
+_CONTENTS: Final = Answer("contents", str.splitlines)
 # As the job's user: what root can read proves nothing. A folder must be entered, too.
 _PATHS: Final = """\
 for path in {paths}; do
@@ -459,22 +457,23 @@ async def look(
     texts = sections.require(asked.names, controller, "asking the controller")
     refuse(
         [
-            *_missing(texts["missing"], user, controller, mount),
-            *([without_pyxis(job)] if texts["pyxis"] else []),
-            *_unread(texts["paths"].splitlines(), user, needed),
-            *against_rights(job, user, _rights(texts)),
+            *_missing(_THERE.parse(texts[_THERE.name]), user, controller, mount),
+            *([without_pyxis(job)] if PYXIS.read(texts) else []),
+            *_unread(_READABLE.parse(texts[_READABLE.name]), user, needed),
+            *against_rights(job, user, _rights(user, texts)),
         ]
     )
     what = "asking which contents of the project are there"
-    lacking = sections.succeeded("contents", controller, what, stderr=result.stderr).splitlines()
+    contents = sections.succeeded(_CONTENTS.name, controller, what, stderr=result.stderr)
     shown = sections.succeeded(
         NODES.name,
         controller,
         "asking Slurm for its nodes",
         hint="is slurmctld up? see corral status",
     )
-    size = texts["array"].strip()
-    return Look(parse_nodes(shown), tuple(lacking), int(size) if size.isdecimal() else None)
+    size = _SIZE.read(texts)
+    array_size = int(size) if size.isdecimal() else None
+    return Look(parse_nodes(shown), tuple(_CONTENTS.parse(contents)), array_size)
 
 
 def _questions(
@@ -482,28 +481,27 @@ def _questions(
 ) -> Inquiry:
     """What the controller is asked before a job is submitted."""
     charged = bool(job.account or job.qos)
-    associations = show_associations(f"user={user}", columns=_CHARGED)
     contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
-    return Inquiry(
-        {
-            "missing": sh(_MISSING, user=user, mount=mount),
-            "paths": _there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING),
-            "contents": _there(user, contents),
-            "array": _SIZE if job.tasks else NOTHING,
-            "pyxis": _PYXIS if job.container else NOTHING,
-            "enforced": _ENFORCED if charged else NOTHING,
-            "may": sh("{show} 2>/dev/null", show=[*associations]) if charged else NOTHING,
-            "qos": _QOS if charged else NOTHING,
-            NODES.name: NODES.shell,
-        }
+    return inquiry(
+        (
+            _THERE.by(sh(_MISSING, user=user, mount=mount)),
+            _READABLE.by(_there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING)),
+            _CONTENTS.by(_there(user, contents)),
+            _SIZE.only(when=bool(job.tasks)),
+            PYXIS.only(when=bool(job.container)),
+            _ENFORCED.only(when=charged),
+            associations_of(user).only(when=charged),
+            QOS.only(when=charged),
+            NODES,
+        )
     )
 
 
-def _rights(texts: Mapping[str, str]) -> Rights:
+def _rights(user: str, answers: Answers) -> Rights:
     return Rights(
-        frozenset(texts["enforced"].strip().split(",")),
-        readable_associations(texts["may"], _CHARGED),
-        tuple(texts["qos"].split()),
+        frozenset(_ENFORCED.read(answers).split(",")),
+        associations_of(user).read(answers),
+        tuple(QOS.read(answers)),
     )
 
 

@@ -23,6 +23,7 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
+from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import expand, fold
 from corral.spec.nodes import guarded_of
 
@@ -69,11 +70,16 @@ async def adopt(ctx: ProveContext) -> Judgement:
     return by_limit(verdict_of(problems, good, *evidence), limit, ctx.person)
 
 
+_BUSY: Final = ("%N",)
+
+
 async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
     """Nodes where the job user has jobs already: it may log in there."""
-    script = sh("timeout 20 squeue -h -t R -u {user} -o %N", user=ctx.person)
+    shown = queue_format(_BUSY)
+    script = sh("timeout 20 squeue -h -t R -u {user} -o {format}", user=ctx.person, format=shown)
     answer = check(await ctx.control(script), "reading the job user's jobs")
-    from_slurm = [name for line in answer.stdout.split() for name in _names(line)]
+    jobs = readable_queue(answer.stdout, _BUSY)
+    from_slurm = [name for job in jobs for name in _names(job.nodes)]
     return set(from_slurm) & set(nodes)
 
 

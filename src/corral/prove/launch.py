@@ -23,6 +23,7 @@ from corral.prove.model import Evidence, Judgement, Verdict
 from corral.prove.probe import DEVICES, lines
 from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.records import Node
+from corral.slurm.states.jobs import JobState
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import readable_history
 from corral.spec.hostlist import expand, fold
@@ -262,7 +263,7 @@ def judge_accounting(text: str, jobs: Mapping[str, Batch], shown_by: Evidence) -
         if record is None:
             problems.append(f"job {job} is not recorded")
             continue
-        if record.state != "COMPLETED":
+        if record.state != JobState.COMPLETED:
             problems.append(f"job {job} is recorded as {record.state}")
         if set(expand(record.nodes) if record.nodes else ()) != set(batch.names):
             problems.append(f"job {job} is recorded on {record.nodes or 'no node'}")

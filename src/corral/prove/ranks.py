@@ -17,6 +17,7 @@ from typing import Final
 from corral.agents import program
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result
+from corral.inspect.slurm import MPI
 from corral.prove.context import (
     ProveContext,
     failed,
@@ -197,14 +198,14 @@ async def hello(ctx: ProveContext) -> Judgement:
     wide = [b for b in batches((await survey(ctx)).free, by_gpu=False) if b.nodes[1:]]
     if not wide:
         return none_wide(await survey(ctx))
-    listed = await run_as_user(ctx, sh("srun --mpi=list 2>&1"))
-    kinds = kinds_of(listed.stdout)
+    listed = await run_as_user(ctx, MPI.shell)
+    kinds = MPI.parse(listed.stdout)
     if not listed.ok or "MPI" not in listed.stdout:
-        shown_by = Evidence(ctx.controller, "srun --mpi=list", output_of(listed))
+        shown_by = Evidence(ctx.controller, str(MPI.shell), output_of(listed))
         return failed("srun does not list its kinds of MPI", shown_by)
     problems: list[str] = []
     listed_kinds = {"kinds": " ".join(kinds)}
-    evidence = [Evidence(ctx.controller, "srun --mpi=list", output_of(listed), listed_kinds)]
+    evidence = [Evidence(ctx.controller, str(MPI.shell), output_of(listed), listed_kinds)]
     good: list[str] = []
     for batch in wide:
         for kind, run in plan(kinds, await _libraries(ctx, batch)):
@@ -226,12 +227,6 @@ async def hello(ctx: ProveContext) -> Judgement:
     if not good:
         return skipped("Slurm has neither PMI-2 nor PMIx, or the nodes no MPI for what it has")
     return verdict_of(problems, "; ".join(good), *evidence)
-
-
-def kinds_of(listed: str) -> tuple[str, ...]:
-    """What Slurm speaks, in its own words, from ``srun --mpi=list``: pmi2, pmix, pmix_v5."""
-    words = listed.replace(",", " ").replace(":", " ").split()
-    return tuple(dict.fromkeys(w for w in words if w == "pmi2" or w.startswith("pmix")))
 
 
 def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, str]]:

@@ -40,6 +40,7 @@ NO_DATABASE: Final = frozenset({"InvalidAccount"})
 scheduler refuses what it cannot look up (``slurm/conf/cluster.py``)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
 _COLUMNS: Final = ("%i", "%T", "%r", "%S", "%e", "%N")
+_OTHERS: Final = ("%u", "%j")
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 
 
@@ -112,6 +113,12 @@ async def slots(ctx: ProveContext) -> Judgement:
     if judged.verdict is Verdict.PASS and short > 0:
         return warned(f"{short} GPUs stay idle: fewer cores than GPUs on their nodes", *evidence)
     return judged
+
+
+def parse_others(text: str, name: str) -> str:
+    """Jobs of ``_OTHERS`` whose name does not hold this one, for people."""
+    jobs = readable_queue(text, _OTHERS)
+    return "\n".join(f"{job.name} of {job.user}" for job in jobs if name not in job.name)
 
 
 def parse_records(text: str) -> tuple[Job, ...]:
@@ -190,7 +197,7 @@ async def _run(
     watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
     return Run(
         texts.get("snapshot", ""),
-        texts.get("others", ""),
+        parse_others(texts.get("others", ""), ctx.job_name),
         texts.get("records", ""),
         "" if watched else result.stderr.strip()[-200:] or "no output",
         clip(f"{sections.shown()}\n{result.stderr.strip()}"),
@@ -210,9 +217,9 @@ def _questions(
         {
             "snapshot": sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot),
             "others": sh(
-                "squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF {name}",
+                "squeue -h -t R -w {nodes} -o {format}",
                 nodes=fold(capacity.batch.names),
-                name=name,
+                format=queue_format(_OTHERS),
             ),
             "records": sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end)),
         },
@@ -237,7 +244,7 @@ def _start(
         queue_format(_COLUMNS),
         capacity.count,
         patience,
-        rf"\|PENDING\|({'|'.join(sorted(waits))})\|",
+        rf"\|{JobState.PENDING}\|({'|'.join(sorted(waits))})\|",
         _FULL,
         _JOB,
         *("-p", capacity.batch.partition, *(("-x", fold(others)) if others else ())),

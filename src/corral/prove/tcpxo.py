@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.inspect.slurm import MPI
 from corral.prove.check import ALL_CORES, Check
 from corral.prove.context import (
     ProveContext,
@@ -134,7 +135,10 @@ async def speed(ctx: ProveContext) -> Judgement:
     if not built.ok:
         shown_by = Evidence(ctx.controller, f"make MPI=1 in {folder}", output_of(built))
         return failed("nccl-tests cannot be built", shown_by)
-    done = await ctx.control(as_user(ctx.person, _run(ctx, batch, folder, image)), timeout=RUN_S)
+    listed = await ctx.control(as_user(ctx.person, MPI.shell))
+    mpi = "pmix" if "pmix" in MPI.parse(listed.stdout) else "pmi2"
+    run = _run(ctx, batch, folder, image, mpi)
+    done = await ctx.control(as_user(ctx.person, run), timeout=RUN_S)
     command = shown(batch, f"{PROGRAM} {_LIMITS}", gpus=8)
     evidence = Evidence(ctx.controller, command, output_of(done))
     if not done.ok:
@@ -195,7 +199,7 @@ def _build(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> S
     )
 
 
-def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Script:
+def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None, mpi: str) -> Script:
     """Eight ranks on each of two nodes, as the vendor's guide runs it."""
     task = join(
         [
@@ -207,17 +211,16 @@ def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Scr
             ),
         ]
     )
-    kinds = sh("$(srun --mpi=list 2>&1 | grep -qw pmix && echo pmix || echo pmi2)")
     # A rank for each GPU; a rehearsal's nodes have fewer cores than that, real ones 208.
     ranks = min(GPUS, *(node.cores or 1 for node in batch.nodes))
     return sh(
         "srun -Q -J {name}-tcpxo -p {partition} -w {nodes} -N2 --ntasks-per-node={ranks} "
-        "--gpus-per-node=8 --exclusive -t 20 --mpi={kinds} {container} sh -c {task} 2>&1",
+        "--gpus-per-node=8 --exclusive -t 20 --mpi={mpi} {container} sh -c {task} 2>&1",
         name=ctx.job_name,
         partition=batch.partition,
         nodes=",".join(batch.names[:2]),
         ranks=ranks,
-        kinds=kinds,
+        mpi=mpi,
         container=_container(folder, image),
         task=str(task),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
+from corral.roles.apt_run import in_one_run
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import (
     base,
@@ -17,7 +18,6 @@ from corral.roles.machine import (
     storage,
     upkeep,
 )
-from corral.roles.machine.upkeep import in_one_run
 from corral.roles.role import Role, Share
 from corral.roles.services import (
     metrics,
@@ -131,6 +131,9 @@ IN_SLURM_FILES: Final = (
     proof.ROLE,
 )
 """The roles that add to Slurm's files; nodes and partitions are written in this order."""
+_IN_STAGES: Final = tuple(role for row in ORDER for role in row.roles)
+ROLES: Final = tuple({role.name: role for role in (*_IN_STAGES, *IN_SLURM_FILES)}.values())
+"""All roles, each once, in the order in which they check the machines."""
 
 
 def wanted(site: Site) -> tuple[StageWanted, ...]:
@@ -141,14 +144,15 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     """
     if is_configured(site.spec):
         return ()  # slurm-gcp sets its machines up, and would undo what others change
-    packages.check(site)
+    for role in ROLES:
+        role.check(site)
     if mesh.outside(site.spec, site.facts):
         # The others' addresses are known once all have joined: no other role can be asked yet.
         return _joined(ORDER[0], mesh.joined(site))
-    pods.check(site)
     configured_site = configured(site)
     stages = tuple(stage for row in ORDER for stage in _stages(row, configured_site))
-    pods.refuse_services(site, stages)
+    for role in ROLES:
+        role.review(site, stages)
     return stages
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.slurm.conf.model import Contribution
-from corral.state.base import Gate, Roll, Wanted
+from corral.state.base import Gate, Roll, StageWanted, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ class Share:
 Shares: TypeAlias = Callable[[ConfiguredSite], tuple[Share, ...]]
 
 
+def _nothing(*_: object) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """One subject of a cluster: what it puts on machines, and what it adds to Slurm's files.
@@ -43,8 +46,12 @@ class Role:
         name: of the role; that of its module.
         stages: what it has in each stage that it takes part in (``roles.order`` lists all).
         slurm_conf: what it adds to Slurm's files.
+        check: raises NOT_GOOD where the machines cannot hold what the file declares.
+        review: the same, of the stages of all roles.
     """
 
     name: str
     stages: Mapping[str, Shares] = field(default_factory=lambda: MappingProxyType({}))
     slurm_conf: Callable[[Site], Contribution] | None = None
+    check: Callable[[Site], None] = _nothing
+    review: Callable[[Site, Iterable[StageWanted]], None] = _nothing

@@ -84,13 +84,15 @@ def readable_nodes(text: str) -> dict[str, Node]:
 
 SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
 """The command whose answer ``readable_partitions`` reads."""
+SHOW_PARTITION: Final = ("scontrol", "--oneliner", "show", "partition")
+"""The same for one partition: its name follows."""
 
 
 def readable_partitions(text: str) -> tuple[Partition, ...]:
     """All partitions of scontrol's answer; a line that is not of one is left out.
 
     Args:
-        text: the answer of ``SHOW_PARTITIONS``, or of ``scontrol --oneliner show partition NAME``.
+        text: the answer of ``SHOW_PARTITIONS``, or of ``SHOW_PARTITION`` with a name.
     """
     partitions: list[Partition] = []
     for line in text.split("\n"):
@@ -304,6 +306,7 @@ _QUEUE: Final[Mapping[str, Column]] = MappingProxyType(
         "%S": ("start_at", _epoch),
         "%e": ("end_at", _epoch),
         "%N": ("nodes", _value),
+        "%Q": ("priority", _integer),
         "%j": ("name", str),
     }
 )
@@ -329,7 +332,7 @@ _HISTORY: Final[Mapping[str, Column]] = MappingProxyType(
         "JobName": ("name", str),
     }
 )
-QUEUE: Final = tuple(column for column in _QUEUE if column != "%e")
+QUEUE: Final = tuple(column for column in _QUEUE if column not in ("%e", "%Q"))
 HISTORY: Final = tuple(_HISTORY)
 TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")
 """Environment of both commands: times as seconds since 1970, whatever the node's time zone."""

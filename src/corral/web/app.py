@@ -94,7 +94,11 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         figures=_figures(settings, spec),
         tracking=_tracking(settings, spec),
     )
+    return _application(state)
 
+
+def _application(state: State) -> FastAPI:
+    """What is served of a state: the API's routes, its description, and the page's files."""
     app = FastAPI(
         title="Corral",
         summary="See and run one Slurm cluster.",
@@ -116,7 +120,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         return JSONResponse(app.openapi())  # like all but the login, for who is logged in
 
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(RequestChecks, names=settings.names, hsts=settings.hsts)
+    app.add_middleware(RequestChecks, names=state.settings.names, hsts=state.settings.hsts)
     return app
 
 

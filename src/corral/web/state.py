@@ -150,8 +150,8 @@ async def _by_token(request: Request, secret: str) -> Session:
     No header against forged requests is needed: no browser sends this one on its own.
     """
     state = state_of(request)
-    found = await state.by_token.of(secret)
-    if found is None:
+    known = await state.by_token.of(secret)
+    if known is None:
         peer = peer_of(request)
         state.logins.take(peer)
         state.audit.note("", "token", peer, Code.LOGIN_REFUSED.value)
@@ -160,7 +160,7 @@ async def _by_token(request: Request, secret: str) -> Session:
             "this API token is wrong, revoked or expired",
             hint="corral ui token list shows those that are good",
         )
-    bearer, session = found
+    bearer, session = known
     request.state.bearer = bearer
     _allowed(state, request, bearer)
     return session

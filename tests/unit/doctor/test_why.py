@@ -257,7 +257,7 @@ def test_a_job_that_does_not_wait(state: str, word: str) -> None:
 
 
 def test_jobs_before_it_are_counted() -> None:
-    assert queue_ahead(7, "7 100\n8 200\n9 50\nodd line\n10 200") == 2
+    assert queue_ahead(7, "7|100\n8|200\n9|50\nodd line\n10|200") == 2
     assert queue_ahead(7, "") == 0
 
 

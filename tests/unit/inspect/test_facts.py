@@ -16,7 +16,6 @@ from corral.inspect.facts import (
     Nic,
     facts_inquiry,
     facts_of,
-    parse_clock,
     parse_facts,
 )
 from corral.inspect.question import shells
@@ -97,13 +96,6 @@ def test_json_round_trip(name: str) -> None:
     assert Facts.from_dict(json.loads(text)) == facts
     assert json.dumps(parse_facts("n", ALL[name]).as_dict()) == text
     assert hash(facts) == hash(Facts.from_dict(facts.as_dict()))
-
-
-def test_the_clock_is_read_but_is_no_fact() -> None:
-    assert parse_clock("n", H200) == 1795231950
-    later = section(H200, "time", "1795239999\n")
-    assert parse_clock("n", later) == 1795239999
-    assert parse_facts("n", later) == parse_facts("n", H200)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +241,12 @@ def test_a_missing_section_is_nonsense(name: str) -> None:
         ("addresses", "2: eth0 inet 999.1.1.1/24 scope\n"),
         ("os", "NAME=x\n"),
         ("os", "ID='x\n"),
-        ("time", "now\n"),
     ],
 )  # fmt: skip
 def test_wrong_sections_are_nonsense(name: str, body: str) -> None:
     text = section(HOST, name, body)
     with pytest.raises(CorralError) as caught:
-        parse_clock("n", text) if name == "time" else parse_facts("n", text)
+        parse_facts("n", text)
     assert caught.value.code is Code.PARSE_FAILED
 
 

@@ -7,8 +7,11 @@ import dataclasses
 import inspect
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -25,10 +28,8 @@ from corral.hosts.quote import call
 from corral.inspect import rules
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import (
-    RULES,
     FolderFault,
     NameFault,
-    Observer,
     UnitState,
     VersionFault,
     clock_offset,
@@ -44,6 +45,111 @@ from corral.prove.context import ProveContext
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
 from corral.web.slurm.snapshot import NODE_COLUMNS
+
+
+class Observer(StrEnum):
+    """Who uses a rule."""
+
+    PROOF = "proof"
+    DOCTOR = "doctor"
+    STATUS = "status"
+    HEALTH = "health"
+    MESH = "mesh"
+    PAGE = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an observer uses a rule for.
+
+    Attributes:
+        decides: checks of the proof, failures of the doctor's catalogue and what it explains,
+            subjects of the status, columns and counts of the page, checks of the node's health.
+        asks: the questions whose answers the rule judges there; none where the observer asks by
+            other means (the page: slurmrestd) or in its own script.
+    """
+
+    decides: tuple[str, ...]
+    asks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, that of the function or property, and who uses it for what.
+
+    The row of health names its checks that judge the same fact.
+    """
+
+    name: str
+    used_by: Mapping[Observer, Use]
+
+
+RULES: Final = (
+    Rule(
+        "usable",  # NodeState.usable: whether a node takes jobs
+        {
+            Observer.PROOF: Use(("smoke.nodes", "smoke.launch"), ("nodes",)),
+            Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
+            Observer.STATUS: Use(("nodes",), ("nodes",)),
+            Observer.PAGE: Use(("usable", "kind")),
+        },
+    ),
+    Rule(
+        "unit_state",
+        {
+            Observer.PROOF: Use(("smoke.services",), ("units",)),  # all that are not active
+            Observer.DOCTOR: Use(("F03", "F38", "F73"), ("units",)),  # those that are down
+            Observer.STATUS: Use(("units",), ("units",)),  # all that are not active
+            Observer.HEALTH: Use(("health.services",)),  # those down, and those that stop
+        },
+    ),
+    Rule(
+        "name_problems",
+        {
+            Observer.PROOF: Use(("smoke.names",), ("names",)),
+            # Not LATER: the due address works.
+            Observer.DOCTOR: Use(("F05", "F06", "F66"), ("names",)),
+        },
+    ),
+    Rule(
+        "clock_offset",
+        {
+            Observer.PROOF: Use(("smoke.clocks",), ("clock",)),  # between any two nodes
+            Observer.DOCTOR: Use(("F02",), ("clock",)),  # from most others
+            Observer.HEALTH: Use(("health.clock",)),  # from the controller's
+        },
+    ),
+    Rule(
+        "version_fault",
+        {
+            Observer.PROOF: Use(("smoke.versions",), ("version",)),  # any, installed or running
+            # A newer slurmd than slurmctld is refused; an older one works.
+            Observer.DOCTOR: Use(("F19",), ("version",)),
+        },
+    ),
+    Rule(
+        "differing_files",
+        {
+            Observer.PROOF: Use(("smoke.config",), ("files",)),  # those that the daemons work with
+            Observer.DOCTOR: Use(("F04",), ("conf",)),  # also where no daemon answers
+        },
+    ),
+    Rule(
+        "folder_fault",
+        {
+            Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
+            Observer.DOCTOR: Use(("F68",), ("mounts",)),
+            Observer.HEALTH: Use(("health.mounts",)),
+        },
+    ),
+    Rule(
+        "key_ends",
+        {
+            Observer.DOCTOR: Use(("F34",), ("tailnet",)),  # by the node's own clock
+            Observer.MESH: Use(("problem",)),  # by the clock here, as the control server reports it
+        },
+    ),
+)
 
 ROOT = Path(__file__).parents[3]
 SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")

@@ -364,3 +364,8 @@ def test_written() -> None:
     closed = Result("node0", 1, "", "sh: 1: cannot create /a/x: Permission denied")
     assert "Permission denied" in storage.judge_written("node0", closed)[0]
     assert storage.judge_written("node0", CorralError(Code.UNREACHABLE, "gone"))
+
+
+def test_jobs_of_others_are_named_and_own_ones_left_out() -> None:
+    shown = "ada|train|v2\nbob|corral-1-slots0\ncut off"
+    assert slots.parse_others(shown, "corral-1-slots") == "train|v2 of ada"

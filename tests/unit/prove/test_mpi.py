@@ -7,10 +7,10 @@ import re
 import pytest
 
 from corral.agents import program
+from corral.inspect.slurm import mpi_kinds
 from corral.prove.launch import WAIT
 from corral.prove.ranks import (
     judge,
-    kinds_of,
     parse,
     plan,
 )
@@ -29,7 +29,7 @@ GOOD = "@ mpi 0 node0 3 3 openmpi\n@ mpi 2 node2 3 3 openmpi\n@ mpi 1 node1 3 3 
 
 
 def test_what_slurm_supports_and_what_is_run_by_it() -> None:
-    kinds = kinds_of(LISTED)
+    kinds = mpi_kinds(LISTED)
     assert kinds == ("pmix", "pmi2", "pmix_v5")
     assert plan(kinds, frozenset({"openmpi"})) == [("pmi2", "pmi2"), ("pmix", "openmpi")]
     assert plan(kinds, frozenset({"mpich"})) == [("pmi2", "pmi2"), ("pmi2", "mpich")]

@@ -12,8 +12,9 @@ import pytest
 
 from corral import roles
 from corral.errors import Code, CorralError
+from corral.roles import order
 from corral.roles.conf_fields import pairs_of_fields, settings_of_fields, written
-from corral.roles.order import IN_SLURM_FILES, ORDER, configured, wanted
+from corral.roles.order import IN_SLURM_FILES, ORDER, ROLES, configured, wanted
 from corral.roles.role import Role
 from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
@@ -52,6 +53,24 @@ def test_each_role_is_in_the_stages_that_it_declares_and_in_no_other() -> None:
 def test_each_role_that_adds_to_slurms_files_is_asked() -> None:
     adding = {role.name for role in known().values() if role.slurm_conf}
     assert adding == {role.name for role in IN_SLURM_FILES}
+
+
+def test_each_role_checks_and_reviews(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hooks of roles are found in ``Role``: the order names none."""
+    called: list[tuple[str, str]] = []
+
+    def hooked(role: Role) -> Role:
+        return replace(
+            role,
+            check=lambda site: called.append((role.name, "check")),
+            review=lambda site, stages: called.append((role.name, "review")),
+        )
+
+    monkeypatch.setattr(order, "ROLES", tuple(map(hooked, ROLES)))
+    assert wanted(site(laptop()))
+    names = [role.name for role in ROLES]
+    assert called == [(name, hook) for hook in ("check", "review") for name in names]
+    assert set(names) == set(known())
 
 
 def test_a_role_is_called_as_its_module() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from corral.errors import CorralError
 from corral.slurm.duration import clock, max_time, seconds
 from corral.slurm.states.jobs import ENDED, GOING_ON, HOLDING, WAITING, ExitCode, JobState
-from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
+from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
 from corral.slurm.states.reasons import explain, reasons
 from corral.slurm.text import (
     SHOW_QUEUE,
@@ -175,7 +175,7 @@ def test_node_states(text: str, usable: bool, idle: bool, drained: bool, broken:
 def test_unknown_base_state() -> None:
     with pytest.raises(CorralError, match="not a node state"):
         NodeState.parse("SLEEPING")
-    assert all(flag.words for flag in NODE_FLAGS.values())
+    assert all(flag.means for flag in node_flags().values())
 
 
 MARK = "|a1b2c3d4|"

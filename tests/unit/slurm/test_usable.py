@@ -10,11 +10,11 @@ from corral.inspect.question import MachineState
 from corral.prove.model import Verdict
 from corral.prove.smoke import judge_nodes
 from corral.slurm.rest.read import node as from_json
-from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
+from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
 from corral.slurm.text import parse_nodes, readable_nodes
 from tests.unit.prove.surveys import survey_of
 
-FLAGS = (*NODE_FLAGS, "HIBERNATING")  # a flag of a later Slurm
+FLAGS = (*node_flags(), "HIBERNATING")  # a flag of a later Slurm
 OPEN = {"BLOCKED", "CLOUD", "COMPLETING", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "PERFCTRS", "PLANNED",
         "REBOOT_CANCELED", "RES", "RESERVED", "RESUME", "UNDRAIN"}  # fmt: skip
 STATES = [base.value for base in NodeBase] + [

@@ -8,7 +8,7 @@ import pytest
 
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
-from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
+from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
 from corral.web.slurm.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
 from tests.unit.web.test_static import STATIC
 
@@ -18,7 +18,7 @@ JOBS = [
 
 
 @pytest.mark.parametrize("base", list(NodeBase))
-@pytest.mark.parametrize("flag", ["", *NODE_FLAGS, "HIBERNATING"])
+@pytest.mark.parametrize("flag", ["", *node_flags(), "HIBERNATING"])
 def test_only_a_usable_node_is_counted_as_idle(base: NodeBase, flag: str) -> None:
     state = NodeState(base, frozenset({flag} - {""}))
     kind = node_kind(state)
@@ -46,6 +46,6 @@ def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
 
 
 def test_no_state_of_slurms_in_javascript() -> None:
-    known = {*JobState.__members__, *NodeBase.__members__, *NODE_FLAGS}
+    known = {*JobState.__members__, *NodeBase.__members__, *node_flags()}
     for path in sorted((STATIC / "js").glob("*.js")):
         assert not set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text())) & known, path.name

@@ -26,6 +26,7 @@ from corral.inspect.discovery import Found, discovery_inquiry, parse
 from corral.inspect.facts import QUESTIONS, parse_facts
 from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
 from corral.inspect.question import inquiry
+from corral.inspect.rules import Offset
 from corral.slurm.adopt.machine import Machine
 from corral.spec.hostlist import expand
 from corral.state_dir import cluster_dir, state_dir
@@ -172,14 +173,9 @@ async def _ask(
     finally:
         await node.close()
     machine = parse(at, asked.answers(result.stdout, at, "asking it what it is"))
-    return machine, _skew(machine.clock, before, after)
-
-
-def _skew(clock: int, before: float, after: float) -> float:
-    """Seconds that a clock is ahead at least: it was read, to the second, between the two."""
-    if clock > after:
-        return clock - after
-    return min(0.0, clock + 1 - before)
+    if machine.clock is None:
+        return machine, 0.0
+    return machine, Offset.between(machine.clock, before, after).surely
 
 
 def _rename(folder: Path, made: Draft, *, installed: bool) -> None:

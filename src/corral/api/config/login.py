@@ -14,12 +14,13 @@ from corral.api.config import profiles
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
-from corral.hosts.framing import Inquiry
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.quote import sh
 from corral.hosts.sshfail import failure
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
+from corral.inspect.login import CLIENT, ENFORCED, MISSING, UID, questions
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import associations_of
 from corral.providers.login_host import user_target
 from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
 from corral.spec.models import ClusterSpec
@@ -28,26 +29,9 @@ from corral.spec.nodes import users_of
 AcceptKey = Callable[[str, tuple[str, ...]], bool]
 """Whether a host's key is its own: the host, and fingerprints as ``ssh-keygen -l`` prints them."""
 
-PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 ENTRY: Final = "_login"
 """The host's name in known_hosts while its node's name is not known: one that no node can have."""
 LOGIN_S: Final = 60.0
-
-QUESTIONS: Final = {
-    "uid": sh("id -u"),
-    "programs": sh(
-        'for p in {programs}; do command -v "$p" >/dev/null || echo "$p"; done', programs=PROGRAMS
-    ),
-    "client": sh("cat {file} 2>/dev/null || :", file=PUBLISHED),
-    "enforced": sh(
-        "scontrol show config 2>/dev/null | sed -n 's/^AccountingStorageEnforce *= *//p'"
-    ),
-    "accounts": sh(
-        'sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account '
-        "2>/dev/null || :"
-    ),
-}
-"""What a host is asked at a login, as the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +254,10 @@ async def asked(
     Raises:
         CorralError: as ``login``.
     """
-    inquiry, what = Inquiry(QUESTIONS), f"asking {host}"
-    result = check(await node.run(inquiry.script, timeout=LOGIN_S), what)
-    answers = inquiry.answers(result.stdout, host, what)
-    if missing := answers["programs"].split():
+    inquired, what = inquiry(questions(user)), f"asking {host}"
+    result = check(await node.run(inquired.script, timeout=LOGIN_S), what)
+    answers = inquired.answers(result.stdout, host, what)
+    if missing := MISSING.read(answers):
         raise CorralError(
             Code.MISSING_TOOL,
             f"{missing[0]} is not on {user}'s PATH there",
@@ -281,7 +265,8 @@ async def asked(
             "PATH of commands by ssh, which read no ~/.profile",
         )
     if client is None:
-        if not answers["client"]:
+        published = CLIENT.read(answers)
+        if not published:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"this is not a login node of a cluster of Corral's: no {PUBLISHED}",
@@ -289,11 +274,13 @@ async def asked(
                 "brought it up, an administrator runs corral up FILE, or corral export client",
             )
         again = "an administrator runs: corral up FILE"
-        client = read_client(answers["client"], ClientFile, PUBLISHED, again)
+        client = read_client(published, ClientFile, PUBLISHED, again)
     notes: tuple[str, ...] = ()
-    if "associations" in answers["enforced"].split(",") and not answers["accounts"]:
+    if "associations" in ENFORCED.read(answers).split(",") and not associations_of(user).read(
+        answers
+    ):
         notes = (
             f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
             f"administrator names {user} under users: of the cluster file and runs corral up FILE",
         )
-    return client, int(answers["uid"]), notes
+    return client, UID.read(answers), notes

@@ -18,7 +18,7 @@ from corral.doctor.diagnosis import report
 from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.quote import sh
+from corral.inspect.slurm import MPI
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
@@ -306,9 +306,9 @@ async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        answer = await session.fleet.run(session.controller, sh("srun --mpi=list 2>&1"), timeout=30)
-    words = answer.stdout.replace(",", " ").split()
-    mpi = next((kind for kind in ("pmix", "pmi2") if kind in words), "")
+        answer = await session.fleet.run(session.controller, MPI.shell, timeout=30)
+    kinds = MPI.parse(answer.stdout)
+    mpi = next((kind for kind in ("pmix", "pmi2") if kind in kinds), "")
     if not mpi:
         raise _usage(
             "this Slurm starts no MPI: it has neither pmix nor pmi2",

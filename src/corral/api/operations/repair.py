@@ -19,7 +19,7 @@ from corral.doctor.drain_reason import (
 )
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
-from corral.doctor.pending_reason import WhyPending, queue_ahead, why_pending
+from corral.doctor.pending_reason import QUEUE_COLUMNS, WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -30,11 +30,13 @@ from corral.inspect.slurm import NODES
 from corral.slurm.records import Partition
 from corral.slurm.text import (
     SHOW_JOB,
+    SHOW_PARTITION,
     SHOW_QUEUE,
     TIME_FORMAT,
     parse_job,
     parse_nodes,
     parse_queue,
+    queue_format,
     readable_partitions,
 )
 from corral.spec.hostlist import fold
@@ -176,10 +178,11 @@ def _rest(job_id: int | str, partition: str) -> Inquiry:
     return Inquiry(
         {
             "asked": sh("{show} {id} | head -n 1", show=[*SHOW_JOB], id=job_id),
-            "partition": sh("scontrol show partition --oneliner {first}", first=first),
+            "partition": sh("{show} {first}", show=[*SHOW_PARTITION], first=first),
             "queue": sh(
-                "squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'",
+                "squeue -h --array --all --states=PENDING --partition={first} -o {format}",
                 first=first,
+                format=queue_format(QUEUE_COLUMNS),
             ),
             NODES.name: NODES.shell,
         }

@@ -29,6 +29,8 @@ from corral.hosts.openssh import control_dir
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import RELEASE, setting
 from corral.passwords import SUDO, person
 from corral.providers.lookup import providers_of
 from corral.roles.services.metrics import PROMETHEUS
@@ -226,17 +228,18 @@ async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
 
 async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
     """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
-    script = sh(
-        "timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'; scontrol --version"
-    )
+    private = setting("PrivateData")
+    asked = inquiry((private, RELEASE))
     async with await Session.open(spec) as session:
         session.require_running()
-        result = await session.fleet.run(session.controller, script, timeout=60)
-        check(result, "asking for PrivateData")
+        what = "asking for PrivateData"
+        result = check(await session.fleet.run(session.controller, asked.script, timeout=60), what)
+        sections = asked.read(result.stdout)
+        answers = sections.require(asked.names, session.controller, what)
+        release = sections.succeeded(RELEASE.name, session.controller, what, stderr=result.stderr)
         sudo = await sudo_of(session)
-    hidden, _, version = result.stdout.strip().rpartition("\n")
-    words = set(hidden.strip().split(",")) - {"", "none", "cloud"}
-    return bool(words), SlurmVersion.parse(version), sudo
+    words = set(private.read(answers).split(",")) - {"", "none", "cloud"}
+    return bool(words), RELEASE.parse(release), sudo
 
 
 async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str]) -> list[str]:

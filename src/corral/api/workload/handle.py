@@ -8,6 +8,7 @@ from corral.api.sync import sync
 from corral.api.workload import batch
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
+from corral.slurm.states.jobs import JobState
 from corral.spec.models import ClusterSpec
 
 
@@ -50,8 +51,9 @@ class Job:
             return outcome.state.value
         states = {part.state for part in outcome.parts if part.state is not None}
         if outcome.ended:
-            return "COMPLETED" if outcome.good else "FAILED"
-        return "PENDING" if all(state.waiting for state in states) else "RUNNING"
+            return (JobState.COMPLETED if outcome.good else JobState.FAILED).value
+        waiting = all(state.waiting for state in states)
+        return (JobState.PENDING if waiting else JobState.RUNNING).value
 
     def wait(
         self, timeout: float | None = None, *, on_line: batch.OnLine = lambda _: None

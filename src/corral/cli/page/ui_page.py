@@ -59,7 +59,6 @@ app = verb_app()
         "corral ui lab.yaml --user kim",
         "corral ui -c lab -b",
         "corral ui --controller",
-        "corral ui token --help",
     ),
 )
 def ui(  # noqa: PLR0917  # typer calls it by name
@@ -94,10 +93,9 @@ def ui(  # noqa: PLR0917  # typer calls it by name
 
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
-    With --controller the page is the controller's own, and this only makes the tunnel to it.
-    Plans are applied from the page only with another code, which this terminal shows too. Where a
-    machine's sudo wants a password, it is asked for here, once. A profile opens the controller's.
-    `corral ui token` makes, lists and revokes tokens for programs that use the page's API.
+    With --controller the page is the controller's own (as with a profile), reached by a tunnel.
+    Applying a plan takes another code that this terminal shows. Where a machine's sudo wants a
+    password, it is asked for here, once. Programs use the API: `corral ui token --help`.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, named, administers=False)

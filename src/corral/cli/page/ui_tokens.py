@@ -33,11 +33,11 @@ CONTROLLER = Annotated[
 
 
 class TokensBelow(TyperCommand):
-    """A command whose first word may be ``token``, a group of its own; any other is an argument."""
+    """A command whose first word may be ``token``, a separate group; any other is an argument."""
 
     @property
-    def commands(self) -> dict[str, Any]:
-        """What is below it, for the reference."""
+    def below(self) -> dict[str, Any]:
+        """Groups by their word: not ``commands``, for it is a command itself."""
         return {"token": _group()}
 
     def make_context(

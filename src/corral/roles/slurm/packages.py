@@ -235,4 +235,6 @@ def _exactly(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:
     )
 
 
-ROLE: Final = Role("packages", {"base": at_once, "upgrade-controller": before_services})
+ROLE: Final = Role(
+    "packages", {"base": at_once, "upgrade-controller": before_services}, check=check
+)

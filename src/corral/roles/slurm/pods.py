@@ -218,4 +218,4 @@ def _inside(site: Site, node: str) -> dict[str, str]:
     return substitutes | {site.addresses[node]: fabric_of(site, node) or site.facts[node].address}
 
 
-ROLE: Final = Role("pods", slurm_conf=slurm_conf)
+ROLE: Final = Role("pods", slurm_conf=slurm_conf, check=check, review=refuse_services)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
-from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.tables import Row, read_table
 
 
 class NodeBase(StrEnum):
@@ -23,65 +24,37 @@ class NodeBase(StrEnum):
     FUTURE = "FUTURE"
 
 
-class Effect(Enum):
+class Effect(StrEnum):
     """What a flag does to a node whose base state is idle, mixed or allocated."""
 
-    NONE = "jobs are started there"
-    CLOSED = "no job is started there, on purpose or for a while"
-    BROKEN = "no job is started there, and something is wrong"
+    NONE = "none"
+    CLOSED = "closed"
+    BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag next to the base state: its effect, and what it means in words."""
+class Flag(Row):
+    """A flag next to the base state.
 
+    Attributes:
+        flag: as scontrol and slurmrestd write it.
+        effect: on whether jobs are started.
+        means: in words.
+        silent: its slurmd is not registered with what is configured, or does not answer.
+        serviced: people or a reboot are at work on the node.
+    """
+
+    flag: str
     effect: Effect
-    words: str
+    means: str
+    silent: bool = False
+    serviced: bool = False
 
 
-NODE_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
-    {
-        "BLOCKED": Flag(Effect.NONE, "kept free of others by a job with --exclusive=topo"),
-        "CLOUD": Flag(Effect.NONE, "rented when a job needs it"),
-        "COMPLETING": Flag(Effect.NONE, "a job is being cleaned up"),
-        "DRAIN": Flag(Effect.CLOSED, "takes no new jobs"),
-        "DYNAMIC_FUTURE": Flag(Effect.NONE, "took a place that was declared for later"),
-        "DYNAMIC_NORM": Flag(Effect.NONE, "registered itself"),
-        "EXTERNAL": Flag(Effect.CLOSED, "not managed by Slurm"),
-        "FAIL": Flag(Effect.BROKEN, "about to be taken out by request"),
-        "INVALID": Flag(Effect.BROKEN, "reports less than its configuration declares"),
-        "INVALID_REG": Flag(Effect.BROKEN, "reports less than its configuration declares"),
-        "MAINT": Flag(Effect.CLOSED, "in a maintenance reservation"),
-        "MAINTENANCE": Flag(Effect.CLOSED, "in a maintenance reservation"),
-        "NOT_RESPONDING": Flag(Effect.BROKEN, "slurmd does not answer the controller"),
-        "NO_RESPOND": Flag(Effect.BROKEN, "slurmd does not answer the controller"),
-        "PERFCTRS": Flag(Effect.NONE, "performance counters in use"),
-        "PLANNED": Flag(Effect.NONE, "kept free for a larger job"),
-        "POWERED_DOWN": Flag(Effect.CLOSED, "powered down"),
-        "POWERING_DOWN": Flag(Effect.CLOSED, "being powered down"),
-        "POWERING_UP": Flag(Effect.CLOSED, "being powered up"),
-        "POWER_DOWN": Flag(Effect.CLOSED, "will be powered down"),
-        "POWER_DRAIN": Flag(Effect.CLOSED, "will be powered down once its jobs end"),
-        "POWER_UP": Flag(Effect.CLOSED, "will be powered up"),
-        "REBOOT_CANCELED": Flag(Effect.NONE, "its reboot was canceled"),
-        "REBOOT_ISSUED": Flag(Effect.CLOSED, "rebooting"),
-        "REBOOT_REQUESTED": Flag(Effect.CLOSED, "reboots once its jobs end"),
-        "RES": Flag(Effect.NONE, "reserved"),
-        "RESERVED": Flag(Effect.NONE, "reserved"),
-        "RESUME": Flag(Effect.NONE, "being resumed"),
-        "UNDRAIN": Flag(Effect.NONE, "drain is being lifted"),
-    }
-)
-"""Flags next to the base state: NODE_STATE_* of slurm.h, in the words of scontrol and slurmrestd.
-
-slurm.h has "do not allocate new work" for DRAIN and FAIL, "signal power down asap" for POWER_DRAIN
-(slurmctld drains the node for it and takes POWER_DOWN out of those that jobs get, node_mgr.c), and
-for BLOCKED, PLANNED, RES and UNDRAIN only who comes first. A flag that is not in this table is of a
-later Slurm: half of those known close a node, so its effect is unknown, and ``usable`` is not
-claimed.
-"""
-
-_SILENT: Final = frozenset({"NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "INVALID"})
+@cache
+def node_flags() -> Mapping[str, Flag]:
+    """All flags that are known (``node_flags.yaml``), by name."""
+    rows = read_table("corral.slurm.states", "node_flags.yaml", tuple[Flag, ...])
+    return MappingProxyType({row.flag: row for row in rows})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +101,18 @@ class NodeState:
     def registered(self) -> bool:
         """Its slurmd is registered with what is configured, and answers."""
         away = self.base in (NodeBase.DOWN, NodeBase.UNKNOWN, NodeBase.FUTURE)
-        return not away and not self.flags & _SILENT
+        return not away and not any(flag.silent for flag in self._known)
 
     @property
     def broken(self) -> bool:
         """Down, silent or registered with less than configured."""
         down = self.base in (NodeBase.DOWN, NodeBase.ERROR)
         return down or Effect.BROKEN in self._effects
+
+    @property
+    def serviced(self) -> bool:
+        """In a maintenance reservation, or to be rebooted."""
+        return any(flag.serviced for flag in self._known)
 
     @property
     def in_service(self) -> bool:
@@ -144,7 +122,7 @@ class NodeState:
     @property
     def unknown_flags(self) -> tuple[str, ...]:
         """Flags that no Slurm up to 26.05 has: what they do to the node is unknown."""
-        return tuple(sorted(self.flags - NODE_FLAGS.keys()))
+        return tuple(sorted(self.flags - node_flags().keys()))
 
     @property
     def usable(self) -> bool:
@@ -155,7 +133,7 @@ class NodeState:
     @property
     def words(self) -> tuple[str, ...]:
         """What each flag means."""
-        known = {name: flag.words for name, flag in NODE_FLAGS.items()}
+        known = {flag.flag: flag.means for flag in self._known}
         return tuple(
             known.get(flag, f"{flag} is unknown to Corral: whether it takes jobs is unknown")
             for flag in sorted(self.flags)
@@ -163,7 +141,14 @@ class NodeState:
 
     @property
     def _effects(self) -> set[Effect]:
-        return {NODE_FLAGS[flag].effect for flag in self.flags & NODE_FLAGS.keys()}
+        return {flag.effect for flag in self._known}
+
+    @property
+    def _known(self) -> list[Flag]:
+        if not self.flags:
+            return []
+        table = node_flags()
+        return [table[flag] for flag in self.flags if flag in table]
 
     @property
     def idle(self) -> bool:

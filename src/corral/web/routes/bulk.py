@@ -98,12 +98,12 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
     now = await poller.fresh()
     by_target = await asyncio.to_thread(lambda: {t: matching(t, now.jobs) for t in asked.targets})
 
-    async def one(target: str) -> None:
+    async def cancelled(target: str) -> None:
         _permit(session, target, by_target[target])
         path, doing = f"job/{quote(target, safe='')}", f"cancel job {target}"
         await state.rest.change(session.login, "DELETE", path, None, doing)
 
-    answer = await _each(state, session, "cancel", "job", asked.targets, one)
+    answer = await _each(state, session, "cancel", "job", asked.targets, cancelled)
     poller.nudge()
     return answer
 
@@ -125,13 +125,13 @@ async def act_on_nodes(request: Request, asked: NodesAction, session: Changer, s
     now = await poller.fresh(jobs=False)
     body = write.drain_body(asked.reason) if asked.do == "drain" else write.resume_body()
 
-    async def one(name: str) -> None:
+    async def changed(name: str) -> None:
         if name not in now.nodes:
             raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
         await state.rest.change(session.login, "POST", f"node/{name}", body, f"{asked.do} {name}")
         state.node_events.done(name, session.user)
 
-    answer = await _each(state, session, asked.do, "node", asked.names, one)
+    answer = await _each(state, session, asked.do, "node", asked.names, changed)
     poller.nudge()
     return answer
 
@@ -150,14 +150,14 @@ def _permit(session: Session, target: str, jobs: list[Job]) -> None:
 
 
 async def _each(  # noqa: PLR0917  # one call site each
-    state: State, session: Session, do: str, what: str, names: list[str], one: Any
+    state: State, session: Session, do: str, what: str, names: list[str], change: Any
 ) -> dict[str, Any]:
     few = asyncio.Semaphore(AT_ONCE)
 
     async def guarded(name: str) -> CorralError | None:
         async with few:
             try:
-                await one(name)
+                await change(name)
             except CorralError as error:
                 state.audit.note(session.user, do, f"{what} {name}", error.code.value)
                 return error

@@ -33,13 +33,13 @@ class NewToken(BaseModel):
 
 @router.get("")
 async def listed(session: Viewer, state: Here) -> Any:
-    """Tokens that are good: one's own; all for who runs Corral here and for administrators."""
+    """Tokens that are good: your own ones; all for who runs Corral here and for administrators."""
     return {"tokens": [b.as_dict() for b in state.bearers.listed() if _may(session, b)]}
 
 
 @router.post("")
 async def make(request: Request, wish: NewToken, session: Changer, state: Here) -> Any:
-    """Make a token of one's own; the answer has it, and nothing else ever does.
+    """Make a token for the user of the session; only the answer has it.
 
     It ends with the Slurm token that it is made with, at the latest.
     """
@@ -48,7 +48,7 @@ async def make(request: Request, wish: NewToken, session: Changer, state: Here) 
         raise CorralError(
             Code.FORBIDDEN,
             f"this Slurm token is {login.user}'s, and you are {session.user}",
-            hint="make one of your own on the controller: scontrol token lifespan=SECONDS",
+            hint="make yours on the controller: scontrol token lifespan=SECONDS",
         )
     ends = min(time.time() + wish.days * DAY_S, expiry(login.token) or float("inf"))
     scopes = tuple(dict.fromkeys(wish.scopes))

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from corral.slurm.records import Job, Node, Partition
+from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.web.slurm.search import SHOWN
 
@@ -34,11 +35,14 @@ NOT_SHOWN: Final = frozenset({"elapsed", "gres", "gres_detail", "tres"})
 """Fields of a job's record that commands list and the page does not have."""
 
 _BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
-_SERVICED: Final = frozenset({"MAINT", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED"})
-_JOBS: Final = {
-    "RUNNING": "busy", "COMPLETED": "good", "COMPLETING": "busy", "SUSPENDED": "mix",
-    "CANCELLED": "off",
-}  # fmt: skip
+_JOBS: Final[Mapping[str, str]] = {
+    JobState.RUNNING: "busy",
+    JobState.COMPLETED: "good",
+    JobState.COMPLETING: "busy",
+    JobState.SUSPENDED: "mix",
+    JobState.CANCELLED: "off",
+}
+"""The colour of a job's state on the page, where it is not that of waiting or failed jobs."""
 
 
 def node_row(node: Node) -> list[Any]:
@@ -73,7 +77,7 @@ def node_kind(state: NodeState) -> str:
     """The class of a node's state, by which the page counts and colours."""
     if state.broken:
         return "bad"
-    if state.drained or state.flags & _SERVICED:
+    if state.drained or state.serviced:
         return "warn"
     if state.base is NodeBase.IDLE:
         return "good" if state.usable else "off"

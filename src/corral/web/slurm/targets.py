@@ -84,8 +84,8 @@ def matching(target: str, known: Mapping[int, Job]) -> list[Job]:
     """The jobs that a target stands for and that have not ended."""
     if target.isdecimal():
         number = int(target)
-        one = known.get(number)
+        job = known.get(number)
         # Slurm ends all of an array where its number is given.
-        own = [one] if one is not None and (not one.array or one.array != target) else []
+        own = [job] if job is not None and (not job.array or job.array != target) else []
         return own or [j for j in known.values() if j.array == target and not j.ended]
     return [job for job in known.values() if job.label == target]

@@ -48,10 +48,10 @@ class BearerSessions:
         Raises:
             CorralError: LOGIN_REFUSED, Slurm does not take the login any more; UNREACHABLE.
         """
-        found = self.bearers.find(secret)
-        if found is None:
+        known = self.bearers.find(secret)
+        if known is None:
             return None
-        bearer, token = found
+        bearer, token = known
         now = self.clock()
         used = self._used.get(bearer.id)
         if used is None or now - used.checked >= CHECKED_S:

@@ -168,3 +168,10 @@ def test_no_machine_writes_keys_into_the_file(login: str) -> None:
     with pytest.raises(CorralError, match="not a user name") as raised:
         draft("lab", hostile, Reached(), {})
     assert raised.value.code is Code.PARSE_FAILED
+
+
+def test_the_clock_is_that_of_the_first_question() -> None:
+    answers = recorded(min((RECORDED / "lab").glob("*.txt")).read_text())
+    assert next(iter(discovery_inquiry().names)) == "clock"
+    assert parse("a", answers | {"clock": "1795231950.5"}).clock == 1795231950.5
+    assert parse("a", answers | {"clock": "date: invalid"}).clock is None

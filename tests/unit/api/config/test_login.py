@@ -11,11 +11,13 @@ import pytest
 
 from corral import api
 from corral.api.config import login, profiles
-from corral.api.config.login import QUESTIONS, Address
+from corral.api.config.login import Address
 from corral.api.operations import overview
 from corral.apply.session import Session, entry_of
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
+from corral.inspect.login import questions
+from corral.inspect.question import shells
 from corral.providers.lookup import providers_of
 from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
 from corral.spec.load import load_or_raise
@@ -179,11 +181,13 @@ def test_addresses(text: str, user: str, host: str) -> None:
     assert Address.read(text) == Address(user, host)
 
 
-ANSWERS = {"uid": "2001", "enforced": "associations,limits", "accounts": "vision"}
+ANSWERS = {"uid": "2001", "AccountingStorageEnforce": "associations,limits"}
+ACCOUNTS = {"associations": "vision|normal"}
 
 
 def answered(answers: dict[str, str], client: ClientFile | None = None) -> Any:
-    machine = Recorded.of("lab", {asked(QUESTIONS): Answer(framed(QUESTIONS, answers))})
+    shell = shells(questions("alice"))
+    machine = Recorded.of("lab", {asked(shell): Answer(framed(shell, ACCOUNTS | answers))})
     return asyncio.run(login.asked(machine, "lab", "alice", client))
 
 
@@ -194,10 +198,10 @@ def test_a_login_node_reports_the_cluster(spec: ClusterSpec) -> None:
 
 
 def test_a_user_without_an_association_is_warned(spec: ClusterSpec) -> None:
-    answers = {**ANSWERS, "client": published(spec, "node0"), "accounts": ""}
+    answers = {**ANSWERS, "client": published(spec, "node0"), "associations": ""}
     (note,) = answered(answers)[2]
     assert "alice has no association" in note
-    assert answered({**answers, "enforced": "none"})[2] == ()
+    assert answered({**answers, "AccountingStorageEnforce": "none"})[2] == ()
 
 
 def test_hosts_that_are_no_login_nodes(spec: ClusterSpec) -> None:

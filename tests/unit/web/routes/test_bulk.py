@@ -33,7 +33,7 @@ class Refusing(FakeRest):
         return super()._changed(method, what, user)
 
 
-def test_a_choice_says_how_many_and_whose() -> None:
+def test_a_choice_has_how_many_and_whose() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
             await page.login("kim")

@@ -35,7 +35,7 @@ ARRAY = (
         ("7_[0-8:2]", 5, True), ("7_[1-3,5,...]", 4, False), ("7+1", 1, True), ("7_[?]", 1, False),
     ],
 )  # fmt: skip
-def test_a_record_stands_for_so_many_tasks(label: str, count: int, *, exact: bool) -> None:
+def test_tasks_of_a_record_are_counted(label: str, count: int, *, exact: bool) -> None:
     tasks = tasks_of(job(7, label))
     assert (tasks.count, tasks.exact) == (count, exact)
 

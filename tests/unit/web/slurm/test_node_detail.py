@@ -36,9 +36,14 @@ def node(state: str = "IDLE", **more: Any) -> Node:
 
 def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
     return Job(
-        id=number, label=str(number), user="kim", state="RUNNING", nodes=nodes, gpus=gpus,
+        id=number,
+        label=str(number),
+        user="kim",
+        state="RUNNING",
+        nodes=nodes,
+        gpus=gpus,
         gres_detail=detail,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +77,7 @@ def test_each_gpu_has_its_job_and_its_figures() -> None:
 
 
 def test_what_is_unknown_is_not_free() -> None:
-    """A job of which Slurm's answer does not say which GPUs it has may have any of them."""
+    """A job whose GPUs are not in Slurm's answer may have any of them."""
     rows = gpus_of(node(gres="gpu:2"), [job(7, "gpu1")], ())
     assert [row["jobs"] for row in rows] == [None, None]
     process = [api.Reading("corral_gpu_job", {"gpu": "0", "jobid": "7"}, 1.0)]
@@ -120,7 +125,7 @@ def test_before_the_server_began_the_record_has_the_last_reason() -> None:
     drained = node("IDLE+DRAIN", reason="Xid 79", reason_by="root", reason_at=900, boot_at=100)
     got = [(e.what, e.at, e.by, e.source) for e in events.of(drained)]
     assert got == [("drained", 900, "root", "slurm"), ("booted", 100, "", "slurm")]
-    # Commands print a local time, which is no number: it is on the page as a fact.
+    # Commands print a local time, which has no time zone: the page has it as a fact.
     assert [e.what for e in events.of(node(reason="x", reason_at="2026-01-01T00:00:00"))] == []
 
 
@@ -183,8 +188,10 @@ def test_a_day_and_the_gpus_come_from_prometheus() -> None:
         figures = Prometheus("http://prometheus", httpx.MockTransport(answer))
         (reading,) = await figures.readings("gpu1")
         assert (reading.name, reading.labels["gpu"], reading.value) == (
-            "corral_gpu_watts", "3", 402.5,
-        )  # fmt: skip
+            "corral_gpu_watts",
+            "3",
+            402.5,
+        )
         curves = (await figures.node("gpu1"))["curves"]
         assert curves[0]["name"] == "GPU 3"
         assert curves[0]["points"] == [[1, 400.0]]

@@ -74,17 +74,17 @@ def test_a_changed_entry_opens_nothing(tmp_path: Path) -> None:
 
 def test_names_are_unique_and_revoked_by_name_or_id(tmp_path: Path) -> None:
     bearers = Bearers(tmp_path / "tokens.json")
-    first, one = bearers.make(wish())
+    first, mine = bearers.make(wish())
     with pytest.raises(CorralError, match="already"):
         bearers.make(wish())
-    second, two = bearers.make(wish(user="ada"))
+    second, hers = bearers.make(wish(user="ada"))
     with pytest.raises(CorralError, match="2 tokens have the name"):
         bearers.revoke("ci")
     with pytest.raises(CorralError, match="no token"):
-        bearers.revoke(one.id, lambda b: b.user == "ada")
-    assert bearers.revoke("ci", lambda b: b.user == "ada") == two
+        bearers.revoke(mine.id, lambda b: b.user == "ada")
+    assert bearers.revoke("ci", lambda b: b.user == "ada") == hers
     assert bearers.find(second) is None
-    Bearers(tmp_path / "tokens.json").revoke(one.id)  # another process
+    Bearers(tmp_path / "tokens.json").revoke(mine.id)  # another process
     assert bearers.find(first) is None
     assert not bearers.listed()
 
@@ -102,14 +102,14 @@ def test_an_expired_token_is_none(tmp_path: Path) -> None:
 
 def operations(page: Page) -> list[tuple[str, str]]:
     """All of the application's own, those that the description leaves out too."""
-    found: list[tuple[str, str]] = []
+    known: list[tuple[str, str]] = []
     routers = [part.router.routes for part in app_module.ROUTES]
     for route in [*page.app.routes, *(r for routes in routers for r in routes)]:
         path = getattr(route, "path", "")
         methods: set[str] = getattr(route, "methods", None) or set()
         if path.startswith("/api/"):
-            found += [(method, path) for method in methods if method != "HEAD"]
-    return found
+            known += [(method, path) for method in methods if method != "HEAD"]
+    return known
 
 
 def test_each_operation_needs_its_scope(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_each_operation_needs_its_scope(tmp_path: Path) -> None:
                 secret = everything if scope is None else secrets[scope]
                 reply = await asked(page, secret, url, method, json={})
                 assert reply.status_code == 403, (method, template, reply.text)
-                wanted = "no API token" if scope is None else f"no scope {scope.value}"
-                assert wanted in reply.json()["error"]["message"], (method, template)
+                expected = "no API token" if scope is None else f"no scope {scope.value}"
+                assert expected in reply.json()["error"]["message"], (method, template)
             assert not rest.sent
 
     run(work())
@@ -310,3 +310,10 @@ def test_the_verb_has_a_group_below_it() -> None:
     below = ui.make_context("ui", ["token", "list"], resilient_parsing=True)
     assert below.info_name == "ui token"
     assert ui.make_context("ui", ["lab.yaml"]).params["target"] == "lab.yaml"
+
+
+def test_each_command_of_tokens_takes_json() -> None:
+    group = load_verb("ui").below["token"]
+    assert set(group.commands) == {"create", "list", "revoke"}
+    for command in group.commands.values():
+        assert any("--json" in parameter.opts for parameter in command.params), command.name

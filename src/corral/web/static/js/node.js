@@ -35,7 +35,8 @@ const share = (used, of, words) => el("span", null, bar(used, of, true), words);
 /** @param {NodeRow} node */
 function memoryWords({ memory, memory_free, memory_used }) {
   const given = memory_used ? gib(memory_used) : "nothing";
-  return `${given} of ${gib(memory)} given to jobs, ${gib(memory_free)} free on the machine`;
+  const free = memory_free === null ? "unknown" : gib(memory_free);
+  return `${given} of ${gib(memory)} given to jobs, free on the machine: ${free}`;
 }
 
 /** @param {NodeRow} node */
@@ -212,7 +213,7 @@ export class NodePage extends Component {
       : el("p", { class: "dim" }, wrong || (waiting ? "Loading…" : none));
     return el(
       "section",
-      { key: "day", class: "card" },
+      { key: "day", class: "card day" },
       el("h2", null, "The last 24 hours"),
       content,
     );
@@ -234,19 +235,30 @@ export class NodePage extends Component {
       el("div", { class: "row" }, this.button(node)),
     );
     const facts = NodeFacts({ node, figures: now.figures[node.name] });
-    return el(
-      "div",
-      { class: "two" },
-      el("div", { key: "facts", class: "card" }, head, el("br"), facts),
-      node.gpus ? h(GpusCard, { key: "gpus", detail }) : null,
-      h(JobsCard, { key: "jobs", name: node.name, detail }),
-      h(EventsCard, { key: "events", detail }),
-      h(HealthCard, {
-        ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
-        check: this.check,
-      }),
+    const checks = h(HealthCard, {
+      ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
+      check: this.check,
+    });
+    return [
+      el(
+        "div",
+        { key: "halves", class: "halves" },
+        el(
+          "div",
+          { class: "stack" },
+          el("div", { class: "card" }, head, el("br"), facts),
+          h(JobsCard, { name: node.name, detail }),
+          checks,
+        ),
+        el(
+          "div",
+          { class: "stack" },
+          node.gpus ? h(GpusCard, { detail }) : null,
+          h(EventsCard, { detail }),
+        ),
+      ),
       this.day(),
-    );
+    ];
   }
 
   render() {

@@ -8,7 +8,7 @@ import { badge, clock, el, formatted, gib, leadsTo, many, Table } from "./view.j
 /** @import { Kind } from "./view.js" */
 
 const MIB = 1048576;
-const UNKNOWN = "unknown";
+const NOT_KNOWN = "unknown";
 /** @type {Record<HealthLine["word"], Kind>} */
 const WORDS = { ok: "good", warn: "warn", fail: "bad", none: "off" };
 const SHOWN = 12;
@@ -18,24 +18,24 @@ const SHOWN = 12;
  * @param {number | null} value
  * @param {(value: number) => string} words
  */
-export const orUnknown = (value, words) => (value === null ? UNKNOWN : words(value));
+export const orUnknown = (value, words) => (value === null ? NOT_KNOWN : words(value));
 
 /** @param {string} text */
-const dimmed = (text) => (text === UNKNOWN ? el("span", { class: "dim" }, text) : text);
+const dimmed = (text) => (text === NOT_KNOWN ? el("span", { class: "dim" }, text) : text);
 
 /** @param {NodeGpu} gpu */
 export function errorsOf({ xid, ecc }) {
-  if (xid === null && ecc === null) return UNKNOWN;
-  const found = [
+  if (xid === null && ecc === null) return NOT_KNOWN;
+  const errors = [
     xid ? `Xid ${xid}` : "",
     ecc ? `${formatted(ecc)} uncorrected memory errors` : "",
   ].filter(Boolean);
-  return found.join(", ") || "none";
+  return errors.join(", ") || "none";
 }
 
 /** @param {{ jobs: NamedJob[] | null }} props */
 function Owners({ jobs }) {
-  if (jobs === null) return el("span", { class: "dim" }, UNKNOWN);
+  if (jobs === null) return el("span", { class: "dim" }, NOT_KNOWN);
   if (!jobs.length) return el("span", { class: "dim" }, "free");
   return el(
     "span",
@@ -53,28 +53,24 @@ const memoryOf = ({ memory, memory_total }) =>
     (used) => `${gib(used / MIB)}${memory_total ? ` / ${gib(memory_total / MIB)}` : ""}`,
   );
 
-/** @param {{ gpu: NodeGpu }} props */
-function GpuLine({ gpu }) {
+/** @param {{ gpu: NodeGpu, measured: boolean }} props */
+function GpuLine({ gpu, measured }) {
   const errors = errorsOf(gpu);
-  const wrong = errors !== "none" && errors !== UNKNOWN;
+  const wrong = errors !== "none" && errors !== NOT_KNOWN;
+  const number = (/** @type {string} */ text) => el("td", { class: "num" }, dimmed(text));
+  const figures = [
+    number(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
+    number(memoryOf(gpu)),
+    number(orUnknown(gpu.celsius, (value) => `${Math.round(value)} °C`)),
+    number(orUnknown(gpu.watts, (value) => `${Math.round(value)} W`)),
+    el("td", { class: wrong ? "reason" : "" }, dimmed(errors)),
+  ];
   return el(
     "tr",
     null,
     el("td", null, String(gpu.index)),
     el("td", null, h(Owners, { jobs: gpu.jobs })),
-    el(
-      "td",
-      { class: "num" },
-      dimmed(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
-    ),
-    el("td", { class: "num" }, dimmed(memoryOf(gpu))),
-    el(
-      "td",
-      { class: "num" },
-      dimmed(orUnknown(gpu.celsius, (value) => `${Math.round(value)} °C`)),
-    ),
-    el("td", { class: "num" }, dimmed(orUnknown(gpu.watts, (value) => `${Math.round(value)} W`))),
-    el("td", { class: wrong ? "reason" : "" }, dimmed(errors)),
+    measured ? figures : null,
   );
 }
 
@@ -96,17 +92,18 @@ const LOADING = () => el("p", { class: "dim" }, "Loading…");
 /** @param {{ detail: NodeDetail | null }} props */
 export function GpusCard({ detail }) {
   if (!detail) return card("GPUs", h(LOADING, null));
+  const measured = detail.readings;
   const numbers = ["in use", "memory", "temperature", "power"].map((label) => ({
     ...{ label, numeric: true },
   }));
   const table = h(
     Table,
-    { heads: ["GPU", "job", ...numbers, "errors"] },
-    detail.gpus.map((gpu) => h(GpuLine, { key: gpu.index, gpu })),
+    { heads: ["GPU", "job", ...(measured ? [...numbers, "errors"] : [])] },
+    detail.gpus.map((gpu) => h(GpuLine, { key: gpu.index, gpu, measured })),
   );
   const none =
-    "What the GPUs do is unknown here: it takes the cluster's metrics, or corral ui where the cluster file is.";
-  return card("GPUs", [table, detail.readings ? null : el("p", { class: "dim" }, none)]);
+    "Use, memory, temperature, power and errors are unknown: no metrics of this node answer.";
+  return card("GPUs", [table, measured ? null : el("p", { class: "dim" }, none)]);
 }
 
 /** @param {{ name: string, detail: NodeDetail | null }} props */
@@ -147,7 +144,7 @@ export function JobsCard({ name, detail }) {
 export function byWords({ what, by }) {
   if (by) return by;
   if (what === "resumed") return "unknown: Slurm records nobody";
-  return what === "drained" || what === "rebooted" ? UNKNOWN : "";
+  return what === "drained" || what === "rebooted" ? NOT_KNOWN : "";
 }
 
 /** @type {Record<NodeEvent["source"], string>} */

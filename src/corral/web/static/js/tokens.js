@@ -20,7 +20,7 @@ export function TokenTable({ tokens, revoke }) {
       el("td", { class: "nowrap" }, clock(token.ends)),
       el(
         "td",
-        { class: "num" },
+        { class: "num pin" },
         el(
           "button",
           {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.roles.machine.upkeep import in_one_run
+from corral.roles.apt_run import in_one_run
 from corral.state.base import (
     Context,
     Impact,
