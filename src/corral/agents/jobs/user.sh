@@ -217,49 +217,6 @@ job_extras() (
   done
 )
 
-# logs_follow PATH FOLLOW MOST START LEAST SECONDS: the end of a job's output, START bytes; of MOST ranks at most LEAST bytes each
-# where there are many; FOLLOW, yes or no: and what comes. Next to batch.log are the ranks' logs of a job that
-# Corral submitted; job.json states how many there will be: in the same folder, for a task of an array in the one
-# above. tail -F waits for those that are not there yet, and follows what a requeue writes again. Where there are
-# several ranks it prints a header where it goes over to another file, named as it is in their folder. The batch
-# log, which is there, is the last of them: tail takes the last file for the one that it has printed of, and prints
-# no header before its lines.
-logs_follow() (
-  path=$1 file=$1 follow=$2 most=$3 start=$4 least=$5 limit=$6 count=0 i=0 many=-q each=$4 about=
-  case $file in
-    */task-*/batch.log) about=${file%/*/*}/job.json ;;
-    */batch.log) about=${file%/*}/job.json ;;
-  esac
-  if [ -n "$about" ]; then
-    count=$(sed -n 's/.*"logs": *\([0-9][0-9]*\).*/\1/p' "$about" 2>/dev/null | head -n 1)
-    cd "${file%/*}" 2>/dev/null && file=./batch.log || count=0
-  fi
-  set --
-  while [ "$i" -lt "${count:-0}" ] && [ "$i" -lt "$most" ]; do
-    rank=./rank-$i.log i=$((i + 1))
-    if [ "$follow" = yes ] || [ -r "$rank" ]; then set -- "$@" "$rank"; fi
-  done
-  if [ "${count:-0}" -lt 2 ]; then
-    set -- "$file" "$@"
-  else
-    set -- "$@" "$file"
-    many=-v each=$((start / count))
-    [ "$each" -gt "$least" ] || each=$least
-  fi
-  i=0
-  while [ ! -r "$file" ] && [ $i -lt 30 ]; do
-    i=$((i + 1))
-    sleep 0.5
-  done
-  [ -r "$file" ] || {
-    echo "corral: there is no $path on $(hostname) that its owner can read"
-    exit 4
-  }
-  [ "$follow" = no ] || set -- -F -- "$@"
-  [ "$follow" = yes ] || set -- -- "$@"
-  exec timeout "$limit" tail -c "$each" "$many" "$@" 2>/dev/null
-)
-
 # job_find ID MOUNT TOP KIND: its user, its folder, and its description, where Corral submitted it.
 job_find() (
   user=$(squeue --noheader --states=all --jobs="$1" --format=%u 2>/dev/null | head -n 1)
