@@ -110,6 +110,9 @@ from corral.api.operations.repair import explain_drained as explain_drained
 from corral.api.operations.repair import explain_pending as explain_pending
 from corral.api.operations.repair import fixed_by_plan as fixed_by_plan
 from corral.api.operations.repair import repair as repair
+from corral.api.page.job_again import Recorded as Recorded
+from corral.api.page.job_again import job_recorded as job_recorded
+from corral.api.page.job_again import recorded_of as recorded_of
 from corral.api.page.job_logs import LogFile as LogFile
 from corral.api.page.job_logs import LogFound as LogFound
 from corral.api.page.job_logs import LogHit as LogHit

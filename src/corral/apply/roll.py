@@ -47,8 +47,7 @@ RESUMED: Final = "resumed: takes jobs again"
 LATER: Final = "stays drained: slurmctld does not list it; the next corral up resumes it"
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
-STEPS: Final = sh("! ps -e -o ruid=,comm= | grep -q '^ *0 slurmstepd'")
-"""No step runs there: root's alone count, as any user may call a process slurmstepd."""
+STEPS: Final = call("slurm-steps.sh", "no_steps")
 _STATES: Final = call("gates/slurm.sh", "nodes_seen")
 """``slurmctld`` and its line of each node; or ``none``, or ``silent``."""
 

@@ -348,6 +348,15 @@ class Curve(TypedDict):
 Curves = TypedDict("Curves", {"from": str, "curves": list[Curve]})
 
 
+class JobUse(TypedDict):
+    """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
+
+    cpu_s: float | None
+    cpu_given_s: float | None
+    memory: float | None
+    memory_given: float | None
+
+
 class Places(TypedDict):
     """The switch of each node."""
 
@@ -487,6 +496,19 @@ class Directives(TypedDict):
     fields: dict[str, FormValue]
     others: list[ScriptLine]
     faults: list[ScriptLine]
+
+
+class JobAgain(TypedDict):
+    """A job to be submitted again; notes: by field, what is missing or is not as it was."""
+
+    id: int
+    label: str
+    mode: Literal["form", "script"]
+    form: dict[str, object]
+    script: str
+    name: str
+    workdir: str
+    notes: dict[str, str]
 
 
 class JobForm(TypedDict):
@@ -749,8 +771,8 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, Places, Extras, Profile, BatchScript,
-    LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, ClusterFile, Lint, ShownPlan,
-    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, JobUse, Places, Extras, Profile,
+    BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
+    Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -4,6 +4,8 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral plan and up
 # Runs as: root
+# shellcheck source=src/corral/agents/folder-checks.sh
+. folder-checks.sh #include
 
 # exports_probe FILE ETAB: the file, and which folder is served to whom with which squash now; both in base64.
 exports_probe() (
@@ -30,3 +32,14 @@ mounted_probe() {
     *) echo absent ;;
   esac
 }
+
+# folders_probe FOLDER KEEPER NAME...: "w" where root may write; name, uid, mode and kind of each that is there; lines with "!": who
+# could replace the folder, which KEEPER may own.
+folders_probe() (
+  cd "$1" 2>/dev/null || exit 0
+  folder=$1 keeper=$2
+  shift 2
+  [ ! -w . ] || echo w
+  LC_ALL=C stat -c '%n %u %a %F' -- "$@" 2>/dev/null || :
+  held "$folder" "$(id -u "${keeper:-root}" 2>/dev/null || echo 0)" 2>&1 | sed 's/^/! /'
+)

@@ -72,7 +72,7 @@ packages_get() {
 # does not know has no jobs.
 node_pause() (
   node=$(uname -n)
-  if shown=$(timeout 30 scontrol -o show node "$node" 2>/dev/null) && ! echo "$shown" | drained_nodes | grep -q .; then
+  if shown=$(timeout 30 scontrol -o show node "$node" 2>/dev/null) && ! printf '%s\n' "$shown" | drained_nodes | grep -q .; then
     timeout 30 scontrol update "NodeName=$node" State=DRAIN "Reason=$1" >&2
   fi
 )

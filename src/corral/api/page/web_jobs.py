@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from corral.api.sync import reached
 from corral.errors import Code, CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
@@ -18,6 +18,8 @@ from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+
+_PROGRAM: Final = "jobs/user.sh"
 
 
 async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> str:
@@ -84,20 +86,6 @@ async def make_room(spec: ClusterSpec, user: str) -> None:
 
 HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|JWT")
-# A job's first process that has Slurm's variables; /proc shows it to its owner alone.
-_SCRIPT: Final = """\
-cd {folder} 2>/dev/null && {{
-  [ ! -r mlflow-run ] || printf 'run %s\\n' "$(head -c 200 mlflow-run)"
-  ls {profile} 2>/dev/null | sed 's/^/recording /'
-}}
-[ -n {running} ] || exit 0
-pids=$(timeout 10 scontrol listpids {id} 2>/dev/null | sed -n 's/^\\([0-9][0-9]*\\) .*/\\1/p')
-for pid in $pids; do
-  vars=$(tr '\\n\\0' ' \\n' <"/proc/$pid/environ" 2>/dev/null) || continue
-  case $vars in *SLURM_JOB_ID={id}*) printf '%s\\n' "$vars" | sed 's/^/env /'; exit 0 ;; esac
-done
-exit 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +139,7 @@ async def job_extras(
         CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
     """
     folder = output.removesuffix("/batch.log") if output.endswith("/batch.log") else "/nonexistent"
-    script = sh(_SCRIPT, folder=folder, profile=FOLDER, id=job_id, running="yes" if running else "")
+    script = call(_PROGRAM, "job_extras", folder, FOLDER, job_id, "yes" if running else "no")
     async with reached(spec, here=here) as (fleet, controller):
         first = next(iter(expand(nodes)), "") if nodes else ""
         node = first if first in fleet.nodes else controller

@@ -222,6 +222,25 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     return await state.figures.job(record)
 
 
+@router.get("/{job_id}/use")
+async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """What an ended job used of what it was given, as accounting has it; null: nothing measured.
+
+    ``cpu_given_s`` is its processors times its run time. Memory is in MiB.
+    """
+    record = await _known(state, session, job_id)
+    used = await state.past.use(session.login, job_id)
+    elapsed = record.elapsed
+    if elapsed is None and record.start_at and record.end_at:
+        elapsed = record.end_at - record.start_at
+    return {
+        "cpu_s": used.cpu_s,
+        "cpu_given_s": record.cpus * elapsed if elapsed else None,
+        "memory": used.memory,
+        "memory_given": record.memory or None,
+    }
+
+
 @router.get("/{job_id}/extras")
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""

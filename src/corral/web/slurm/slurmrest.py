@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 
 from corral.errors import Code, CorralError
+from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.loose import Record, integer, record, records, text
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -122,6 +123,7 @@ class Slurm(Protocol):
     async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...  # noqa: D102
+    async def past_use(self, login: Login, job_id: int) -> JobUse: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
     async def submit(self, login: Login, submission: write.Submission) -> int: ...  # noqa: D102
     async def change(  # noqa: D102
@@ -299,6 +301,20 @@ class SlurmRest:
         Raises:
             CorralError: as ``past``.
         """
+        listed, number = await self._past_records(login, job_id)
+        return past.newest(read.past_jobs(listed, number)).jobs
+
+    async def past_use(self, login: Login, job_id: int) -> JobUse:
+        """What an ended job used; of one that ran several times the last time.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        listed, _ = await self._past_records(login, job_id)
+        runs = [raw for raw in listed if integer(raw.get("job_id")) == job_id]
+        return use_of(runs[-1]) if runs else JobUse()
+
+    async def _past_records(self, login: Login, job_id: int) -> tuple[list[Record], int]:
         number, cluster = await self._accounting(login)
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
         if answer.status != OK:
@@ -309,7 +325,7 @@ class SlurmRest:
             for o in records(record(answer.body).get("jobs"))
             if not cluster or text(o.get("cluster")) == cluster
         ]
-        return past.newest(read.past_jobs(listed, number)).jobs
+        return listed, number
 
     async def _accounting(self, login: Login) -> tuple[int, str]:
         number = await self.version(login)

@@ -33,6 +33,10 @@ class Own(Protocol):
         """The job's batch script."""
         ...
 
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """What the job was: its script, its submit line, the form that Corral keeps."""
+        ...
+
     async def requeue(self, login: Login, job_id: int) -> None:
         """Put it back into the queue."""
         ...
@@ -59,6 +63,10 @@ class BySsh:
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
         return await api.job_text(self._spec, login.user, job_id)
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return await api.job_recorded(self._spec, login.user, job)
 
     async def requeue(self, login: Login, job_id: int) -> None:
         """See ``Own``."""
@@ -101,6 +109,10 @@ class ByHelper:
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
         return str((await self._first(login, do="script", job=job_id))["text"])
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
     async def requeue(self, login: Login, job_id: int) -> None:
         """See ``Own``."""

@@ -7,7 +7,7 @@ import * as log from "../../../../src/corral/web/static/js/logtext.js";
 const ESC = "\x1b";
 
 /** Texts with their classes and colours. */
-function looks(line, before) {
+function styles(line, before) {
   return log.styled(line, before).pieces.map(({ text, style }) => {
     const { classes, color, backgroundColor } = log.lookOf(style);
     return [text, [classes, color, backgroundColor].filter(Boolean).join("; ")];
@@ -23,41 +23,41 @@ test("a progress bar is shown as it ended", () => {
 });
 
 test("colours of a terminal are kept, what moves its cursor is not shown", () => {
-  assert.deepEqual(looks("plain"), [["plain", ""]]);
-  assert.deepEqual(looks(`${ESC}[1;31merror${ESC}[0m: ${ESC}[32mok${ESC}[39m!`), [
+  assert.deepEqual(styles("plain"), [["plain", ""]]);
+  assert.deepEqual(styles(`${ESC}[1;31merror${ESC}[0m: ${ESC}[32mok${ESC}[39m!`), [
     ["error", "ink-red bold"],
     [": ", ""],
     ["ok", "ink-green"],
     ["!", ""],
   ]);
-  assert.deepEqual(looks(`${ESC}]0;title\x07${ESC}[2K${ESC}[1Aa\x07${ESC}[mb`), [
+  assert.deepEqual(styles(`${ESC}]0;title\x07${ESC}[2K${ESC}[1Aa\x07${ESC}[mb`), [
     ["a", ""],
     ["b", ""],
   ]);
-  assert.deepEqual(looks(`${ESC}[38;5;9mred${ESC}[38;5;208morange${ESC}[38;2;1;2;3mown`), [
+  assert.deepEqual(styles(`${ESC}[38;5;9mred${ESC}[38;5;208morange${ESC}[38;2;1;2;3mown`), [
     ["red", "ink-red"],
     ["orange", "rgb(255 135 0)"],
     ["own", "rgb(1 2 3)"],
   ]);
-  assert.deepEqual(looks(`${ESC}[38;5;240mgrey${ESC}[38;5;999mstill`), [
+  assert.deepEqual(styles(`${ESC}[38;5;240mgrey${ESC}[38;5;999mstill`), [
     ["grey", "rgb(88 88 88)"],
     ["still", "rgb(88 88 88)"],
   ]);
-  assert.deepEqual(looks(`${ESC}[41;7mswapped${ESC}[27m${ESC}[4;3mx`), [
+  assert.deepEqual(styles(`${ESC}[41;7mswapped${ESC}[27m${ESC}[4;3mx`), [
     ["swapped", "ink-red paper-front"],
     ["x", "paper-red italic underlined"],
   ]);
-  assert.deepEqual(looks(`${ESC}[0m`), []);
+  assert.deepEqual(styles(`${ESC}[0m`), []);
 });
 
 test("a colour goes on in the next line, and over what a bar wrote over", () => {
   const { after } = log.styled(`${ESC}[31mone`);
-  assert.deepEqual(looks("two", after), [["two", "ink-red"]]);
-  assert.deepEqual(looks(`${ESC}[32m5%\r6%`), [["6%", "ink-green"]]);
+  assert.deepEqual(styles("two", after), [["two", "ink-red"]]);
+  assert.deepEqual(styles(`${ESC}[32m5%\r6%`), [["6%", "ink-green"]]);
 });
 
 test("a long line is cut, and states how much", () => {
-  const pieces = looks("x".repeat(log.LONGEST + 1234));
+  const pieces = styles("x".repeat(log.LONGEST + 1234));
   assert.equal(pieces[0][0].length, log.LONGEST);
   assert.deepEqual(pieces[1], [" … 1,234 more characters", "dim"]);
 });

@@ -179,6 +179,18 @@ export interface HealthLine {
   text: string;
 }
 
+/** A job to be submitted again; notes: by field, what is missing or is not as it was. */
+export interface JobAgain {
+  id: number;
+  label: string;
+  mode: "form" | "script";
+  form: Record<string, unknown>;
+  script: string;
+  name: string;
+  workdir: string;
+  notes: Record<string, string>;
+}
+
 /** One job, with what its viewer may do to it. */
 export interface JobDetail {
   id: number;
@@ -212,6 +224,7 @@ export interface JobDetail {
   comment: string;
   dependency: string;
   restarts: number;
+  submit_line: string;
   waiting: boolean;
   running: boolean;
   ended: boolean;
@@ -263,6 +276,14 @@ export interface JobRow {
   failed: boolean;
   cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+}
+
+/** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
+export interface JobUse {
+  cpu_s: number | null;
+  cpu_given_s: number | null;
+  memory: number | null;
+  memory_given: number | null;
 }
 
 /** One page of the queue; arrays: of rows that stand for one, by their id. */

@@ -5,6 +5,7 @@ import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "./live.js";
 import { Log } from "./log.js";
 import { call, Latest, refused, ticketed } from "./server.js";
+import { AskedUsed } from "./use.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "./api.js" */
@@ -76,9 +77,19 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("restarts", job.restarts || null),
     fact("folder", code(job.workdir)),
     fact("output", code(job.stdout)),
+    fact("submitted by", code(job.submit_line)),
     fact("comment", job.comment),
   );
 }
+
+/**
+ * The way back to the form with what the job was; on each of the viewer's jobs that ended.
+ * @param {{ job: api.JobDetail, me: api.Me }} props
+ */
+export const SubmitAgain = ({ job, me }) =>
+  job.ended && job.mine && me.mine
+    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
+    : null;
 
 /**
  * What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
@@ -353,6 +364,16 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   buttons(job) {
+    return el(
+      "div",
+      { class: "row" },
+      this.actions(job),
+      h(SubmitAgain, { job, me: this.props.me }),
+    );
+  }
+
+  /** @param {api.JobDetail} job */
+  actions(job) {
     if (!job.may || job.forgotten) return null;
     const pending = job.waiting && !job.nodes; // with nodes it is being started
     /** @type {[boolean, string, () => void][]} */
@@ -368,12 +389,8 @@ export class JobPage extends Component {
       [!job.ended, "Cancel", () => this.cancel(job)],
     ];
     const shown = offers.filter(([offered]) => offered);
-    return el(
-      "div",
-      { class: "row" },
-      shown.map(([, word, onClick]) =>
-        el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
-      ),
+    return shown.map(([, word, onClick]) =>
+      el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
     );
   }
 
@@ -408,6 +425,7 @@ export class JobPage extends Component {
       following
         ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
         : null,
+      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined

@@ -129,7 +129,7 @@ export class Log extends Component {
   /** @param {api.LogBatch} batch */
   take({ pieces, live, ranks }) {
     if (!this.shown) return;
-    this.shown.ranks = ranks;
+    this.shown.ranks = this.state.file === "all" ? ranks : 1; // one alone needs no number
     this.shown.take(pieces);
     if (live && this.state.how === "loading") this.setState({ how: "live" });
     const known = new Set(this.state.files.map(({ name }) => name));

@@ -345,6 +345,7 @@ export class LogBox {
     element?.classList.add("at");
     const { box } = this;
     if (element) box.scrollTop = element.offsetTop - box.offsetTop - box.clientHeight / 2;
+    if (this.sought) this.seek(this.sought);
   }
 
   /**
@@ -356,19 +357,19 @@ export class LogBox {
     if (!("highlights" in CSS)) return;
     CSS.highlights.delete(MARKED);
     if (!text) return;
-    const wanted = text.toLowerCase();
+    const sought = text.toLowerCase();
     const marks = [];
     const nodes = document.createTreeWalker(this.box, NodeFilter.SHOW_TEXT);
     while (nodes.nextNode() && marks.length < MOST_MARKED) {
       const { currentNode } = nodes;
       const content = (currentNode.nodeValue ?? "").toLowerCase();
-      let at = content.indexOf(wanted);
+      let at = content.indexOf(sought);
       while (at >= 0 && marks.length < MOST_MARKED) {
         const range = new Range();
         range.setStart(currentNode, at);
-        range.setEnd(currentNode, at + wanted.length);
+        range.setEnd(currentNode, at + sought.length);
         marks.push(range);
-        at = content.indexOf(wanted, at + wanted.length);
+        at = content.indexOf(sought, at + sought.length);
       }
     }
     if (marks.length) CSS.highlights.set(MARKED, new Highlight(...marks));
