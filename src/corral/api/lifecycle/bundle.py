@@ -22,6 +22,7 @@ from corral.providers.containers.bundle import Manifest
 from corral.providers.containers.machine import host_runtime
 from corral.roles.services.own_code import locked, own_wheel
 from corral.spec.models import ClusterSpec
+from corral.spec.providers import CONTAINERS
 from corral.state.base import Resource
 from corral.state.enroot import EnrootPackages, PyxisPlugin
 from corral.state.mesh import MeshMember
@@ -166,12 +167,12 @@ async def needs_of(spec: ClusterSpec) -> Needs:
     Raises:
         CorralError: USAGE, some of it cannot be in a bundle.
     """
-    elsewhere = [g.name for g in spec.groups if g.provider != "embedded" or g.image != "auto"]
+    elsewhere = [g.name for g in spec.groups if not g.capabilities.containers or g.image != "auto"]
     if elsewhere:
         raise CorralError(
             Code.USAGE,
-            f"a bundle is for nodes of provider embedded with image auto, and group {elsewhere[0]} "
-            "is not one of them",
+            f"a bundle is for nodes of provider {CONTAINERS} with image auto, and group "
+            f"{elsewhere[0]} is not one of them",
             hint="rehearse the cluster (--rehearse), or take machines that reach an archive",
         )
     async with await Session.open(spec) as session:
