@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.profile import RankTrace, Recordings
+from corral.api import RankTrace, Recordings
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.text import right, table
