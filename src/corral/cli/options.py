@@ -69,6 +69,32 @@ HTML = Annotated[
         show_default=False,
     ),
 ]
+SIMULATED = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        help="Ask the simulated clouds of this rehearsed cluster.",
+        show_default=False,
+    ),
+]
+USER = Annotated[
+    str,
+    typer.Option(
+        "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
+    ),
+]
+COUNT = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
+PARTITION = Annotated[
+    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
+]
+LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
+IMAGE_HELP: Final = (
+    "Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
+    "[REGISTRY/]NAME[:TAG]."
+)
+JOB_HELP: Final = "Its number; 12_3: part 3 of array 12."
 INLINE: Final = "corral.command"
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 

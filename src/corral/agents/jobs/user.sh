@@ -11,7 +11,7 @@
 # until none matches the pattern GOING. One squeue for all parts; pending parts share one line of it.
 # SLURM_BITSTR_LEN=0: their numbers are not cut off after 64 characters.
 array_watch() (
-  export SLURM_BITSTR_LEN=0
+  export SLURM_BITSTR_LEN=0 SLURM_TIME_FORMAT=%s
   before=
   while :; do
     now=$(squeue --noheader --states=all --jobs="$1" --format="$2" 2>&1)

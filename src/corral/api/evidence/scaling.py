@@ -22,28 +22,14 @@ from corral.events import Emit, ignore
 from corral.prove.measure.cost import WAYS
 from corral.prove.measure.remark import Measured
 from corral.prove.measure.scaling import (
-    EXACT,
     Scaling,
     answer,
     curve,
     figures,
-    from_other_link,
-    guesses,
     read_scaling,
 )
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-
-__all__ = [
-    "EXACT",
-    "Scaling",
-    "Training",
-    "bench_scaling",
-    "from_other_link",
-    "guesses",
-    "read_scaling",
-    "scaling_so_far",
-]
 
 CPU_MODEL = (1_000_000, 4, 64)
 GPU_MODEL = (124_000_000, 8, 512)

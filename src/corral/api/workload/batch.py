@@ -15,32 +15,17 @@ from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
 from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
-from corral.jobs.arrays import ArrayOutcome, Part
+from corral.jobs.arrays import ArrayOutcome
 from corral.jobs.directives import asked_of
 from corral.jobs.fabric import Setting, sourced
 from corral.jobs.follow import Live, RankLine
 from corral.jobs.follow import Outcome as JobOutcome
-from corral.jobs.jobfile import is_job_file, read_job_file
+from corral.jobs.jobfile import read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
-from corral.jobs.points import parse_sweep
 from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
-
-__all__ = [
-    "ArrayOutcome",
-    "JobHandle",
-    "JobInfo",
-    "JobOutcome",
-    "JobSpec",
-    "Live",
-    "Part",
-    "RankLine",
-    "Setting",
-    "is_job_file",
-    "parse_sweep",
-]
 
 SCRIPT_HEAD: Final = 1 << 20
 """Bytes of a script that are searched for its options."""

@@ -11,12 +11,8 @@ from corral.api.workload.batch import JobRef, handle_of, own_job
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.jobs.profile.recordings import Recordings, Row, recordings
-from corral.jobs.profile.trace import Kernel, RankTrace
+from corral.jobs.profile.recordings import Recordings, recordings
 from corral.spec.models import ClusterSpec
-
-__all__ = ["Kernel", "RankTrace", "Recordings", "Row", "job_profile", "keep_profile"]
-
 
 TIMELINE: Final = "timeline.json.gz"
 """The name of the merged trace: Perfetto unpacks what ends in .gz."""

@@ -14,7 +14,7 @@ from corral import api
 from corral.api.evidence.node_bench import Where, as_proof, causes_of
 from corral.api.workload.batch import JobHandle
 from corral.cli.evidence.bench_run import STYLES, bytes_of
-from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
+from corral.cli.options import CLUSTER, COUNT, HTML, JSON, LIMIT, PARTITION, TARGET, examples
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
@@ -42,11 +42,6 @@ SIZE = Annotated[
     typer.Option(metavar="SIZE", help="Of each node's file; a quarter of what is free at most."),
 ]
 FILES = Annotated[int, typer.Option(min=10, max=1_000_000, help="Small files of each node.")]
-NODES = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
-PARTITION = Annotated[
-    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
-]
-LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
 SECONDS = Annotated[
     float, typer.Option(min=0.2, max=60, help="Seconds for each direction of each pair.")
 ]
@@ -57,7 +52,7 @@ STREAMS = Annotated[int, typer.Option(min=1, max=64, help="TCP connections at a 
 def bench_network(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
     named: CLUSTER = "",
-    nodes: NODES = 0,
+    nodes: COUNT = 0,
     partition: PARTITION = "",
     seconds: SECONDS = 1.0,
     streams: STREAMS = 4,
@@ -91,7 +86,7 @@ def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
     mount: MOUNT = None,
     size: SIZE = "256M",
     files: FILES = 500,
-    nodes: NODES = 0,
+    nodes: COUNT = 0,
     partition: PARTITION = "",
     time: LIMIT = "30m",
     html: HTML = None,
@@ -146,7 +141,7 @@ def _storage(measurement: Measured) -> list[RenderableType]:
 def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
     named: CLUSTER = "",
-    nodes: NODES = 0,
+    nodes: COUNT = 0,
     partition: PARTITION = "",
     seconds: EACH = 1.0,
     time: LIMIT = "30m",

@@ -15,7 +15,17 @@ from corral import api
 from corral.api.evidence.bench import RunFailure
 from corral.api.evidence.collective_bench import Benched, Wanted
 from corral.api.workload.batch import JobHandle
-from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
+from corral.cli.options import (
+    CLUSTER,
+    COUNT,
+    HTML,
+    IMAGE_HELP,
+    JSON,
+    LIMIT,
+    PARTITION,
+    TARGET,
+    examples,
+)
 from corral.cli.terminal.text import binary, clean, one_line, plural, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
@@ -103,7 +113,6 @@ COLLECTIVES = Annotated[
     str,
     typer.Option(help=f"Names with commas between, out of: {', '.join(MEASURES)}. Left out: all."),
 ]
-NODES = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
 SMALLEST = Annotated[str, typer.Option(metavar="SIZE", help="First size, such as 1M.")]
 LARGEST = Annotated[
     str,
@@ -123,10 +132,6 @@ HARDWARE = Annotated[
 REFERENCE = Annotated[
     float, typer.Option(min=0, help="Compare with this busbw in GB/s; 0: do not.")
 ]
-PARTITION = Annotated[
-    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
-]
-LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
 NCCL_TESTS = Annotated[
     str,
     typer.Option(
@@ -141,8 +146,7 @@ CONTAINER = Annotated[
     typer.Option(
         "--container-image",
         metavar="IMAGE",
-        help="Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
-        "[REGISTRY/]NAME[:TAG].",
+        help=IMAGE_HELP,
         show_default=False,
     ),
 ]
@@ -152,7 +156,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
     named: CLUSTER = "",
     collectives: COLLECTIVES = "",
-    nodes: NODES = 0,
+    nodes: COUNT = 0,
     smallest: SMALLEST = "1M",
     largest: LARGEST = "1G",
     type_: TYPE = "float32",

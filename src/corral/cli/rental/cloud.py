@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from corral import api
-from corral.cli.options import JSON, YES, examples, verb_app
+from corral.cli.options import JSON, SIMULATED, YES, examples, verb_app
 from corral.cli.terminal.text import clean
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
@@ -21,16 +21,6 @@ _FIREWALLED = either(clouds_with("firewall"))
 _KEYED = either(clouds_with("account_keys"))
 _VOLUME = f"corral cloud volume data -p {clouds_with('volumes')[0]} -r us-west-1"
 app = verb_app()
-SIMULATED = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        "-c",
-        metavar="NAME",
-        help="Ask the simulated clouds of this rehearsed cluster.",
-        show_default=False,
-    ),
-]
 
 
 def _of(clouds: tuple[str, ...]) -> Any:

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.cli.options import JSON, examples, verb_app
+from corral.cli.options import JSON, SIMULATED, examples, verb_app
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
@@ -32,16 +32,6 @@ TOGETHER = Annotated[
         "--together",
         help="Machines that come as one cluster of the cloud's own "
         f"({', '.join(clouds_with('clusters'))}, cloud.cluster).",
-    ),
-]
-SIMULATED = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        "-c",
-        metavar="NAME",
-        help="Ask the simulated clouds of this rehearsed cluster.",
-        show_default=False,
     ),
 ]
 

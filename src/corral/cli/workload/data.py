@@ -11,7 +11,7 @@ from rich.text import Text
 from corral import api
 from corral.api.workload.data import Fed
 from corral.cli.evidence.bench_run import bytes_of
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, USER, examples, verb_app
 from corral.cli.terminal.text import duration, plural, right, size, table
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
@@ -21,12 +21,6 @@ app = verb_app()
 
 
 MEGA: Final = 1e6
-USER = Annotated[
-    str,
-    typer.Option(
-        "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
-    ),
-]
 
 
 @app.callback(

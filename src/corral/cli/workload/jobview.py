@@ -9,7 +9,8 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.api.workload.batch import ArrayOutcome, JobInfo, JobOutcome, Part, Setting
+from corral.api import Part
+from corral.api.workload.batch import ArrayOutcome, JobInfo, JobOutcome, Setting
 from corral.cli.terminal.text import clean, duration, one_line, right, table
 
 TAIL: Final = 12

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
+from corral.cli.options import CLUSTER, JOB_HELP, JSON, RAW, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.cli.workload.follow import Screen, show_end
@@ -32,7 +32,7 @@ def logs(
         str,
         typer.Argument(
             metavar="JOB",
-            help="Its number; 12_3: part 3 of array 12.",
+            help=JOB_HELP,
             show_default=False,
             parser=job_ref,
         ),

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.profile import RankTrace, Recordings
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.api import RankTrace, Recordings
+from corral.cli.options import CLUSTER, JOB_HELP, JSON, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.text import right, table
 from corral.cli.terminal.ui import Ui
@@ -96,9 +96,7 @@ app = verb_app()
 def profile(
     job: Annotated[
         str,
-        typer.Argument(
-            metavar="JOB", help="Its number; 12_3: part 3 of array 12.", show_default=False
-        ),
+        typer.Argument(metavar="JOB", help=JOB_HELP, show_default=False),
     ],
     output: Annotated[
         str,

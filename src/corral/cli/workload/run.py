@@ -14,7 +14,16 @@ from rich.text import Text
 
 from corral import api
 from corral.api.workload.batch import JobSpec
-from corral.cli.options import CLUSTER, INLINE, JSON, CommandAfterDashes, examples, verb_app
+from corral.cli.options import (
+    CLUSTER,
+    IMAGE_HELP,
+    INLINE,
+    JSON,
+    USER,
+    CommandAfterDashes,
+    examples,
+    verb_app,
+)
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.cli.workload.follow import Following
@@ -220,12 +229,6 @@ WORKDIR = Annotated[
         show_default=False,
     ),
 ]
-USER = Annotated[
-    str,
-    typer.Option(
-        "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
-    ),
-]
 REQUEUE = Annotated[
     bool,
     typer.Option(
@@ -308,8 +311,7 @@ CONTAINER = Annotated[
     typer.Option(
         "--container",
         metavar="IMAGE",
-        help="Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
-        "[REGISTRY/]NAME[:TAG].",
+        help=IMAGE_HELP,
         show_default=False,
     ),
 ]
