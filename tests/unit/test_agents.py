@@ -135,6 +135,20 @@ def test_an_included_file_that_is_not_there_is_named(
     program.cache_clear()
 
 
+def test_lint_checks_every_shell_program() -> None:
+    root = FOLDER.parents[2]
+    joined = (root / "test").read_text().replace("\\\n", " ")
+    (line,) = [line for line in joined.splitlines() if line.lstrip().startswith("check shellcheck")]
+    checked = {file for word in line.split() if "*" in word for file in root.glob(word)}
+    shells = {FOLDER / name for name in PROGRAMS if is_shell(FOLDER / name)}
+    assert len(shells) > 20
+    assert shells <= checked
+
+
+def is_shell(file: Path) -> bool:
+    return file.suffix == ".sh" or file.read_bytes().startswith((b"#!/bin/sh", b"#!/bin/bash"))
+
+
 INCLUDES = [name for name in PROGRAMS if " #include" in (FOLDER / name).read_text()]
 
 

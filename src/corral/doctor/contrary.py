@@ -54,7 +54,6 @@ class Contrary(Row):
 
 @cache
 def table() -> tuple[Contrary, ...]:
-    """The table as data."""
     return read_table("corral.doctor", "contrary.yaml", tuple[Contrary, ...])
 
 

@@ -50,17 +50,14 @@ class FatalTable(Row):
 
 @cache
 def fatal_table() -> FatalTable:
-    """The table as data."""
     return read_table("corral.doctor", "fatal_lines.yaml", FatalTable)
 
 
 def fatal_lines(log: LogText, most: int = MOST) -> list[FatalLine]:
-    """The first lines of a log that report an error."""
     return _first(fatal_table().fatal, log, most)
 
 
 def notable_lines(log: LogText) -> list[FatalLine]:
-    """The first lines of a log that may report trouble."""
     return _first(fatal_table().notable, log, MOST)
 
 

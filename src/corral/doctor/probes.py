@@ -93,7 +93,6 @@ class Scene:
 
     @property
     def answered(self) -> Iterator[MachineAnswers]:
-        """Nodes that answered."""
         return (t for t in self.machines.values() if t.error is None)
 
 

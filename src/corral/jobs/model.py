@@ -271,7 +271,6 @@ class JobSpec(Model):
 
     @property
     def ranks_on_node(self) -> int:
-        """Ranks on each node."""
         return self.ranks_per_node or max(1, self.gpus_per_node)
 
     @property

@@ -2,8 +2,9 @@
 
 From Tailscale's API description and headscale 0.29's swagger.
 
-The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time. Keys come
-from the environment or a file, and are in no error.
+The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time, and a loop
+of three attempts; httpx and tenacity are of the extra for clouds. Keys come from the environment
+or a file, and are in no error.
 """
 
 from __future__ import annotations

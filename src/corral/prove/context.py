@@ -56,7 +56,6 @@ class ProveContext:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All declared nodes."""
         return nodes_of(self.spec)
 
     @property
@@ -114,17 +113,14 @@ def output_of(result: Result) -> str:
 
 
 def passed(summary: str, *evidence: Evidence) -> Judgement:
-    """A pass."""
     return Judgement(Verdict.PASS, summary, evidence)
 
 
 def warned(summary: str, *evidence: Evidence) -> Judgement:
-    """A warning."""
     return Judgement(Verdict.WARN, summary, evidence)
 
 
 def failed(summary: str, *evidence: Evidence) -> Judgement:
-    """A failure."""
     return Judgement(Verdict.FAIL, summary, evidence)
 
 

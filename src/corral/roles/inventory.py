@@ -52,7 +52,6 @@ class Site:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """All declared nodes."""
         return nodes_of(self.spec)
 
     @cached_property
@@ -72,7 +71,6 @@ class Site:
         return tuple(n.name for n in self.compute if not self.facts[n.name].systemd)
 
     def is_pod(self, node: str) -> bool:
-        """Whether a node is one of ``pods``."""
         return node in self._pods
 
     @cached_property
@@ -81,7 +79,6 @@ class Site:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of all nodes."""
         return tuple(n.name for n in self.nodes)
 
     @cached_property

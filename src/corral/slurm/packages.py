@@ -118,7 +118,6 @@ class DebSet:
 
     @property
     def version(self) -> SlurmVersion:
-        """Slurm's version."""
         return SlurmVersion.parse(self.package_version)
 
     @property

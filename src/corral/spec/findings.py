@@ -62,7 +62,6 @@ class Finding:
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
-    """True when one of the findings is an error."""
     return any(finding.level is Level.ERROR for finding in findings)
 
 

@@ -296,7 +296,6 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 
 def rank_of(name: str) -> int:
-    """The rank of a recording's name."""
     return int(name.removeprefix("rank-").partition(".")[0])
 
 

@@ -115,7 +115,6 @@ class Event:
 
     @property
     def on_gpu(self) -> bool:
-        """It ran on a GPU."""
         return self.kind in _GPU
 
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from corral.agents.benchmarks.scaling_plan import WAYS as METHODS
+
 LINE: Final = 0.95
 """Share of a line's rate that large all_reduces over TCP reach (containers, tbf at 1 and 2.5 Gb/s:
 0.96; Ethernet frames of 1500 bytes carry 0.949)."""
@@ -162,47 +164,45 @@ class Way:
     messages: int = 1
 
 
+def _way(
+    name: str, words: str, price: str = "", *, hidden: bool = False, modelled: bool = True
+) -> Way:
+    """A method of the program, with its numbers."""
+    method = METHODS[name]
+    words = words.format(cycle=method.cycle)
+    return Way(name, method.cycle, method.share, hidden, words, price, modelled, method.messages)
+
+
 WAYS: Final = {
     method.name: method
     for method in (
-        Way("ddp", 1, 1.0, True, "plain DistributedDataParallel", ""),
-        Way(
+        _way("ddp", "plain DistributedDataParallel", hidden=True),
+        _way(
             "accumulate",
-            4,
-            1.0,
-            True,
-            "gradient accumulation over 4 micro-batches",
+            "gradient accumulation over {cycle} micro-batches",
             "the same mathematics with a batch four times as large",
+            hidden=True,
         ),
-        Way("bf16", 1, 0.5, True, "gradients sent as bfloat16", "rounding of the gradients"),
-        Way(
+        _way("bf16", "gradients sent as bfloat16", "rounding of the gradients", hidden=True),
+        _way(
             "powersgd",
-            1,
-            0.0,
-            False,
             "PowerSGD of rank 4",
             "approximate gradients; the error is fed back",
             modelled=False,
-            messages=3,
         ),
-        Way(
+        _way(
             "local_sgd",
-            8,
-            1.0,
-            False,
-            "local SGD, weights averaged every 8 steps",
+            "local SGD, weights averaged every {cycle} steps",
             "ranks drift apart between exchanges: watch the loss",
         ),
-        Way(
+        _way(
             "diloco",
-            16,
-            1.0,
-            False,
-            "DiLoCo with 16 inner steps",
+            "DiLoCo with {cycle} inner steps",
             "an outer optimizer to tune; in practice 100 to 500 inner steps",
         ),
     )
 }
+"""The methods of training that the program (``METHODS``) measures, with what its report states."""
 
 
 def predicted(cost: Cost, compute: Compute, method: Way, ranks: int, size: float) -> float:

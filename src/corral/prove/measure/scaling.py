@@ -138,7 +138,6 @@ class Scaling:
 
     @property
     def one_node(self) -> Trained | None:
-        """Training on one node."""
         return self.of("ddp", self.per_node) or self.of("ddp", 1)
 
     def speedup(self, trained: Trained) -> float:

@@ -153,7 +153,6 @@ def _apart(site: Site) -> bool:
 
 @cache
 def text(name: str) -> str:
-    """A program's text."""
     return agents.program(name)
 
 

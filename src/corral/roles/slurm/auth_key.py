@@ -64,7 +64,6 @@ def former_keys(site: Site) -> tuple[Gone, ...]:
 
 
 def key_paths(site: Site) -> tuple[str, ...]:
-    """The files of ``keys``."""
     return tuple(secret.path for secret in keys(site))
 
 

@@ -400,9 +400,11 @@ def _groups(existing: Existing) -> list[_Group]:
         state = row.text("State").upper()
         for name in row.names:
             key = (
-                gpus[0] if gpus else None, tuple(dict.fromkeys(features)),
-                partitions.get(name, ()), "" if state in _UP else state,
-            )  # fmt: skip
+                gpus[0] if gpus else None,
+                tuple(dict.fromkeys(features)),
+                partitions.get(name, ()),
+                "" if state in _UP else state,
+            )
             names_by_key.setdefault(key, []).append(name)
     return [_Group(tuple(names), *key) for key, names in names_by_key.items()]  # type: ignore[arg-type]
 

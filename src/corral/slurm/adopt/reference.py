@@ -57,9 +57,13 @@ def _table(rules: list[Rule]) -> str:
     for rule in rules:
         since = f" (since {rule.since.release})" if rule.since else ""
         cells = (
-            f"`{rule.id}`{since}", rule.level.value, rule.meaning, rule.fix, rule.failure,
+            f"`{rule.id}`{since}",
+            rule.level.value,
+            rule.meaning,
+            rule.fix,
+            rule.failure,
             rule.source,
-        )  # fmt: skip
+        )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

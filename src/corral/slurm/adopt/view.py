@@ -222,7 +222,6 @@ class Existing:
     complete: bool = True
 
     def of(self, kind: Kind) -> list[Source]:
-        """The files of a kind."""
         return [source for source in self.sources if source.kind is kind]
 
     @cached_property
@@ -232,7 +231,6 @@ class Existing:
 
     @property
     def slurm(self) -> Conf:
-        """slurm.conf."""
         return self.confs[Kind.SLURM]
 
     @cached_property

@@ -48,7 +48,6 @@ class Reasons(Row):
 
 @cache
 def reasons() -> Reasons:
-    """All reasons that are known."""
     return read_table("corral.slurm.states", "reasons.yaml", Reasons)
 
 

@@ -24,12 +24,14 @@ const NODES = [
   }),
 ];
 
+/** @param {string} text */
 const names = (text) => {
   const { test: passes, wrong } = nodeTest(text);
   assert.equal(wrong, "", text);
   return NODES.filter(passes).map((one) => one.name);
 };
 
+/** @type {[string, string[]][]} */
 const CASES = [
   ["", ["node1", "node2", "gpu-07", "cpu1"]],
   ["   ", ["node1", "node2", "gpu-07", "cpu1"]],
@@ -65,6 +67,7 @@ for (const [text, expected] of CASES) {
   test(`filter: ${text || "(nothing)"}`, () => assert.deepEqual(names(text), expected));
 }
 
+/** @type {[string, RegExp][]} */
 const WRONG = [
   ["colour=red", /no colour/],
   ["colour>3", /no colour/],

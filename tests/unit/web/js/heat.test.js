@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as heat from "../../../../src/corral/web/static/js/heat.js";
 import { node } from "./records.js";
+/** @import { NodeFigures, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
 
 test("squares get smaller as nodes get more", () => {
   assert.deepEqual(
@@ -45,6 +46,7 @@ test("a point without a square names no node", () => {
 
 test("keys go over the squares and stop at the edges", () => {
   const grid = heat.gridOf(61, 320);
+  /** @type {[string, number, number | null][]} */
   const cases = [
     ["ArrowRight", 0, 1], ["ArrowLeft", 0, 0], ["ArrowDown", 0, 20], ["ArrowDown", 50, 50],
     ["ArrowUp", 20, 0], ["ArrowUp", 3, 3], ["Home", 40, 0], ["End", 0, 60], ["ArrowRight", 60, 60],
@@ -56,6 +58,7 @@ test("keys go over the squares and stop at the edges", () => {
 });
 
 test("states are distinguished without colours", () => {
+  /** @param {Partial<NodeRow>} change */
   const paint = (change) => heat.paintOf(node(change), "state");
   assert.deepEqual(paint({ kind: "warn" }), { ink: "warn", alpha: 1, mark: "hollow" });
   assert.deepEqual(paint({ kind: "bad" }), { ink: "bad", alpha: 1, mark: "struck" });
@@ -67,6 +70,11 @@ test("states are distinguished without colours", () => {
 });
 
 test("shares: unknown is not nothing, and what is above all stays at all", () => {
+  /**
+   * @param {string} colouring
+   * @param {Partial<NodeRow>} change
+   * @param {NodeFigures} [figures]
+   */
   const paint = (colouring, change, figures) => heat.paintOf(node(change), colouring, figures);
   assert.equal(paint("load", { load: null }).ink, "off");
   assert.equal(paint("load", { load: 0 }).ink, "bad");

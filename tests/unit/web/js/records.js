@@ -1,5 +1,5 @@
 // Records as the server sends them, and a reader of what views are made of.
-/** @import { JobDetail, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
+/** @import { Counts, Head, JobDetail, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
 
 /** @type {NodeRow} */
 const NODE = {
@@ -44,6 +44,16 @@ const JOB = {
 
 /** @param {Partial<JobDetail>} change */
 export const job = (change = {}) => ({ ...JOB, ...change });
+
+/**
+ * The head of an event with these counts.
+ * @param {Counts} counts
+ * @returns {Head}
+ */
+export const headOf = (counts) => ({
+  ...{ rev: 1, nodes_rev: 1, jobs_rev: 1, seen_at: 1, trouble: "", release: "24.11.5" },
+  ...{ complete: true, counts },
+});
 
 /**
  * What a view is made of, its functions called: `<tag attribute="...">` and texts.

@@ -24,8 +24,16 @@ import { Result } from "../../../../src/corral/web/static/js/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
 import * as submit from "../../../../src/corral/web/static/js/submit.js";
 import * as view from "../../../../src/corral/web/static/js/view.js";
-import { job, node, shown, texts } from "./records.js";
+import { headOf, job, node, shown, texts } from "./records.js";
+/**
+ * @import { Diagnosis, Directives, Doctor, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
+ * @import { ShownChange, ShownNodeChange, ShownPlan } from "../../../../src/corral/web/static/js/api.js"
+ */
 
+/**
+ * @param {Partial<ShownChange>} more
+ * @returns {ShownNodeChange}
+ */
 const change = (more = {}) => ({
   nodes: ["node1", "node2"],
   change: {
@@ -33,6 +41,7 @@ const change = (more = {}) => ({
     impact: "restart", keeps: [], refuses: "", ...more,
   }, // prettier-ignore
 });
+/** @type {ShownPlan} */
 const PLAN = {
   ...{ empty: false, impact: "restart", format: 2, cluster: "lab", spec_digest: "", observed: "" },
   machines: [{ node: "gpu3", action: "create", summary: "8 H200" }],
@@ -48,11 +57,13 @@ test("a plan: worst impact, machines, stages, each change with before and after"
 });
 
 test("a plan: each impact has a class, and none no badge", () => {
-  for (const [impact, kind] of [
+  /** @type {[ShownChange["impact"], string][]} */
+  const kinds = [
     ["reload", "busy"],
     ["drain", "warn"],
     ["recreate", "bad"],
-  ]) {
+  ];
+  for (const [impact, kind] of kinds) {
     const stages = [{ ...PLAN.stages[0], changes: [change({ impact })] }];
     const made = shown(plan.PlanView({ plan: { ...PLAN, stages } }));
     assert.ok(made.includes(`<span class="state ${kind}">${impact}</span>`), impact);
@@ -75,7 +86,22 @@ test("a plan with nothing to do states that", () => {
 });
 
 test("findings of a cluster file are at their lines; the first of a line gives its mark", () => {
-  const finding = (line, level) => ({ line, level, rule: `r${line}`, message: "wrong", hint: "" });
+  /**
+   * @param {number} line
+   * @param {LintFinding["level"]} level
+   */
+  const finding = (line, level) => ({
+    ...{
+      file: "",
+      line,
+      column: 1,
+      level,
+      rule: `r${line}`,
+      where: "",
+      message: "wrong",
+      hint: "",
+    },
+  });
   const marks = plan.lineMarks("a\nb\nc", [
     finding(2, "error"),
     finding(2, "warning"),
@@ -93,6 +119,7 @@ test("findings of a cluster file are at their lines; the first of a line gives i
 
 test("the extent of a line", () => {
   const text = "one\ntwo\n\nfour";
+  /** @param {number} line */
   const cut = (line) => text.slice(...plan.extentOf(text, line));
   assert.deepEqual([1, 2, 3, 4].map(cut), ["one", "two", "", "four"]);
   assert.deepEqual(
@@ -114,6 +141,7 @@ test("nodes in their groups, in the order of their numbers, and counted once by 
   );
   assert.equal(count, 3);
   assert.deepEqual(kinds, { good: 3 });
+  /** @param {string} grouping */
   const by = (grouping) => arranged([node()], () => true, grouping).groups.map(([name]) => name);
   assert.deepEqual(by("island"), ["a"]);
   assert.deepEqual(by("rack"), ["no rack"]);
@@ -143,12 +171,13 @@ test("figures at the top: nothing about GPUs where there are none, jobs once the
     usable: 2,
     gpus: 0,
     gpus_used: 0,
+    gpus_used_exact: true,
     cpus: 8,
     cpus_used: 1,
     jobs: {},
     partitions: [],
   };
-  const head = { complete: true, counts: { ...counts, shown: { all: 3, running: 2, waiting: 1 } } };
+  const head = headOf({ ...counts, shown: { all: 3, running: 2, waiting: 1 } });
   assert.match(
     texts(Tiles({ head, cost: null })),
     /2 \/ 3 nodes take jobs 1 \/ 8 CPUs in use 2 jobs running, 1 pending/,
@@ -165,7 +194,9 @@ test("figures at the top: nothing about GPUs where there are none, jobs once the
 });
 
 test("the last proof in one line", () => {
+  /** @type {(more: object) => any} */
   const proof = (more) => ({ at: 1, good: true, results: [{ verdict: "pass" }], ...more });
+  /** @param {object} more */
   const line = (more) => texts(ProofLine({ proof: proof(more) }));
   assert.match(texts(ProofLine({ proof: null })), /^not proven/);
   assert.match(line({}), /^proven 1 check/); // of a version that did not note it
@@ -219,7 +250,9 @@ test("a job's facts leave out what is not known", () => {
 });
 
 test("the doctor's findings, and healthy only without any", () => {
+  /** @type {Diagnosis} */
   const finding = {
+    ...{ line: 0, contrary: "", source: "nodes", severity: "error", fix_by: "" },
     id: "F001",
     title: "slurmd is down",
     name: "x",
@@ -252,6 +285,7 @@ test("the doctor's findings, and healthy only without any", () => {
 test("no cluster is healthy next to a drained node or a failed proof", () => {
   const drained = { node: "node2", state: "IDLE+DRAIN", reason: "fan", by: "ada" };
   const quiet = { healthy: true, fixable: false, findings: [] };
+  /** @param {Partial<Doctor>} more */
   const words = (more) =>
     texts(
       ReportView({
@@ -266,7 +300,11 @@ test("no cluster is healthy next to a drained node or a failed proof", () => {
 });
 
 test("a check that did not pass has its hint, with its commands as such", () => {
-  const result = { check: "c", title: "Limits", verdict: "fail", summary: "2 wait", evidence: [] };
+  /** @type {ProofResult} */
+  const result = {
+    ...{ check: "c", title: "Limits", group: "", summary: "2 wait", evidence: [], hint: "" },
+    ...{ verdict: "fail", seconds: 1, uncovered: false },
+  };
   const made = Result({ result: { ...result, hint: "see `sacctmgr show assoc` first" } });
   assert.match(texts(made), /Limits: 2 wait Hint: see sacctmgr show assoc first/);
   assert.ok(shown(made).includes("<code>sacctmgr show assoc</code>"));
@@ -296,12 +334,17 @@ test("times at an axis are as exact as its lines are apart, and short", () => {
 });
 
 test("curves share their times; where one has no value there is a gap", () => {
+  /**
+   * @param {string} name
+   * @param {[number, number][]} points
+   */
   const curve = (name, points) => ({ what: "watts", name, points });
   const data = aligned([curve("a", [[1, 5], [3, 6]]), curve("b", [[2, 7], [3.4, 8]])], 10); // prettier-ignore
   assert.deepEqual(data, [[1, 2, 3], [50, null, 60], [null, 70, 80]]); // prettier-ignore
 });
 
 test("what a form's fields stand for", () => {
+  /** @type {(value: string, checked?: boolean) => any} */
   const field = (value, checked = false) => ({ value, checked });
   assert.equal(submit.valueOf(field(" "), { type: "string" }), undefined);
   assert.equal(submit.valueOf(field("4"), { type: "integer" }), 4);
@@ -350,6 +393,7 @@ test("the fields next to a script hold what its lines ask for, and send what was
 test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
   const others = [{ line: 2, text: "--array=1-3" }];
   const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
+  /** @param {Pick<Directives, "others" | "faults">} read */
   const lines = (read) => texts(submit.DirectiveLines({ read: { fields: {}, ...read } }));
   assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
   assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
@@ -358,9 +402,13 @@ test("lines of a script that no field has are listed, those that cannot be read 
 
 test("of two answers the later question's is shown, whichever comes first", async () => {
   const newest = new Latest();
+  /** @type {string[]} */
   const taken = [];
+  /** @type {(answer: string) => void} */
   let slow = () => {};
+  /** @type {Promise<string>} */
   const early = new Promise((settle) => { slow = settle; }); // prettier-ignore
+  /** @param {Promise<string>} answer */
   const take = (answer) =>
     newest.take(
       answer,
@@ -401,12 +449,13 @@ test("GPUs in use that Slurm does not report are unknown, not none", () => {
   const unreported = node({ gpus_used: null });
   assert.match(shown(Card({ node: unreported })), /aria-label="\? of 4 GPUs in use"/);
   const counts = { nodes: 1, usable: 1, gpus: 8, cpus: 8, cpus_used: 1, jobs: {}, partitions: [] };
+  /**
+   * @param {number} gpus_used
+   * @param {boolean} gpus_used_exact
+   */
   const tiles = (gpus_used, gpus_used_exact) => {
     const shownJobs = { all: 0, running: 0, waiting: 0 };
-    const head = {
-      complete: true,
-      counts: { ...counts, gpus_used, gpus_used_exact, shown: shownJobs },
-    };
+    const head = headOf({ ...counts, gpus_used, gpus_used_exact, shown: shownJobs });
     return texts(Tiles({ head, cost: null }));
   };
   assert.match(tiles(0, false), /\? \/ 8 GPUs in use/);

@@ -274,13 +274,20 @@ def ports(existing: Existing) -> Iterator[Problem]:
             used[key] = current
 
 
+_SWITCHES: Final = (
+    (
+        "SlurmdParameters",
+        "config_overrides",
+        "a node with less memory, fewer CPUs or GPUs than this file declares is used as if it had "
+        "them",
+    ),
+    ("DebugFlags", "NO_CONF_HASH", "nodes that have another slurm.conf are not reported"),
+)
+
+
 def hidden_faults(existing: Existing) -> Iterator[Problem]:
     """Switches that silence what should be heard."""
-    for key, word, why in (
-        ("SlurmdParameters", "config_overrides", "a node with less memory, fewer CPUs or GPUs than "
-         "this file declares is used as if it had them"),
-        ("DebugFlags", "NO_CONF_HASH", "nodes that have another slurm.conf are not reported"),
-    ):  # fmt: skip
+    for key, word, why in _SWITCHES:
         setting = existing.slurm.get(key)
         if setting and word.lower() in setting.value.lower():
             yield Problem(setting.spot, f"{word}: {why}", f"take {word} out", where=key)

@@ -46,14 +46,15 @@ def password(existing: Existing) -> Iterator[Problem]:
     )
 
 
+_NEEDED: Final = (("DbdHost", "NAME"), ("StorageType", "accounting_storage/mysql"))
+
+
 def needed(existing: Existing) -> Iterator[Problem]:
     """What slurmdbd cannot do without."""
     conf = existing.confs[Kind.SLURMDBD]
     if not conf:
         return
-    for key, value in (
-        ("DbdHost", "NAME"), ("StorageType", "accounting_storage/mysql"),
-    ):  # fmt: skip
+    for key, value in _NEEDED:
         if conf.get(key) is None:
             fix = (conf.adds(f"{key}={value}"),) if value != "NAME" else ()
             yield Problem(

@@ -137,9 +137,11 @@ def _shape(machines: list[Machine]) -> dict[str, str]:
         count, sockets, cores, threads = shapes.pop()
         if sockets * cores * threads == count:
             return {
-                "CPUs": str(count), "Sockets": str(sockets),
-                "CoresPerSocket": str(cores), "ThreadsPerCore": str(threads),
-            }  # fmt: skip
+                "CPUs": str(count),
+                "Sockets": str(sockets),
+                "CoresPerSocket": str(cores),
+                "ThreadsPerCore": str(threads),
+            }
     return {"CPUs": str(_least(machines, "cpus"))}
 
 
