@@ -16,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.loose import Record, integer, record, records, text
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -86,6 +86,8 @@ def no_past(answer: Answer, doing: str) -> CorralError:
 
 T = TypeVar("T")
 CHUNK: Final = 1 << 16
+SEVERAL_FROM: Final = 41
+"""The first API version that cancels jobs by their state (DELETE jobs/, Slurm 24.05)."""
 BRIEF_S: Final = 1.5
 """What answers does so in this time, however busy slurmctld is: no list is asked for."""
 NO_PATH: Final = "/corral"
@@ -123,6 +125,7 @@ class Slurm(Protocol):
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
     async def submit(self, login: Login, submission: write.Submission) -> int: ...  # noqa: D102
+    async def cancel_pending(self, login: Login, array: int) -> None: ...  # noqa: D102
     async def change(  # noqa: D102
         self, login: Login, method: str, path: str, body: Any, doing: str
     ) -> None: ...
@@ -349,6 +352,30 @@ class SlurmRest:
         answer = await self._call(method, path, login, body)
         if answer.status != OK or answer.meta.errors:
             raise refused(answer, doing)
+
+    async def cancel_pending(self, login: Login, array: int) -> None:
+        """Cancel the tasks of an array that have not begun, and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words, or it is older than 24.05.
+        """
+        doing = f"cancel pending tasks of {array}"
+        if await self.version(login) < SEVERAL_FROM:
+            raise CorralError(
+                Code.SLURM_REFUSED,
+                "this slurmrestd ends only complete arrays and single tasks",
+                hint=f"on a node of the cluster: scancel --state=PENDING {array}",
+            )
+        body = {"jobs": [str(array)], "job_state": ["PENDING"]}
+        answer = await self._call("DELETE", "jobs/", login, body)
+        if answer.status != OK or answer.meta.errors:
+            raise refused(answer, doing)
+        # Each job has its own error there; none of them is in the answer's errors.
+        for entry in records(record(answer.body).get("status")):
+            error = record(entry.get("error"))
+            if integer(error.get("code")):
+                words = text(error.get("message")) or text(error.get("string"))
+                raise CorralError(Code.SLURM_REFUSED, f"{doing}: {words}")
 
     async def _list(
         self,
