@@ -370,12 +370,14 @@ class SlurmRest:
         answer = await self._call("DELETE", "jobs/", login, body)
         if answer.status != OK or answer.meta.errors:
             raise refused(answer, doing)
-        # Each job has its own error there; none of them is in the answer's errors.
-        for entry in records(record(answer.body).get("status")):
-            error = record(entry.get("error"))
-            if integer(error.get("code")):
-                words = text(error.get("message")) or text(error.get("string"))
-                raise CorralError(Code.SLURM_REFUSED, f"{doing}: {words}")
+        # Each record of the array has its own result there; one that runs has "Job state RUNNING !=
+        # filter state PENDING" (24.11). It failed where no record was cancelled.
+        results = [
+            record(entry.get("error")) for entry in records(record(answer.body).get("status"))
+        ]
+        if results and all(integer(error.get("code")) for error in results):
+            words = text(results[0].get("message")) or text(results[0].get("string"))
+            raise CorralError(Code.SLURM_REFUSED, f"{doing}: {words}")
 
     async def _list(
         self,

@@ -81,7 +81,9 @@ def test_pending_tasks_are_cancelled_by_their_state() -> None:
 
         def _changed(self, method: str, what: str, user: str) -> httpx.Response:
             error = {"code": self.error, "message": "Access/permission denied"}
-            return httpx.Response(200, json={"status": [{"job_id": "5", "error": error}]})
+            runs = {"code": 2139, "message": "Job state RUNNING != filter state PENDING"}
+            status = [{"job_id": "5", "error": error}, {"job_id": "1", "error": runs}]
+            return httpx.Response(200, json={"status": status})
 
     async def work(release: str, api: int, error: int) -> tuple[Any, Any]:
         rest = Array(release, api)
