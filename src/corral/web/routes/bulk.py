@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +18,7 @@ from corral.slurm.rest import write
 from corral.slurm.rest.read import ADMINISTRATOR
 from corral.web.routes.nodes import NAME
 from corral.web.slurm.search import SHOWN, parse
-from corral.web.slurm.targets import TARGET, choose, matching
+from corral.web.slurm.targets import PENDING, TARGET, choose, matching
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 
@@ -100,8 +99,11 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
 
     async def cancelled(target: str) -> None:
         _permit(session, target, by_target[target])
-        path, doing = f"job/{quote(target, safe='')}", f"cancel job {target}"
-        await state.rest.change(session.login, "DELETE", path, None, doing)
+        if target.endswith(PENDING):
+            await state.rest.cancel_pending(session.login, int(target.removesuffix(PENDING)))
+        else:
+            doing = f"cancel job {target}"
+            await state.rest.change(session.login, "DELETE", f"job/{target}", None, doing)
 
     answer = await _each(state, session, "cancel", "job", asked.targets, cancelled)
     poller.nudge()

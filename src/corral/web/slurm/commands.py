@@ -193,6 +193,11 @@ class ByCommands:
         """
         await self._run(login, commands.command_of(method, path, body), doing=doing)
 
+    async def cancel_pending(self, login: Login, array: int) -> None:
+        """Cancel the tasks of an array that have not begun, and no other."""
+        argv = ("scancel", "--state=PENDING", str(array))
+        await self._run(login, argv, doing=f"cancel pending tasks of {array}")
+
     async def _list(
         self, login: Login, key: str, reader: Callable[[Record, int], T]
     ) -> tuple[T, ...]:

@@ -87,6 +87,8 @@ def no_past(answer: Answer, doing: str) -> CorralError:
 
 T = TypeVar("T")
 CHUNK: Final = 1 << 16
+SEVERAL_FROM: Final = 41
+"""The first API version that cancels jobs by their state (DELETE jobs/, Slurm 24.05)."""
 BRIEF_S: Final = 1.5
 """What answers does so in this time, however busy slurmctld is: no list is asked for."""
 NO_PATH: Final = "/corral"
@@ -122,6 +124,7 @@ class Slurm(Protocol):
     async def past_use(self, login: Login, job_id: int) -> JobUse: ...
     async def states(self, login: Login) -> dict[str, str]: ...
     async def submit(self, login: Login, submission: write.Submission) -> int: ...
+    async def cancel_pending(self, login: Login, array: int) -> None: ...
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None: ...
 
 
@@ -367,6 +370,28 @@ class SlurmRest:
         """
         answer = await self._call(method, path, login, body)
         if answer.status != OK or answer.meta.errors:
+            raise refused(answer, doing)
+
+    async def cancel_pending(self, login: Login, array: int) -> None:
+        """Cancel the tasks of an array that have not begun, and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words, or it is older than 24.05.
+        """
+        doing = f"cancel pending tasks of {array}"
+        if await self.version(login) < SEVERAL_FROM:
+            raise CorralError(
+                Code.SLURM_REFUSED,
+                "this slurmrestd ends only complete arrays and single tasks",
+                hint=f"on a node of the cluster: scancel --state=PENDING {array}",
+            )
+        body = {"jobs": [str(array)], "job_state": ["PENDING"]}
+        answer = await self._call("DELETE", "jobs/", login, body)
+        # Each record of the array has its own result; of one that runs it is "Job state RUNNING !=
+        # filter state PENDING" (24.11). It failed where none was cancelled.
+        status = records(record(answer.body).get("status"))
+        done = any(not integer(record(entry.get("error")).get("code")) for entry in status)
+        if answer.status != OK or (answer.meta.errors and not done):
             raise refused(answer, doing)
 
     async def _list(

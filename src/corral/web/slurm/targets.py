@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +10,11 @@ from typing import Final
 from corral.slurm.records import Job
 from corral.web.slurm.arrays import tasks_of
 
-TARGET: Final = r"^[1-9][0-9]{0,9}(_[0-9]{1,9}|_\[[0-9,:%-]{1,400}\]|\+[0-9]{1,4})?$"
-_CUT: Final = re.compile(r"\.\.\.|[^0-9_\[\],:%+-]")
+PENDING: Final = ":pending"
+"""Behind an array's number: those of its tasks that have not begun, which share one record. That
+record has the number of the array, and slurmrestd ends all of an array where it gets that, also as
+``12_[3-30]``: it reads the number alone (_handle_job_delete, 22.05 to 26.05)."""
+TARGET: Final = r"^[1-9][0-9]{0,9}(:pending)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Choice:
     """What a request chooses.
 
     Attributes:
-        targets: as scancel takes them: a job, a task, an array, the pending tasks of one.
+        targets: numbers of jobs, of tasks and of complete arrays; ``12:pending``: see ``PENDING``.
         tasks: how many jobs and tasks they stand for; exact: not at least so many.
         users: whose, and how many of each.
         others: jobs of others, which who asks may not cancel, and which are left out.
@@ -43,7 +45,9 @@ def choose(chosen: Iterable[Job], known: Mapping[int, Job], user: str, *, operat
         operates: others' jobs too.
     """
     live = [job for job in chosen if not job.ended]
-    mine = [job for job in live if operates or job.user == user]
+    permitted = [job for job in live if operates or job.user == user]
+    others = sum(tasks_of(job).count for job in live if not operates and job.user != user)
+    mine, targets = _targets(permitted, known)
     users: Counter[str] = Counter()
     exact = True
     for job in mine:
@@ -51,41 +55,47 @@ def choose(chosen: Iterable[Job], known: Mapping[int, Job], user: str, *, operat
         users[job.user] += tasks.count
         exact = exact and tasks.exact
     return Choice(
-        targets=_targets(mine, known),
+        targets=targets,
         tasks=users.total(),
         exact=exact,
         users=dict(users.most_common()),
-        others=sum(tasks_of(job).count for job in live) - users.total(),
+        others=others,
     )
 
 
-def _targets(jobs: list[Job], known: Mapping[int, Job]) -> tuple[str, ...]:
-    """An array all of whose live tasks are chosen is one target."""
-    live: Counter[str] = Counter(j.array for j in known.values() if j.array and not j.ended)
-    chosen: Counter[str] = Counter(job.array for job in jobs if job.array)
-    targets = dict[str, None]()
-    for job in jobs:
-        complete = job.array and chosen[job.array] >= live[job.array]
-        targets[job.array if complete else target_of(job)] = None
-    return tuple(targets)
+def _targets(jobs: list[Job], known: Mapping[int, Job]) -> tuple[list[Job], tuple[str, ...]]:
+    """What ends the jobs and no other, and the jobs that this ends.
 
-
-def target_of(job: Job) -> str:
-    """One job or task by its number; pending tasks of an array by their list.
-
-    The number of their record is the array's: with it all of the array would end.
+    An array all of whose live tasks are chosen is one target. The record of tasks that have not
+    begun is left out where a task that was requeued is not chosen with it.
     """
-    if "[" in job.label and not _CUT.search(job.label):
-        return job.label
-    return str(job.id)
+    arrays = [job for job in known.values() if job.array and not job.ended]
+    live: Counter[str] = Counter(job.array for job in arrays)
+    waiting: Counter[str] = Counter(job.array for job in arrays if job.waiting)
+    chosen: Counter[str] = Counter(job.array for job in jobs if job.array)
+    pending: Counter[str] = Counter(job.array for job in jobs if job.array and job.waiting)
+    named, targets = list[Job](), dict[str, None]()
+    for job in jobs:
+        if job.array and chosen[job.array] >= live[job.array]:
+            target = job.array
+        elif "[" not in job.label:
+            target = str(job.id)
+        elif pending[job.array] >= waiting[job.array]:
+            target = job.array + PENDING
+        else:
+            continue
+        named.append(job)
+        targets[target] = None
+    return named, tuple(targets)
 
 
 def matching(target: str, known: Mapping[int, Job]) -> list[Job]:
     """The jobs that a target stands for and that have not ended."""
-    if target.isdecimal():
-        number = int(target)
-        job = known.get(number)
-        # Slurm ends all of an array where its number is given.
-        own = [job] if job is not None and (not job.array or job.array != target) else []
-        return own or [j for j in known.values() if j.array == target and not j.ended]
-    return [job for job in known.values() if job.label == target]
+    if target.endswith(PENDING):
+        array = target.removesuffix(PENDING)
+        return [job for job in known.values() if job.array == array and job.waiting]
+    job = known.get(int(target))
+    # Slurm ends all of an array where its number is given.
+    if job is not None and job.array != target:
+        return [job]
+    return [job for job in known.values() if job.array == target and not job.ended]

@@ -73,11 +73,48 @@ def test_each_failure_is_reported_and_ends_nothing_else() -> None:
     run(work())
 
 
+def test_pending_tasks_are_cancelled_by_their_state() -> None:
+    """slurmrestd reads the number alone out of 12_[3-30] and ends all of the array."""
+
+    class Array(FakeRest):
+        error = 0
+
+        def _changed(self, method: str, what: str, user: str) -> httpx.Response:
+            error = {"code": self.error, "message": "Access/permission denied"}
+            runs = {"code": 2139, "message": "Job state RUNNING != filter state PENDING"}
+            status = [{"job_id": "5", "error": error}, {"job_id": "1", "error": runs}]
+            return httpx.Response(200, json={"status": status})
+
+    async def work(release: str, api: int, error: int) -> tuple[Any, Any]:
+        rest = Array(release, api)
+        rest.error = error
+        for raw in rest.bodies["jobs"]["body"]["jobs"]:
+            if raw["job_id"] in (1, 5):
+                raw["array_job_id"] = {"set": True, "number": 5}
+                raw["array_task_string"] = "3-30" if raw["job_id"] == 5 else ""
+                raw["array_task_id"] = {"set": raw["job_id"] == 1, "number": 1}
+        async with Page(rest) as page:
+            await page.login("kim")
+            chosen = (await page.post("bulk/jobs", {"show": "waiting", "q": "array=5"})).json()
+            body = {"targets": chosen["targets"]}
+            assert chosen["targets"] == ["5:pending"]
+            return (await page.post("bulk/jobs/cancel", body)).json(), rest.sent
+
+    answer, sent = run(work("24.11", 42, 0))
+    assert answer["done"] == ["5:pending"]
+    assert sent == [("DELETE", "jobs", {"jobs": ["5"], "job_state": ["PENDING"]}, "kim")]
+    answer, _ = run(work("24.11", 42, 2010))
+    assert "permission" in answer["failed"][0]["message"]
+    answer, sent = run(work("24.11", 40, 0))
+    assert "scancel --state=PENDING 5" in answer["failed"][0]["hint"]
+    assert not sent
+
+
 def test_targets_are_what_scancel_takes() -> None:
     async def work() -> list[int]:
         async with Page(FakeRest()) as page:
             await page.login("kim")
-            wrong = ["", "0", "1;2", "../node/x", "12_[a]", "12_[1]/x", "-1"]
+            wrong = ["", "0", "1;2", "../node/x", "12_[1]", "12:running", "-1"]
             bodies: list[list[str]] = [[], ["1"] * 501, *([text] for text in wrong)]
             replies = [await page.post("bulk/jobs/cancel", {"targets": t}) for t in bodies]
             assert not page.rest.sent

@@ -98,9 +98,15 @@ def test_a_part_of_an_array_ends_no_other_task() -> None:
     """The pending tasks' record has the array's number, with which all of it would end."""
     jobs = known(*ARRAY)
     pending = choose([ARRAY[0]], jobs, "kim", operates=False)
-    assert pending.targets == ("12_[3-30:3,40%4]",)
+    assert pending.targets == ("12:pending",)
+    assert pending.tasks == 11
     assert choose([ARRAY[1]], jobs, "kim", operates=False).targets == ("13",)
-    assert [j.id for j in matching("12_[3-30:3,40%4]", jobs)] == [12]
+    assert [j.id for j in matching("12:pending", jobs)] == [12]
+    # A requeued task has its own record, and the state of those that have not begun.
+    more = known(*ARRAY, job(16, "12_4", "PENDING"))
+    assert choose([ARRAY[0]], more, "kim", operates=False).targets == ()
+    both = choose([ARRAY[0], more[16]], more, "kim", operates=False)
+    assert both.targets == ("12:pending", "16")
     assert [j.id for j in matching("12", jobs)] == [12, 13]  # 14 and 15 have ended
     assert [j.id for j in matching("13", jobs)] == [13]
     assert matching("99", jobs) == []

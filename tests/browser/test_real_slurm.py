@@ -1,0 +1,84 @@
+"""What tests of the page's own double cannot show: a real Slurm's tokens, and its arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from corral.hosts.quote import sh
+from tests.browser.conftest import OTHER, Served, Terminal, run_root
+from tests.embedded.conftest import Live
+
+SUBMIT = sh(
+    "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-6%1 --wrap 'sleep 600'",
+    u=OTHER,
+)
+
+
+def corral(terminal: Terminal, *words: str) -> Any:
+    argv = [
+        sys.executable,
+        "-m",
+        "corral",
+        "ui",
+        "token",
+        *words,
+        "-c",
+        str(terminal.file),
+        "--json",
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_pending_tasks_alone_are_cancelled_by_a_token(
+    served: Served, terminal: Terminal, cluster: Live, people: Callable[..., str]
+) -> None:
+    array = run_root(cluster, cluster.controller, SUBMIT).strip()
+    made = corral(terminal, "create", "ci", "--user", OTHER, "--scope", "read", "--scope", "submit")
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    base = f"{served.url}api/"
+    with httpx.Client(base_url=base, headers=headers, timeout=120, trust_env=False) as http:
+
+        def targets(show: str, expected: list[str]) -> dict[str, Any]:
+            until = time.monotonic() + 120
+            while True:
+                reply = http.post("bulk/jobs", json={"show": show, "q": f"array={array}"})
+                chosen = reply.raise_for_status().json()
+                if chosen["targets"] == expected or time.monotonic() > until:
+                    assert chosen["targets"] == expected
+                    return chosen
+                time.sleep(1)
+
+        def cancel(target: str) -> None:
+            body = {"targets": [target]}
+            reply = http.post("bulk/jobs/cancel", json=body).raise_for_status().json()
+            assert reply == {"done": [target], "failed": []}
+
+        def left(states: str) -> str:
+            script = sh("squeue -h -j {n} -t {s} -o %T; true", n=array, s=states)
+            return run_root(cluster, cluster.controller, script).strip()
+
+        assert http.get("me").raise_for_status().json()["user"] == OTHER
+        assert http.post("nodes/node1", json={"do": "resume"}).status_code == 403
+        assert targets("waiting", [f"{array}:pending"])["tasks"] == 5
+        cancel(f"{array}:pending")
+        assert left("PENDING") == ""
+        assert left("RUNNING") == "RUNNING"
+        targets("running", [array])
+        cancel(array)
+        until = time.monotonic() + 60
+        while left("RUNNING") and time.monotonic() < until:
+            time.sleep(1)
+        assert left("RUNNING") == ""
+        assert [t["name"] for t in corral(terminal, "list")["tokens"]] == ["ci"]
+        corral(terminal, "revoke", "ci", "--yes")
+        assert http.get("me").status_code == 401
