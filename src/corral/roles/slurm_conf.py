@@ -7,10 +7,10 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts, Traits
-from corral.roles.conf_fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.slurm import elastic_nodes
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
 from corral.spec.models import Gpu

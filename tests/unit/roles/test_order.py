@@ -13,12 +13,12 @@ import pytest
 from corral import roles
 from corral.errors import Code, CorralError
 from corral.roles import order
-from corral.roles.conf_fields import pairs_of_fields, settings_of_fields, written
 from corral.roles.order import IN_SLURM_FILES, ORDER, ROLES, configured, wanted
 from corral.roles.role import Role
 from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import ConfLine
+from corral.slurm.conf.fields import pairs_of_fields, settings_of_fields, written
 from corral.slurm.conf.keys import Key, all_keys
 from corral.spec.models import ClusterSpec, Partition
 from corral.spec.services import Health

@@ -60,6 +60,7 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-controller", MEGA, {"groups.0.nodes": "boss"}, "groups[0].nodes"),
     ("gcp-controller", MEGA, {"partitions.0.groups": ["a3mega", "controller"]}, "partitions"),
     ("gcp-machine", MEGA, {"groups.1.gpu.count": 4}, "groups[1].gpu"),
+    ("slurm-field-unused", MEGA, {"health.every": "1m"}, "health.every"),
     ("gcp-machine", MEGA, {"groups.1.gpu": GONE}, "groups[1].gpu"),
     ("gcp-login", MEGA, {"groups.0.ssh": GONE}, "groups[0].ssh"),
     ("gcp-zone", MEGA, {"gcp.zone": "us-central1-f"}, "gcp.zone"),

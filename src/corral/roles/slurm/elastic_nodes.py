@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from corral.roles.conf_fields import keys_of_fields, pairs_of_fields
 from corral.roles.inventory import Site
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.cloud import Elastic
 from corral.spec.hostlist import expand, fold_in_order

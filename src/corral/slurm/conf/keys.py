@@ -15,6 +15,8 @@ from corral.tables import Row, read_table
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
 
+Form = Literal["value", "interval", "time limit", "MiB"]
+
 Section = Literal[
     "",
     "Cluster and controller",
@@ -70,7 +72,8 @@ class Key(Row):
         field: path of the field of the cluster file whose value it is (``health.every``;
             ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
             role gives the value. Not written where the field is null or off.
-        form: what the field holds; an interval is written in seconds.
+        form: how the field's value is written: an interval in seconds, a time limit in Slurm's
+            grammar, a number of GiB in MiB.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """
@@ -85,7 +88,7 @@ class Key(Row):
     section: Section = ""
     joined: bool = False
     field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
-    form: Literal["value", "interval"] = "value"
+    form: Form = "value"
     since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
     until: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
 

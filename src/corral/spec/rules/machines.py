@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel
 
 from corral.spec import values
 from corral.spec.explain import near
@@ -14,6 +16,7 @@ from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
 from corral.spec.providers import CONTAINERS
 from corral.spec.view import GroupView, Problem, Rule, View, repeated, some
+from corral.tables import read_table
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
 RESERVED_NODES: Final = frozenset(("localhost", "default", "all", "localdomain", "broadcasthost"))
@@ -200,6 +203,32 @@ def field_unused(view: View) -> Iterator[Problem]:
                 yield Problem(group.at(name), message, f"remove {name}")
 
 
+class _KeyRow(BaseModel):
+    """A row of the table of slurm.conf's keys, as much of it as a rule needs."""
+
+    line: str = ""
+    name: str
+    field: str = ""
+
+
+def slurm_field_unused(view: View) -> Iterator[Problem]:
+    """Global keys of slurm.conf, where the provider sets up Slurm and takes those of lines only."""
+    groups = view.where(lambda c: c.configures)
+    if not groups:
+        return
+    rows = read_table("corral.slurm.conf", "keys.yaml", tuple[_KeyRow, ...])
+    for key in (row for row in rows if row.field and not row.line):
+        names = key.field.split(".")
+        value: Any = view.spec
+        for name in names:
+            value = getattr(value, name) if value and name in value.model_fields_set else None
+        if value not in (None, "off"):
+            provider = groups[0].group.provider
+            message = f"{key.field} has no effect with provider {provider}, which sets up Slurm"
+            hint = f"remove {key.field}, which is slurm.conf's {key.name}"
+            yield Problem(tuple(names), message, hint)
+
+
 def gpu_source(view: View) -> Iterator[Problem]:
     """``source: host`` of machines that are not this one."""
     for group in view.groups:
@@ -257,6 +286,9 @@ RULES: Final = (
          "ports, or a link-local one, which changes.", ("groups.addresses",), address_public),
     Rule("field-unused", _W, "A field that the group's provider does not read.",
          ("groups",), field_unused),
+    Rule("slurm-field-unused", _E, "A field that is a global key of slurm.conf, with a provider "
+         "that sets up Slurm itself and takes no such key.",
+         ("groups.provider",), slurm_field_unused),
     Rule("gpu-source", _E, "The source of GPUs is declared for machines that have their own.",
          ("groups.gpu.source",), gpu_source, ("groups.provider",)),
     Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",

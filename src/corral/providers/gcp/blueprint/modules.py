@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
 from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.duration import max_time
 from corral.spec.models import NodeGroup, Partition
 
@@ -156,7 +157,11 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         "disk_type": "pd-ssd",
         "machine_type": MACHINE,
         "enable_public_ips": False,
-        "node_conf": {"CoresPerSocket": 52, "ThreadsPerCore": 2},
+        "node_conf": {
+            "CoresPerSocket": 52,
+            "ThreadsPerCore": 2,
+            **dict(pairs_of_fields("NodeName", group, keys_of_fields())),
+        },
         "on_host_maintenance": "TERMINATE",
         "bandwidth_tier": "gvnic_enabled",
         "reservation_name": gcp.reservation or "",
@@ -184,9 +189,12 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
 
 def partition(declared: Partition) -> dict[str, Any]:
     """A partition; complete nodes only, since the eight NICs of a node cannot be shared by jobs."""
-    conf = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
-    if declared.max_time != "infinite":
-        conf["MaxTime"] = max_time(declared.max_time)
+    limit = {} if declared.max_time == "infinite" else {"MaxTime": max_time(declared.max_time)}
+    conf = {
+        **{"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600},
+        **limit,
+        **dict(pairs_of_fields("PartitionName", declared, keys_of_fields())),
+    }
     return module(
         f"{declared.name}_partition",
         "community/modules/compute/schedmd-slurm-gcp-v6-partition",

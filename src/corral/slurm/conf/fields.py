@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from corral.slurm.conf.conf_file import Pairs, Setting
-from corral.slurm.conf.keys import Key, all_keys
+from corral.slurm.conf.keys import Form, Key, all_keys
+from corral.slurm.duration import max_time
 from corral.spec.models import ClusterSpec
 from corral.spec.values import seconds_of
+
+_FORMS: Final[Mapping[Form, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "value": lambda value: value,
+        "interval": lambda interval: seconds_of(interval) or None,
+        "time limit": max_time,
+        "MiB": lambda gib: gib * 1024,
+    }
+)
 
 
 @cache
@@ -39,8 +50,8 @@ def pairs_of_fields(line: str, model: object, keys: Iterable[Key]) -> Pairs:
         value: Any = model
         for name in key.field.split(".")[1 if line else 0 :]:
             value = None if value is None else getattr(value, name)
-        if key.form == "interval" and value is not None:
-            value = seconds_of(value) or None
+        if value is not None:
+            value = _FORMS[key.form](value)
         if text := written(value):
             pairs.append((key.name, text))
     return tuple(pairs)
