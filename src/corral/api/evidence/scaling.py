@@ -34,16 +34,6 @@ from corral.prove.measure.scaling import (
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 
-__all__ = [
-    "EXACT",
-    "Scaling",
-    "Training",
-    "bench_scaling",
-    "from_other_link",
-    "guesses",
-    "read_scaling",
-    "scaling_so_far",
-]
 
 CPU_MODEL = (1_000_000, 4, 64)
 GPU_MODEL = (124_000_000, 8, 512)

@@ -28,19 +28,6 @@ from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
-__all__ = [
-    "ArrayOutcome",
-    "JobHandle",
-    "JobInfo",
-    "JobOutcome",
-    "JobSpec",
-    "Live",
-    "Part",
-    "RankLine",
-    "Setting",
-    "is_job_file",
-    "parse_sweep",
-]
 
 SCRIPT_HEAD: Final = 1 << 20
 """Bytes of a script that are searched for its options."""

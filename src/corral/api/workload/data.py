@@ -16,8 +16,6 @@ from corral.shards import SIZE
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
 
-__all__ = ["SIZE", "DataSet", "Fed", "Rate", "bench_data", "shard_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fed:

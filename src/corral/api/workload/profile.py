@@ -15,8 +15,6 @@ from corral.jobs.profile.recordings import Recordings, Row, recordings
 from corral.jobs.profile.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec
 
-__all__ = ["Kernel", "RankTrace", "Recordings", "Row", "job_profile", "keep_profile"]
-
 
 TIMELINE: Final = "timeline.json.gz"
 """The name of the merged trace: Perfetto unpacks what ends in .gz."""
