@@ -36,7 +36,9 @@ _SYSTEM: Final = re.compile(
 _ANY_KIND: Final = (EXCEPTION, "F929")
 """Kinds of readings that give no kind of reason: the words of the line may."""
 _FRAME: Final = re.compile(r'File "[^"]{1,300}", line \d{1,7}, in (\S{1,80})')
-_LONGEST_CODE: Final = 160
+_LONGEST_TRIMMED: Final = 400
+_MARKS: Final = re.compile(r"[\^~ ]{0,400}$")
+_MOST_MARKS: Final = 4
 _EXIT: Final = re.compile(r"\++ exit [1-9]\d{0,2}$")
 _NUMBERED: Final = re.compile(r"(?:>> )?\d{1,6} {1,8}")
 _LEVEL: Final = re.compile(r"(?:error|fatal|critical|failed)\b[: ]{1,8}", re.IGNORECASE)
@@ -84,14 +86,23 @@ def complete(log: LogText, line: Line) -> str:
     """
     text = line.text[:LONGEST_READ]
     if text.rstrip().endswith(":"):
-        after = next(filter(None, (log.line(line.number + n).strip() for n in (1, 2))), "")
-        return f"{text.rstrip()} {_NUMBERED.sub('', after)}"[:LONGEST_READ]
+        after = next(filter(None, (_trimmed(log, line.number + n) for n in (1, 2))), "")
+        if read_message(after) is not None:
+            return text
+        if _NUMBERED.match(text.lstrip()):  # Spack prints the lines of a log with their numbers.
+            after = _NUMBERED.sub("", after)
+        return f"{text.rstrip()} {after}"[:LONGEST_READ]
     if _EXIT.match(text):
-        return f"{text} <= {log.line(line.number - 1).strip()[:_LONGEST_CODE]}"
-    frame = _FRAME.search(log.line(line.number - 2))
-    if frame is None:
-        return text
-    return f"{text} <= {frame[1]}: {log.line(line.number - 1).strip()[:_LONGEST_CODE]}"
+        return f"{text} <= {_trimmed(log, line.number - 1)}"
+    # Python 3.11 and later mark the place with "^^^^" below the code; Snakemake adds an empty line.
+    above = range(line.number - 1, line.number - _MOST_MARKS, -1)
+    code = next((number for number in above if not _MARKS.match(_trimmed(log, number))), 0)
+    frame = _FRAME.search(_trimmed(log, code - 1))
+    return text if frame is None else f"{text} <= {frame[1]}: {_trimmed(log, code)}"
+
+
+def _trimmed(log: LogText, number: int) -> str:
+    return log.line(number)[:LONGEST_READ].strip()[:_LONGEST_TRIMMED]
 
 
 def _candidates(log: LogText, accounted: Container[int]) -> list[Line]:

@@ -6,9 +6,9 @@ import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain, read
-from corral.doctor.log_text import LogText
+from corral.doctor.log_text import Line, LogText
 from corral.doctor.model import LIVE
-from corral.doctor.stated import message
+from corral.doctor.stated import complete, message
 
 # Programs that do not exist: their messages are not in the catalogue.
 KINDS = (
@@ -135,3 +135,75 @@ def test_a_log_without_an_error_is_not_called_healthy_where_lines_may_report_tro
     assert report.healthy
     assert explain("job 7 done WTERMSIG 9\n").notable[0].number == 1
     assert explain("no error here\n").notable == ()
+
+
+FRAME = """\
+Traceback (most recent call last):
+  File "/x/frob.py", line 3, in lock
+    fcntl.flock(file, mode)
+OSError: [Errno 9] Bad file descriptor
+"""
+
+
+def test_an_exception_is_read_with_the_call_that_raised_it() -> None:
+    log = LogText(FRAME)
+    line = Line(4, log.line(4))
+    assert complete(log, line) == f"{line.text} <= lock: fcntl.flock(file, mode)"
+    (diagnosis,) = explain(FRAME).findings
+    assert diagnosis.failure.title == (
+        "the file system does not lock files: errno 9 (bad file descriptor)"
+    )
+    marked = FRAME.replace("OSError", "    ^^^^^^^^^^^\nOSError")
+    assert explain(marked).findings[0].failure == diagnosis.failure
+    other = explain(FRAME.replace("fcntl.flock(file, mode)", "frob.align(file)"))
+    assert other.findings[0].failure.id == "F928"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (
+            "Caused by:\n  Invalid FROB submit response:\n42 frobbed\n",
+            "the workflow engine does not understand the answer of the submit command: "
+            '"42 frobbed"',
+        ),
+        (
+            " >> 110    configure: error:\n   111    no frobs found\n",
+            'configure ends: "no frobs found"',
+        ),
+        (
+            "+ grep frob\nFrobs not yet prepared\n+ exit 1\n",
+            'the script ends itself with status 1 after this: "Frobs not yet prepared"',
+        ),
+    ],
+)
+def test_a_line_is_read_with_the_one_that_completes_it(text: str, title: str) -> None:
+    assert explain(text).findings[0].failure.title == title
+
+
+def test_a_warning_whose_message_is_known_counts_where_no_error_does() -> None:
+    warning = "2016-01-14 frob WARNING - Failed to parse file. Is the parser correct?\n"
+    (diagnosis,) = explain(f"ok\n{warning}").findings
+    assert (diagnosis.failure.id, diagnosis.line) == ("F925", 2)
+    error = "frob: error: cannot align /srv/frob: Permission denied\n"
+    assert explain(warning + error).findings[0].failure.id == "F921"
+
+
+def test_a_general_reading_leaves_the_causes_to_the_kind_of_its_reason() -> None:
+    (diagnosis,) = explain("frob: error: cannot align the plan: Permission denied\n").findings
+    assert diagnosis.failure.title == '"align the plan" fails: "Permission denied"'
+    assert diagnosis.failure.cause == catalog()["F921"].cause
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Copying blob 9088cdb84e39 skipped: already exists",
+        "/sbin/ldconfig: Can't create temporary cache file /etc/ld.so.cache~: Permission denied",
+        "warning: the compiler differs from the one used to build the kernel",
+    ],
+)
+def test_a_harmless_line_is_no_cause(line: str) -> None:
+    assert explain(f"{line}\n").healthy
+    cause = "FrobBLAS blas_thread_init: pthread_create: Resource temporarily unavailable"
+    assert explain(f"{line}\n{cause}\n").findings[0].line == 2
