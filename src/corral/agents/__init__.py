@@ -51,12 +51,12 @@ def body(text: str) -> str:
 
 
 @cache
-def functions(name: str, *wanted: str) -> str:
+def functions(name: str, *names: str) -> str:
     """Functions of one of these programs, and those of the same text that they call.
 
     Args:
         name: its path in this folder, such as ``state/secrets.sh``.
-        *wanted: names of functions.
+        *names: of functions.
 
     Raises:
         CorralError: NOT_FOUND, as ``program``.
@@ -64,7 +64,7 @@ def functions(name: str, *wanted: str) -> str:
     """
     defined = _functions(name)
     needed: set[str] = set()
-    left = list(wanted)
+    left = list(names)
     while left:
         function = left.pop()
         if function not in needed:

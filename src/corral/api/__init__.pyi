@@ -1,7 +1,6 @@
 """Each use case and its module, once: what type checkers see, and what ``__init__.py`` reads."""
 
 from corral.api.config.adoption import Correction as Correction
-from corral.api.config.adoption import Machine as Machine
 from corral.api.config.adoption import Opinion as Opinion
 from corral.api.config.adoption import adopt as adopt
 from corral.api.config.adoption import lint_existing as lint_existing
@@ -11,7 +10,6 @@ from corral.api.config.discovery import Access as Access
 from corral.api.config.discovery import ask_machines as ask_machines
 from corral.api.config.discovery import discover as discover
 from corral.api.config.export import Exported as Exported
-from corral.api.config.export import Install as Install
 from corral.api.config.export import export_ansible as export_ansible
 from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
@@ -108,7 +106,6 @@ from corral.api.operations.overview import status as status
 from corral.api.operations.repair import Repaired as Repaired
 from corral.api.operations.repair import explain_drained as explain_drained
 from corral.api.operations.repair import explain_pending as explain_pending
-from corral.api.operations.repair import fixed_by_plan as fixed_by_plan
 from corral.api.operations.repair import repair as repair
 from corral.api.page.job_again import Recorded as Recorded
 from corral.api.page.job_again import job_recorded as job_recorded
@@ -177,6 +174,7 @@ from corral.api.workload.data import bench_data as bench_data
 from corral.api.workload.data import shard_data as shard_data
 from corral.api.workload.profile import job_profile as job_profile
 from corral.api.workload.profile import keep_profile as keep_profile
+from corral.doctor.drain_reason import fixed_by_plan as fixed_by_plan
 from corral.jobs.arrays import ArrayOutcome as ArrayOutcome
 from corral.jobs.arrays import Part as Part
 from corral.jobs.datasets import DataSet as DataSet
@@ -193,4 +191,6 @@ from corral.prove.measure.scaling import Scaling as Scaling
 from corral.prove.measure.scaling import from_other_link as from_other_link
 from corral.prove.measure.scaling import guesses as guesses
 from corral.prove.measure.scaling import read_scaling as read_scaling
+from corral.providers.autoinstall import Install as Install
 from corral.providers.ssh.deepops.folder import read_deepops as read_deepops
+from corral.slurm.adopt.machine import Machine as Machine

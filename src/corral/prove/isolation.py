@@ -212,7 +212,7 @@ def _memory_script(ctx: ProveContext, batch: Batch, *, neighbour: bool) -> Scrip
         return hog
     return call(
         "prove/jobs.sh",
-        "beside_run",
+        "neighbour_run",
         ctx.job_name,
         len(batch.nodes),
         str(srun(ctx, batch, _NEIGHBOUR, suffix="-neighbour")),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -38,6 +40,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def spec() -> ClusterSpec:
     return load_or_raise(LAPTOP)
+
+
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def record(spec: ClusterSpec) -> None:
@@ -105,6 +110,19 @@ def test_each_name_is_written_once() -> None:
             assert name == again
             assert getattr(package, name) is getattr(import_module(module), name)
         assert not [name for name in names if name in source.read_text().split('"""')[2]]
+
+
+def test_the_stub_names_the_module_that_defines() -> None:
+    """A module of use cases that re-exported a name listed it again, in ``__all__``."""
+    for package in (api, corral):
+        stub = Path(package.__file__).with_suffix(".pyi").read_text()
+        for module, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.MULTILINE):
+            tree = ast.parse(Path(import_module(module).__file__ or "").read_text())
+            targets = [t for x in tree.body if isinstance(x, ast.Assign) for t in x.targets]
+            targets += [x.target for x in tree.body if isinstance(x, ast.AnnAssign)]
+            names = {t.id for t in targets if isinstance(t, ast.Name)}
+            names |= {x.name for x in tree.body if isinstance(x, DEFINITIONS)}
+            assert name in names, (module, name)
 
 
 def test_open_takes_a_file_or_a_name(spec: ClusterSpec) -> None:

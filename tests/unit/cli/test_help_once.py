@@ -30,7 +30,7 @@ def test_no_help_is_written_twice() -> None:
     assert [text for text, times in count.items() if times > 1] == []
 
 
-def test_a_default_that_typer_shows_is_not_written_as_well() -> None:
+def test_a_default_that_typer_shows_is_not_written_again() -> None:
     folder = Path(corral.cli.__file__).parent
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

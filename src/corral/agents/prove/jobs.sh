@@ -93,8 +93,8 @@ ranks_run() (
   exit "$status"
 )
 
-# beside_run NAME COUNT NEIGHBOUR SCRIPT: the script once that many tasks of its neighbour are ready, which then goes on.
-beside_run() (
+# neighbour_run NAME COUNT NEIGHBOUR SCRIPT: the script once that many tasks of its neighbour are ready, which then goes on.
+neighbour_run() (
   folder=$(mktemp -d "/tmp/$1.XXXXXX") || exit 1
   trap 'rm -rf "$folder"' EXIT
   trap '' PIPE

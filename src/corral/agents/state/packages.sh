@@ -77,15 +77,15 @@ node_pause() (
   fi
 )
 
-# slurm_install SLURMS FAMILY WANTED... -- MORE...: one apt run, refused when it would remove anything but what
-# the pattern SLURMS matches. WANTED are NAME=VERSION, and NAME- of another family: apt keeps what conflicts
-# with none of the wanted. Of MORE, NAME=VERSION of the same set, those come that the machine has already:
+# slurm_install SLURMS FAMILY TARGET... -- MORE...: one apt run, refused when it would remove anything but what
+# the pattern SLURMS matches. TARGET are NAME=VERSION, and NAME- of another family: apt keeps what conflicts
+# with none of those. Of MORE, NAME=VERSION of the same set, those come that the machine has already:
 # Slurm may need newer libraries, which break others of the same build (libpmix2t64 and libhwloc15, seen).
 slurm_install() (
-  slurms=$1 family=$2 wanted='' more=''
+  slurms=$1 family=$2 targets='' more=''
   shift 2
   while [ "$1" != -- ]; do
-    wanted="$wanted $1"
+    targets="$targets $1"
     shift
   done
   shift
@@ -93,7 +93,7 @@ slurm_install() (
     ! installed "${package%%=*}" || more="$more $package"
   done
   [ "$family" != schedmd ] || more="$more $(distribution_library)"
-  without_starts slurm_get "$slurms" $wanted $more
+  without_starts slurm_get "$slurms" $targets $more
 )
 
 # distribution_library: apt's words that remove Debian's libslurm when SchedMD's Slurm comes: slurm-smd brings
@@ -104,14 +104,14 @@ distribution_library() (
   [ -z "$library" ] || echo "$library -o Dpkg::Options::=--force-overwrite"
 )
 
-# slurm_get SLURMS WANTED...: slim images leave headers out (dpkg.cfg's path-exclude): Pyxis wants Slurm's.
+# slurm_get SLURMS TARGET...: slim images leave headers out (dpkg.cfg's path-exclude): Pyxis wants Slurm's.
 slurm_get() {
   slurms=$1
   shift
-  wanted=$*
+  targets=$*
   apt() {
     apt-get "$@" -q --no-install-recommends --allow-change-held-packages -o DPkg::Lock::Timeout=300 \
-      -o Dpkg::Options::=--force-confold -o 'Dpkg::Options::=--path-include=/usr/include/*' -f $wanted
+      -o Dpkg::Options::=--force-confold -o 'Dpkg::Options::=--path-include=/usr/include/*' -f $targets
   }
   dpkg --configure -a >&2 || :
   simulated=$(apt install -s) || { apt_update && simulated=$(apt install -s); } || return 1
