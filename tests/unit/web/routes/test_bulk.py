@@ -74,7 +74,7 @@ def test_each_failure_is_reported_and_ends_nothing_else() -> None:
 
 
 def test_pending_tasks_are_cancelled_by_their_state() -> None:
-    """slurmrestd reads the number alone out of 12_[3-30] and ends all of the array."""
+    """For 12_[3-30] slurmrestd of 23.02 reads the number alone and ends all of the array."""
 
     class Array(FakeRest):
         error = 0
