@@ -98,6 +98,8 @@ def _of_line(
     for option in options:
         if option.fault or not option.name:
             left_out.append(option.value or option.name)
+        elif option.name == "export" and option.value in {"", "ALL"}:
+            continue
         elif option.name in _NOT_CARRIED:
             left_out.append(f"--{option.name}" + (f"={option.value}" if option.value else ""))
         elif option.name == "job-name" and job.name:

@@ -194,7 +194,7 @@ sub find {
         return;
       }
     }
-    $line += (my $passed = substr $chunk, $counted) =~ tr/\n//;
+    $line += $counted ? (my $passed = substr $chunk, $counted) =~ tr/\n// : $chunk =~ tr/\n//;
     $base += $cut;
     last if !$n;
     last if time > $until;
