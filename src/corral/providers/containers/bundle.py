@@ -119,6 +119,7 @@ def write(
     options: dict[int, int] = {
         zstd.CompressionParameter.compression_level: level,
         zstd.CompressionParameter.enable_long_distance_matching: 1,
+        zstd.CompressionParameter.checksum_flag: 1,
         zstd.CompressionParameter.window_log: _WINDOW_LOG,
         zstd.CompressionParameter.nb_workers: os.cpu_count() or 1,
     }

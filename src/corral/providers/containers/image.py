@@ -388,7 +388,7 @@ class Images:
     async def _build(
         self, lock: int, emit: Emit, recipes: Sequence[Recipe] = ()
     ) -> tuple[str, str]:
-        """Build the first of the recipes that can be had here; gives its reference and id."""
+        """Build the first recipe whose archive is available; gives its reference and id."""
         if os.geteuid() != 0:
             raise CorralError(
                 Code.IMAGE_FAILED,

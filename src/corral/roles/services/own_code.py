@@ -28,6 +28,7 @@ from corral.state.base import Resource, Wanted
 from corral.state.pyenv import PythonEnv, Wheel
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
+_ENTRY_POINTS: Final = b"[console_scripts]\ncorral = corral.cli.main:main\n"
 _LEFT_OUT: Final = ("__pycache__", ".pyc", ".swp")
 
 
@@ -43,6 +44,7 @@ def own_wheel() -> tuple[Wheel, bytes]:
     files[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: corral\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
+    files[f"{info}/entry_points.txt"] = _ENTRY_POINTS
     record = f"{info}/RECORD"
     lines = [f"{name},sha256={_sum(data)},{len(data)}" for name, data in sorted(files.items())]
     files[record] = "\n".join([*lines, f"{record},,", ""]).encode()
