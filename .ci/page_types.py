@@ -36,7 +36,8 @@ def typed(schema: Mapping[str, Any]) -> str:
         case {"prefixItems": items}:
             made = f"[{', '.join(typed(part) for part in items)}]"
         case {"type": "array", "items": item}:
-            made = f"({typed(item)})[]" if "anyOf" in item else f"{typed(item)}[]"
+            several = "anyOf" in item or "enum" in item
+            made = f"({typed(item)})[]" if several else f"{typed(item)}[]"
         case {"type": "object"}:
             values = schema.get("additionalProperties", True)
             made = f"Record<string, {typed(values) if isinstance(values, dict) else 'unknown'}>"

@@ -11,7 +11,10 @@ REASON = "corral: the budget is spent"
 _TOOLS = {
     "squeue": 'echo "squeue $*" >>{folder}/asked; cat {folder}/jobs',
     "sinfo": "cat {folder}/nodes",
-    "scontrol": 'echo "$*" >>{folder}/done; ! grep -sqF "$2" {folder}/refused',
+    "scontrol": """case "$*" in
+*'show nodes') cat {folder}/shown ;;
+*) echo "$*" >>{folder}/done; ! grep -sqF "$2" {folder}/refused ;;
+esac""",
 }
 
 
@@ -19,8 +22,9 @@ def ran(folder: Path, *words: str) -> str:
     """What it prints.
 
     Args:
-        folder: has ``jobs`` and ``nodes``, what squeue and sinfo print; where a word of ``refused``
-            is the second of scontrol, that fails. ``done`` gets a line for each change.
+        folder: has ``jobs``, ``nodes`` and ``shown``, what squeue, sinfo and scontrol print; where
+            a word of ``refused`` is the second of scontrol, that fails. ``done`` gets a line for
+            each change.
         *words: of its command line.
 
     Raises:

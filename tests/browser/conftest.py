@@ -155,8 +155,13 @@ def served(terminal: Terminal) -> Served:
 
 
 @pytest.fixture(scope="session")
-def chromium(cluster: Live) -> Iterator[Any]:
-    """The browser; after the cluster, as asyncio.run() is refused next to Playwright's loop."""
+def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The browser; after the cluster, as asyncio.run() is refused next to Playwright's loop.
+
+    Tests over recorded answers alone need no cluster.
+    """
+    if any("cluster" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("cluster")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("chromium is not installed: ./test browser installs it")

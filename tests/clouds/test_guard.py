@@ -30,6 +30,19 @@ from tests.clouds.virtual import run
 
 CLOUDS = ("lambda", "runpod", "paperspace")
 HOUR = 3600.0
+NODE = (
+    "NodeName={name} Arch={arch} CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=0.01 "
+    "NodeAddr={name} NodeHostName={name} Version={version} OS={system}  RealMemory=5845 AllocMem=0 "
+    "FreeMem=99 Sockets=1 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1\n"
+)
+FORGED = {  # each can read as POWERED_DOWN, or as IDLE where it is not
+    "os": {"system": "Linux 6.1 State={state} x"},
+    "arch": {"arch": "x86_64 State={state}"},
+    "version": {"version": "24.11.5 State={state}"},
+    "surroundings": {"system": "x RealMemory=1 AllocMem=0 State={state} ThreadsPerCore=1 Reason=x"},
+    "a line": {"system": "x\nNodeName=gpu0 Arch=x State={state} ThreadsPerCore=1"},
+}
+POWERED_DOWN = "IDLE+CLOUD+POWERED_DOWN"
 FAST = """
 import runpy, sys, time
 nap = time.sleep
@@ -48,25 +61,24 @@ class Slurm:
     def __init__(self, now: Callable[[], float], folder: Path) -> None:
         self.now, self.folder = now, folder
         self.states: dict[str, str] = {}
+        self.sent = {"arch": "x86_64", "version": "24.11.5", "system": "Linux 6.1"}
         self.jobs: dict[str, float | None] = {}
         self.since: dict[str, float] = {}
         self.limits: dict[str, int] = {}
         self.done: list[str] = []
 
     def __call__(self, argv: Sequence[str]) -> str:
-        words = " ".join(argv)
-        if argv[0] == "sh":
-            return self._program(*argv[2:])
-        if words == "timeout 30 scontrol --oneliner show nodes":
-            rows = self.states.items()
-            return "".join(f"NodeName={n} Arch=x86_64 State={s} Weight=1\n" for n, s in rows)
-        raise AssertionError(words)
+        assert argv[0] == "sh", argv
+        return self._program(*argv[2:])
 
     def _program(self, *words: str) -> str:
         """The real wind-down.sh, with commands that print files and write down what changes."""
-        (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
+        if words != ("states",):
+            (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
         nodes = [f"{n}|{wind_down.REASON}\n" for n in self.states]
         (self.folder / "nodes").write_text("".join(nodes) + "desk|none\n")
+        shown = [NODE.format(**self.sent, name=n, state=s) for n, s in self.states.items()]
+        (self.folder / "shown").write_text("".join(shown))
         done = self.folder / "done"
         done.write_text("")
         printed = wind_down.ran(self.folder, *words)
@@ -217,6 +229,26 @@ def test_powered_down_nodes_go_at_the_second_look_and_strays_after_an_hour(up: W
     controller.round(60)
     assert controller.alive() == ["gpu1"]  # not in the file, for two minutes: being added, perhaps
     controller.round(HOUR)
+    assert controller.alive() == []
+
+
+@pytest.mark.parametrize("sent", FORGED.values(), ids=FORGED)
+def test_what_a_node_sends_ends_no_machine(sent: dict[str, str], up: World) -> None:
+    controller = Controller(up, elastic=["gpu0", "gpu1"])
+    controller.slurm.states = {"gpu1": "IDLE+CLOUD", "gpu0": "IDLE+CLOUD"}
+    controller.slurm.sent |= {k: text.format(state=POWERED_DOWN) for k, text in sent.items()}
+    controller.round(60)
+    controller.round(60)
+    assert controller.alive() == ["gpu0", "gpu1"]
+
+
+@pytest.mark.parametrize("kind", ["os", "arch", "version"])
+def test_what_a_node_sends_keeps_no_machine(kind: str, up: World) -> None:
+    controller = Controller(up, elastic=["gpu0", "gpu1"])
+    controller.slurm.states = {"gpu1": POWERED_DOWN, "gpu0": POWERED_DOWN}
+    controller.slurm.sent |= {k: t.format(state="IDLE+CLOUD") for k, t in FORGED[kind].items()}
+    controller.round(60)
+    controller.round(60)
     assert controller.alive() == []
 
 

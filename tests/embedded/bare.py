@@ -21,7 +21,7 @@ from corral.hosts.openssh import OpenSSH
 from corral.hosts.target import SshTarget
 from corral.passwords import Person, accompanied
 from corral.providers.containers import machine
-from corral.providers.ssh import SshProvider
+from corral.providers.ssh.provider import SshProvider
 from corral.spec.models import ClusterSpec
 
 PASSWORD = "s3cret word'\"$x\\n"  # all that quoting can get wrong

@@ -146,7 +146,7 @@ _GPU: Final = "needs a GPU or its package source: golden plans"
 _ALONE: Final = "has its own test"
 
 _RENT: Final = "needs rented groups: tests/clouds"
-_GCP: Final = "written into blueprints only: tests/unit/providers/test_blueprint.py"
+_GCP: Final = "written into blueprints only: tests/unit/providers/gcp/test_blueprint.py"
 _MESH: Final = "needs a tailnet: tests/mesh"
 _PYXIS: Final = "needs Enroot and Pyxis: tests/embedded/test_containers.py"
 

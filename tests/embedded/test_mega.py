@@ -17,8 +17,8 @@ from tests.embedded.mega.project import Mega, mega, mega_at, no_image, server
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
-from corral.providers.gcp import GcpProvider
 from corral.providers.gcp.deployment import Making
+from corral.providers.gcp.provider import GcpProvider
 
 __all__ = ["mega", "server"]
 

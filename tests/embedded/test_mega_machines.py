@@ -30,7 +30,7 @@ from tests.hung_process import ended
 from corral import api
 from corral.jobs.follow import Outcome
 from corral.prove.model import CheckResult, Verdict
-from corral.providers.blueprint.releases import PROLOGS
+from corral.providers.gcp.blueprint.releases import PROLOGS
 from corral.roles.machine import fabric
 from corral.spec.models import ClusterSpec
 

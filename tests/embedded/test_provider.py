@@ -27,7 +27,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import Result
 from corral.providers.base import Action
 from corral.providers.containers import Images, Podman, archive, machine
-from corral.providers.embedded import EmbeddedProvider
+from corral.providers.embedded.provider import EmbeddedProvider
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
@@ -228,7 +228,7 @@ def test_node_that_cannot_boot_reports_why(name: str, monkeypatch: pytest.Monkey
 WORKER = """
 import asyncio, sys
 from corral.events import ignore
-from corral.providers.embedded import EmbeddedProvider
+from corral.providers.embedded.provider import EmbeddedProvider
 from corral.spec.models import ClusterSpec
 
 async def main():

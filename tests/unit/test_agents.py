@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from corral.jobs.submit import LIBRARY
 from corral.providers.cloud.accounts import calls_of
 from corral.spec.providers import CLOUDS
 
+PROVIDERS = FOLDER.parent / "providers"
 PROGRAMS = sorted(
-    str(path.relative_to(FOLDER))
-    for path in FOLDER.rglob("*")
+    os.path.relpath(path, FOLDER)
+    for path in (*FOLDER.rglob("*"), *PROVIDERS.glob("*/programs/*"))
     if path.is_file() and path != FOLDER / "__init__.py" and "__pycache__" not in path.parts
 )
 
@@ -33,8 +35,8 @@ def test_there_are_some() -> None:
 
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
-        *("", "a3mega", "benchmarks", "gates", "jobs", "ledger"),
-        *("prolog", "prolog/prolog.d", "prolog/epilog.d"),
+        *("", "../providers/gcp/programs", "benchmarks", "gates", "jobs", "ledger"),
+        *("prolog", "prolog/prolog.d", "prolog/epilog.d", "prove", "state"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
         (".", "py"),

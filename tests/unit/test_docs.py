@@ -71,6 +71,8 @@ def wrong_in(line: str, commands: dict[str, Any]) -> str:
     if verb not in commands:
         commands[verb] = load_verb(verb)
     command = commands[verb]
+    if words and words[0] in getattr(command, "below", {}):  # corral ui token
+        command = command.below[words.pop(0)]
     if words and words[0] in getattr(command, "commands", {}):  # corral image list
         command = command.commands[words.pop(0)]
     known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help"}

@@ -121,7 +121,10 @@ def test_no_mount_of_a_user_changes_the_cgroup_version(blank: str) -> None:
     assert cgroup({"mounts": text}) == "v2"
 
 
-@pytest.mark.parametrize("system", [" OS=" * 50_000, " " * 200_000, " RealMemory=1" * 20_000])
+@pytest.mark.parametrize(
+    "system",
+    [" OS=" * 50_000, " " * 200_000, " RealMemory=1" * 20_000, " CoresPerSocket=1  " * 10_000],
+)
 def test_a_nodes_own_words_are_read_in_linear_time(system: str) -> None:
     """A node states its OS itself; one of 200,000 characters held the reader for minutes."""
     begun = time.process_time()

@@ -12,7 +12,8 @@ import pytest
 
 from corral.agents import FOLDER
 from corral.hosts.quote import shipped
-from corral.slurm.text import parse_nodes
+from corral.slurm.states.nodes import POWERED_OFF
+from corral.slurm.text import parse_nodes, readable_nodes
 
 LINE = (
     "NodeName={name} Arch=x86_64 CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=10.73 "
@@ -39,11 +40,24 @@ LINES = (
     ),
     LINE.format(name="h", system="x", state="IDLE+UNDRAIN", rest=f"Extra={FORGED}"),
 )  # fmt: skip
+SENT = (
+    ("Arch=x86_64", "Arch=x State=DOWN+DRAIN NodeAddr=6.6.6.6 CPUEfctv=99"),
+    ("Version=24.11.5", "Version=24.11.5 State=DOWN+DRAIN CPUEfctv=99"),
+    ("OS=Linux", "OS=x Version=1 State=DOWN+DRAIN Reason=x CPUEfctv=99"),
+)
+"""Fields that slurmd sends, and what can be read in one way however they look."""
+TWO_WAYS = (
+    ("Arch=x86_64", "Arch=x CoresPerSocket=9 CPUAlloc=0 NodeAddr=6.6.6.6 CPUEfctv=99"),
+    ("OS=Linux", "OS=x RealMemory=9 AllocMem=0 State=DOWN+DRAIN ThreadsPerCore=1 Reason=x"),
+    ("Version=24.11.5", "Version=x RealMemory=9 AllocMem=0 State=DOWN+DRAIN Comment=x"),
+    ("OS=Linux", "OS=x\nNodeName=n State=DOWN+DRAIN"),
+)
 AWKS = [name for name in ("mawk", "gawk", "original-awk") if shutil.which(name)]
 
 
 def printed(folder: Path, awk: str, command: str, lines: Sequence[str] = LINES) -> list[str]:
-    (folder / "awk").symlink_to(shutil.which(awk) or "")
+    if not (folder / "awk").exists():
+        (folder / "awk").symlink_to(shutil.which(awk) or "")
     ended = subprocess.run(
         ["/bin/sh", "-uc", f"{shipped('slurm-nodes.sh')}\n{command}"],
         input="".join(f"{line}\n" for line in lines),
@@ -61,6 +75,30 @@ def test_free_text_is_no_state(tmp_path: Path, awk: str) -> None:
     assert {name: frozenset(state.split("+")) for name, state in states.items()} == {
         node.name: frozenset(str(node.state).split("+")) for node in nodes
     }
+
+
+@pytest.mark.parametrize(("field", "sent"), SENT)
+def test_what_slurmd_sends_is_no_state(tmp_path: Path, field: str, sent: str) -> None:
+    line = LINE.format(name="n", system="x", state="IDLE", rest="").replace(field, sent)
+    (node,) = parse_nodes(line)
+    assert (str(node.state), node.address, node.reason) == ("IDLE", "10.175.5.10", "")
+    assert printed(tmp_path, "awk", "node_states", [line]) == ["n IDLE"]
+
+
+@pytest.mark.parametrize(("field", "sent"), TWO_WAYS)
+def test_a_line_that_reads_in_two_ways_states_nothing(
+    tmp_path: Path, field: str, sent: str
+) -> None:
+    line = LINE.format(name="n", system="x", state="IDLE", rest="").replace(field, sent)
+    node = readable_nodes(line)["n"]
+    assert (str(node.state), node.address, node.reason) == ("UNKNOWN", "", "")
+    assert printed(tmp_path, "awk", "node_states", [line]) == ["n UNKNOWN"]
+
+
+def test_cpus_are_not_what_slurmd_claims(tmp_path: Path) -> None:
+    plain = LINE.format(name="n", system="x", state="IDLE", rest="")
+    lines = [plain.replace("=n ", f"=n{i} ").replace(*pair) for i, pair in enumerate(SENT)]
+    assert printed(tmp_path, "awk", "node_cpus", lines) == ["2", "2", "2"]
 
 
 @pytest.mark.parametrize("awk", AWKS)
@@ -113,3 +151,41 @@ def test_no_other_shell_text_reads_nodes() -> None:
     assert [path for path in files if OWN_READER.search(path.read_text())] == []
     assert OWN_READER.search("sed -n 's/.* State=\\([^ ]*\\) .*/\\1/p'")
     assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
+
+
+STATES = [
+    *("IDLE", "ALLOCATED+COMPLETING", "MIXED+PLANNED", "DOWN", "DOWN*", "DOWN+DRAIN", "IDLE+CLOUD"),
+    *("IDLE+INVALID_REG", "IDLE+CLOUD+POWERED_DOWN", "IDLE+POWERING_DOWN", "UNKNOWN", "FUTURE"),
+    *("IDLE+CLOUD+POWERING_UP", "MIXED+REBOOT_REQUESTED", "IDLE*", "IDLE+MAINTENANCE"),
+]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_which_nodes_are_not_registered(tmp_path: Path, awk: str) -> None:
+    """As slurm/states/nodes.py; what goes or comes is not there either, drained ones are."""
+    lines = [
+        LINE.format(name=f"n{i}", system="x", state=state, rest="")
+        for i, state in enumerate(STATES)
+    ]
+    nodes = {node.name: node.state for node in parse_nodes("\n".join(lines))}
+    away = [
+        *printed(tmp_path, awk, 'nodes=$(cat); echo "$nodes" | nodes_silent', lines),
+        *printed(tmp_path, awk, "nodes_down", lines),
+    ]
+    gone = {name for name, state in nodes.items() if not state.registered and not state.drained}
+    moving = {
+        n for n, s in nodes.items() if s.flags & {*POWERED_OFF, "POWERING_UP", "REBOOT_REQUESTED"}
+    }
+    assert {line.split()[0] for line in away} == gone | moving
+    assert printed(tmp_path, awk, "nodes_off", lines) == [
+        name for name, state in nodes.items() if state.flags & POWERED_OFF
+    ]
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_versions_are_those_before_free_text(tmp_path: Path, awk: str) -> None:
+    lines = [
+        LINE.format(name="a", system="Version=6.6.6", state="IDLE", rest=""),
+        "NodeName=b State=IDLE",
+    ]
+    assert printed(tmp_path, awk, "node_versions", lines) == ["a 24.11.5", "b -"]

@@ -3,7 +3,8 @@
 They are read as text and sent or installed; nothing of Corral is on a node, so none of them imports
 anything of Corral's, and Corral imports none of them. What a program shares with Corral itself is
 copied next to it (``modules``). What shell programs share is a file of functions, and a line
-``. NAME #include`` is replaced by its text when a program is read.
+``. NAME #include`` is replaced by its text when a program is read. Of a file of functions only
+those are sent that a call needs (``functions``). Programs of one provider alone are in its folder.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ LABELS: Final = ("Installed as:", "Started by:", "Runs as:")
 """How the first lines of each program begin."""
 _INCLUDE: Final = re.compile(r"^(?:# shellcheck source=.*\n)?\. (\S+) #include$", re.MULTILINE)
 """As a shell's own command, which shellcheck follows with -x."""
+_FUNCTION: Final = re.compile(r"^(\w+)\(\) (?:\{.*\}|[({](?: #.*)?\n(?:.*\n)*?[)}])$", re.MULTILINE)
+"""A shell function, on one line or up to a line with the closing bracket alone."""
 
 
 @cache
@@ -45,6 +48,35 @@ def body(text: str) -> str:
     """A shell program without the comment at its top."""
     lines = text.splitlines()
     return "\n".join(dropwhile(lambda line: line.startswith("#"), lines)).lstrip("\n")
+
+
+@cache
+def functions(name: str, *wanted: str) -> str:
+    """Functions of one of these programs, and those of the same text that they call.
+
+    Args:
+        name: its path in this folder, such as ``state/secrets.sh``.
+        *wanted: names of functions.
+
+    Raises:
+        CorralError: NOT_FOUND, as ``program``.
+        KeyError: it has no such function.
+    """
+    defined = _functions(name)
+    needed: set[str] = set()
+    left = list(wanted)
+    while left:
+        function = left.pop()
+        if function not in needed:
+            needed.add(function)
+            left += set(re.findall(r"\w+", defined[function])) & defined.keys()
+    return "\n".join(text for function, text in defined.items() if function in needed)
+
+
+@cache
+def _functions(name: str) -> Mapping[str, str]:
+    matches = _FUNCTION.finditer(program(name))
+    return MappingProxyType({match[1]: match[0] for match in matches})
 
 
 def _complete(text: str, included: set[str]) -> str:

@@ -471,7 +471,7 @@ case $state in *DOWN* | *POWER* | *FUTURE* | *MAINT*) exit 0 ;; esac
 # have (the file server, a bad update) takes out that share and no more; the rest is reported.
 others() {
   timeout 10 scontrol show nodes -o >"$work/nodes" 2>/dev/null || return 1
-  total=$(grep -c '^NodeName=' "$work/nodes")
+  total=$(node_states <"$work/nodes" | wc -l)
   most=$((total * at_most / 100))
   [ "$most" -gt 0 ] || most=1
   # Oldest first, and by name among those of one second; scontrol writes the time behind the reason.

@@ -19,6 +19,8 @@ export LC_ALL SLURM_TIME_FORMAT
 node=${1:-$(hostname -s)}
 # shellcheck source=src/corral/agents/slurm-nodes.sh
 . slurm-nodes.sh #include
+# shellcheck source=src/corral/agents/slurm-steps.sh
+. slurm-steps.sh #include
 
 # A container has its host's uptime, but its own first process.
 boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
@@ -27,8 +29,7 @@ boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
 # Jobs whose nodes still boot are CONFIGURING; Slurm starts their time when the nodes are there.
 lost() {
   jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S') || return 1
-  # Root's alone: any user may call a process slurmstepd.
-  steps=$(ps -C slurmstepd -o ruid=,args= | sed -n 's/^ *0 //p')
+  steps=$(root_steps args=)
   echo "$jobs" | while read -r job state start; do
     case $state in RUNNING | SUSPENDED) ;; *) continue ;; esac
     [ "$start" -lt "$boot" ] 2>/dev/null || continue
@@ -58,6 +59,6 @@ info=$(timeout 30 scontrol show node "$node" -o) || exit 1
 timeout 30 scontrol update nodename="$node" state=down reason="restarted, jobs were lost: ${list% }" || exit 1
 timeout 30 scontrol update nodename="$node" state=resume || exit 1
 # A drained node stays drained, with its reason.
-reason=$(echo "$info" | drained_nodes | cut -d ' ' -f 3-)
+reason=$(printf '%s\n' "$info" | drained_nodes | cut -d ' ' -f 3-)
 [ "$reason" != - ] || reason=drained
 [ -z "$reason" ] || timeout 30 scontrol update nodename="$node" state=drain reason="$reason" || exit 1

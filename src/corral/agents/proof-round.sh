@@ -104,12 +104,7 @@ measure() {
 slot() { echo "$work/of-$(echo "$1" | cksum | tr ' ' -)"; }
 # fewest_cpus NODES: those that jobs may use on the smallest of them.
 fewest_cpus() {
-  timeout 20 scontrol show node "$1" -o | awk '{
-      for (i = 1; i <= NF; i++) { split($i, p, "="); if (!(p[1] in value)) value[p[1]] = p[2] }
-      n = value["CPUEfctv"] ? value["CPUEfctv"] : value["CPUTot"]
-      if (!least || n < least) least = n
-      split("", value)
-    } END { print least + 0 }'
+  timeout 20 scontrol show node "$1" -o | node_cpus | awk '!least || $1 < least { least = $1 } END { print least + 0 }'
 }
 # share CPUS RANKS: the processors of each rank. With --exclusive alone srun gives a rank a single one
 # (seen with 24.11), on which the threads of NCCL take turns.
@@ -284,7 +279,7 @@ for file in "$work"/*.word; do
   fi
   report "$node" fail "$why"
   listed || continue
-  total=$(grep -c '^NodeName=' "$work/slurm") most=$((total * at_most / 100))
+  total=$(node_states <"$work/slurm" | wc -l) most=$((total * at_most / 100))
   [ "$most" -gt 0 ] || most=1
   if [ "$drains" != yes ] || [ "$(ours | wc -l)" -ge "$most" ]; then
     notice "$node is not healthy, not drained: $why"

@@ -23,7 +23,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -230,11 +229,10 @@ class Round:
     def states(self) -> dict[str, set[str]]:
         """State words by node; nothing while slurmctld does not answer."""
         try:
-            text = self.slurm(("timeout", "30", "scontrol", "--oneliner", "show", "nodes"))
+            rows = [line.partition(" ") for line in self.wind_down("states")]
         except OSError:
             return {}
-        rows = re.findall(r"^NodeName=(\S+) .*? State=(\S+)", text, re.MULTILINE)
-        return {name: set(state.split("+")) for name, state in rows}
+        return {name: set(state.split("+")) for name, _, state in rows}
 
     def finish(self, machine: Found, why: str) -> None:
         """End one machine and log it."""
@@ -293,7 +291,7 @@ class Round:
             self.report(f"slurmctld was not asked: {error}")
 
     def wind_down(self, *words: str) -> list[str]:
-        """The lines of the program that drains nodes and limits their jobs."""
+        """The lines of the program that reads and drains nodes and limits their jobs."""
         return self.slurm(("sh", str(WIND_DOWN), *words)).splitlines()
 
     def report(self, text: str, *, failed: bool = False) -> None:

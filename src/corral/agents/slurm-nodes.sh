@@ -2,29 +2,50 @@
 # Functions that read nodes from `scontrol --oneliner show node` on standard input: the only place where
 # a program reads a node's state or reason from text. POSIX sh and awk.
 #
-# Free text is in three places of a line: OS= is the machine's own word, Reason= and Comment= (and what is
-# behind them) are people's. "State=DOWN" in one of them states nothing: slurm/text.py has the same rules.
+# Free text is in several places of a line: Arch=, Version= and OS= are what slurmd sent, Reason= and Comment=
+# (and what is behind them) are people's or slurmd's. "State=DOWN" in one of them states nothing: slurm/text.py
+# has the same rules.
 #
 # Installed as: part of the programs that include it
 # Started by: nobody, it defines functions
 # Runs as: who runs the program
 
+# vouched_nodes: the same lines without what slurmd sent, and State=UNKNOWN alone for a node whose line can be
+# read in two ways or of which there are two lines (a line end in OS= begins the line of another node).
+vouched_nodes() {
+  awk '
+    $1 !~ /^NodeName=./ { next }
+    !seen[$1]++ { order[++count] = $1 }
+    { line[$1] = seen[$1] > 1 ? $1 " State=UNKNOWN" : vouched($0) }
+    END { for (i = 1; i <= count; i++) print line[order[i]] }
+    # Arch ends where CoresPerSocket= begins, Version and OS where RealMemory= does.
+    function vouched(text,  cores, memory, before) {
+      cores = only(text, " CoresPerSocket=[0-9]+ +CPUAlloc=[0-9]")
+      memory = only(text, " RealMemory=[0-9]+ AllocMem=[0-9]")
+      if (cores < 0 || memory < 0 || (memory && cores > memory)) return $1 " State=UNKNOWN"
+      before = substr(text, 1, memory ? memory - 1 : length(text))
+      if (cores) before = $1 substr(before, cores)
+      if (!memory) return before
+      if (match(before, / (Version|OS)=/)) before = substr(before, 1, RSTART - 1)
+      return before substr(text, memory)
+    }
+    # Where the only match begins, 0 without one, -1 with several.
+    function only(text, pattern,  at) {
+      if (!match(text, pattern)) return 0
+      at = RSTART
+      return match(substr(text, at + 1), pattern) ? -1 : at
+    }'
+}
+
 # node_lines: NAME, STATE, time of the reason, reason, with tabs between; "-" where there is none.
 node_lines() {
-  awk '
+  vouched_nodes | awk '
     BEGIN {
       free = "(Reason|Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCertTokenSet|TLSCertLastRenewal|Topology|Parameters)="
       behind = "^ " free
     }
-    $1 !~ /^NodeName=./ { next }
     {
       line = $0
-      at = index(line, " OS=")
-      if (at) {
-        rest = substr(line, at)
-        line = substr(line, 1, at - 1)
-        if (match(rest, / RealMemory=[0-9]+ AllocMem=/)) line = line substr(rest, RSTART)
-      }
       tail = ""
       if (match(line, " " free)) { tail = substr(line, RSTART); line = substr(line, 1, RSTART - 1) }
       state = "-"
@@ -66,4 +87,38 @@ node_states() { node_lines | cut -f 1,2 | tr '\t' ' '; }
 # drained_nodes: lines NAME TIME REASON of those with the flag DRAIN; "-" for a time or reason that is not known.
 drained_nodes() {
   node_lines | awk -F '\t' 'index("+" $2 "+", "+DRAIN+") { print $1, $3, $4 }'
+}
+
+# nodes_silent: as node_states, those whose slurmd is not registered and answering, or whose machine goes or comes: the
+# flags that slurm/states/nodes.py calls broken or powered, but for FAIL.
+nodes_silent() {
+  node_states | awk '("+" $2 "+") ~ /[+](NOT_RESPONDING|NO_RESPOND|INVALID|INVALID_REG|POWER_DOWN|POWERED_DOWN|POWERING_DOWN|POWERING_UP|REBOOT_REQUESTED|REBOOT_ISSUED)[+]/'
+}
+
+# nodes_off: names of those that Slurm has powered down, or is powering down.
+nodes_off() { node_states | awk '("+" $2 "+") ~ /[+]POWER(ED|ING)_DOWN[+]/ { print $1 }'; }
+
+# nodes_down: as node_states, those that are down, unknown or for later, and not drained.
+nodes_down() {
+  node_states | awk '("+" $2 "+") ~ /^[+](DOWN|UNKNOWN|FUTURE)[+]/ && ("+" $2 "+") !~ /[+]DRAIN[+]/'
+}
+
+# node_versions: lines NAME VERSION, of the Slurm that each slurmd registered with.
+node_versions() {
+  awk '
+    $1 !~ /^NodeName=./ { next }
+    {
+      version = "-"
+      for (i = 2; i <= NF && $i !~ /^OS=/; i++) if (version == "-" && $i ~ /^Version=./) version = substr($i, 9)
+      print substr($1, 10), version
+    }'
+}
+
+# node_cpus: for each node the CPUs that jobs may use there.
+node_cpus() {
+  vouched_nodes | awk '{
+    split("", value)
+    for (i = 2; i <= NF; i++) { split($i, pair, "="); if (!(pair[1] in value)) value[pair[1]] = pair[2] }
+    print (value["CPUEfctv"] ? value["CPUEfctv"] : value["CPUTot"]) + 0
+  }'
 }

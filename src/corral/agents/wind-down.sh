@@ -3,8 +3,9 @@
 #
 #   wind-down.sh end NODES LAST    drain NODES; no job there runs longer than LAST (Unix seconds)
 #   wind-down.sh back              resume what it drained
+#   wind-down.sh states            print NODE STATE for each node, as IDLE+CLOUD+POWERED_DOWN
 #
-# Prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
+# "end" prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
 # Fails where Slurm does not answer. May run again: an end that Slurm has taken is not set again.
 #
 # Installed as: /usr/local/lib/corral/wind-down.sh on the controller of a cluster with rented machines
@@ -13,6 +14,8 @@
 set -u
 LC_ALL=C SLURM_TIME_FORMAT=%s
 export LC_ALL SLURM_TIME_FORMAT
+# shellcheck source=src/corral/agents/slurm-nodes.sh
+. slurm-nodes.sh #include
 reason='corral: the budget is spent'
 kept=${CORRAL_WIND_DOWN_KEPT:-/run/corral/wind-down}
 
@@ -59,8 +62,14 @@ back() {
   echo "$names takes jobs again: the budget was raised"
 }
 
+states() {
+  nodes=$(timeout 30 scontrol --oneliner show nodes) || exit 1
+  printf '%s\n' "$nodes" | node_states
+}
+
 case ${1-} in
 end) nodes=$2 last=$3 && end ;;
 back) back ;;
-*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+states) states ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -19,7 +19,7 @@ from corral.apply.roll import BACK, REBOOTS
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 
 BOOTED: Final = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
 BOOT_S: Final = 180.0
@@ -87,11 +87,7 @@ READ_S: Final = 600.0
 # Without a list of any release apt has never read its sources; an index that is there and still
 # offers no Slurm is an answer, not a reason to ask again. (apt-get(8): update; ends with 100 when
 # a source cannot be used, such as an expired Release file, failures.md F58.)
-_READ: Final = sh(
-    "command -v apt-get >/dev/null || exit 0; "
-    'for f in /var/lib/apt/lists/*Release; do [ ! -s "$f" ] || exit 0; done; '
-    "echo read; apt-get update -q -o DPkg::Lock::Timeout=300 >&2"
-)
+_READ: Final = call("state/packages.sh", "apt_update_once")
 
 
 async def read_missing(fleet: Fleet, emit: Emit) -> bool:

@@ -11,7 +11,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Reports
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.slurm.states.jobs import HOLDING
 from corral.slurm.text import queue_format, readable_queue
@@ -25,12 +25,7 @@ _COLUMNS: Final = ("%i", "%u", "%N")
 _JOBS: Final = sh(
     "timeout 10 squeue -h -t {states} -o {format}", states=HOLDING, format=queue_format(_COLUMNS)
 )
-_CANCEL: Final = sh(
-    "squeue -h -o %A | sort -u | xargs -r scancel || exit 1\n"
-    'i=0; while [ -n "$(squeue -h -t {states} -o %A)" ]; do\n'
-    "  i=$((i + 1)); [ $i -lt 60 ] || exit 1; sleep 1; done",
-    states=HOLDING,
-)
+_CANCEL: Final = call("gates/slurm.sh", "jobs_cancel_all", HOLDING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.plan.model import Stage
 from corral.slurm.records import Node
@@ -47,14 +47,8 @@ RESUMED: Final = "resumed: takes jobs again"
 LATER: Final = "stays drained: slurmctld does not list it; the next corral up resumes it"
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
-STEPS: Final = sh("! ps -e -o ruid=,comm= | grep -q '^ *0 slurmstepd'")
-"""No step runs there: root's alone count, as any user may call a process slurmstepd."""
-_STATES: Final = sh(
-    "if ! command -v scontrol >/dev/null || ! [ -e /etc/slurm/slurm.conf ]; then echo none; "
-    "elif ! timeout 10 scontrol ping | grep -q ' is UP'; then echo silent; else "
-    "echo slurmctld; timeout 30 {show}; fi",
-    show=SHOW_NODES,
-)
+STEPS: Final = call("slurm-steps.sh", "no_steps")
+_STATES: Final = call("gates/slurm.sh", "nodes_seen")
 """``slurmctld`` and its line of each node; or ``none``, or ``silent``."""
 
 Work = Callable[[str, Sequence[Change]], Awaitable[None]]
@@ -263,15 +257,7 @@ class Rolling:
 
 def _jobs_script(node: str) -> Script:
     """Succeeds once no job is on the node; else, after a while, reports which ones are."""
-    return sh(
-        "end=$(( $(date +%s) + {limit} )); while :; do "
-        "if j=$(timeout 10 squeue -h -w {node} -t {states} -o 'job %i (%u, %j, %M so far)'); then "
-        '[ -n "$j" ] || exit 0; else j=; fi; '
-        '[ $(date +%s) -lt $end ] || {{ printf "%s\\n" "$j"; exit 3; }}; sleep 1; done',
-        limit=POLL_S,
-        node=node,
-        states=HOLDING,
-    )
+    return call("gates/slurm.sh", "node_free", node, POLL_S, HOLDING)
 
 
 def _settled(node: Node) -> bool:

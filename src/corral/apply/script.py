@@ -9,7 +9,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.framing import Reports
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, defined, join, sh
 from corral.hosts.transport import Result
 from corral.state.base import Change, Gate
 from corral.state.ledger import FUNCTIONS, keeping, kept
@@ -29,11 +29,11 @@ def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> S
     ledger keeps what is there (``state.ledger``); a machine of another cluster is refused.
     """
     head = sh(
-        "exec 9>/run/corral.lock; flock -w {wait} 9 || exit {locked}; umask 022; cd /\n"
-        "{functions}\ncorral_open {cluster} >&2 </dev/null 9>&- || exit {foreign}",
-        wait=LOCK_WAIT,
-        locked=LOCKED,
+        "{opened}\n{functions}\n{failed}\n"
+        "corral_open {cluster} >&2 </dev/null 9>&- || exit {foreign}",
+        opened=call("apply.sh", "stage_open", LOCK_WAIT, LOCKED),
         functions=FUNCTIONS,
+        failed=defined("apply.sh", "change_failed"),
         cluster=cluster,
         foreign=FOREIGN,
     )
@@ -41,8 +41,7 @@ def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> S
         sh(
             "echo {mark} start {i}; {{ {keep}; }} >&2 </dev/null 9>&- && "
             "( {script}\n) {stdin} >&2 9>&- && {{ {kept}; }} >&2 </dev/null 9>&- || "
-            "{{ s=$?; corral_packages_close >&2; echo {mark} failed {i} $s; exit $s; }}; "
-            "echo {mark} done {i}",
+            "change_failed {mark} {i} $?\necho {mark} done {i}",
             mark=reports.mark,
             i=i,
             keep=keeping((change.resource, *change.keeps)),
@@ -57,13 +56,7 @@ def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> S
 
 def gate_script(gate: Gate) -> Script:
     """Repeat the gate's script on the node until it exits 0 or the time is over."""
-    return sh(
-        "end=$(( $(date +%s) + {limit} )); while :; do "
-        "out=$( ( {script}\n) 2>&1 </dev/null ) && exit 0; "
-        '[ $(date +%s) -ge $end ] && {{ echo "$out" >&2; exit 1; }}; sleep 0.2; done',
-        limit=int(gate.timeout),
-        script=gate.script,
-    )
+    return call("apply.sh", "until_true", int(gate.timeout), str(gate.script))
 
 
 class Progress:

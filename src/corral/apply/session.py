@@ -29,10 +29,10 @@ from corral.hosts.transport import check
 from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
-from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.cloud.accounts import watched
 from corral.providers.cloud.elastic import present
+from corral.providers.lookup import providers_of
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
@@ -254,6 +254,14 @@ class Session:
         clouds = watched(self.spec, addresses.get(self.controller, ""))
         programs = programs_of(self.spec)
         return Site(self.spec, facts, traits, addresses, self._debs, programs, clouds, self._udp)
+
+    def wanted(self, facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+        """What machines with these facts are to hold; asks no machine.
+
+        Raises:
+            CorralError: the machines cannot hold what the file declares.
+        """
+        return wanted(self._site(facts))
 
     def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
         return self._wanted(self._site(read))

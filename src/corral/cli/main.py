@@ -57,6 +57,9 @@ VERBS: Final = MappingProxyType(
         "up": Verb(
             "lifecycle.up", _CLUSTER, "Make the cluster what the file declares, and prove it."
         ),
+        "bundle": Verb(
+            "lifecycle.bundle", _CLUSTER, "Pack what a cluster without internet needs in a file."
+        ),
         "apply": Verb("lifecycle.apply", _CLUSTER, "Do exactly what a plan contains, and no more."),
         "prove": Verb("evidence.prove", _CLUSTER, "Check with evidence that the cluster works."),
         "bench": Verb("evidence.bench", _CLUSTER, "Measure how fast it is, or read measurements."),

@@ -58,7 +58,8 @@ def _verb(command: Any, name: str, parent: Any) -> Iterator[str]:
     yield "```text"
     yield command.get_help(context).rstrip()
     yield "```"
-    for below in getattr(command, "commands", {}).values():
+    groups = getattr(command, "commands", {}) | getattr(command, "below", {})
+    for below in groups.values():
         yield ""
         yield from (line.replace("## ", "### ", 1) for line in _verb(below, below.name, context))
 

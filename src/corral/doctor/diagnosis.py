@@ -45,7 +45,9 @@ def _precise(finding: Diagnosis, log: LogText) -> Diagnosis:
     if finding.detail or finding.severity is Severity.WARNING:
         return finding
     message = read_message(log.line(finding.line)[:LONGEST_READ])
-    return finding if message is None else replace(finding, detail=message.sentence)
+    if message is None or message.sentence == finding.failure.title:
+        return finding
+    return replace(finding, detail=message.sentence)
 
 
 def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:

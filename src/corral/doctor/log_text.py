@@ -10,12 +10,10 @@ from functools import cached_property
 from typing import Final
 
 from corral.doctor.expression import Expression
+from corral.escapes import without_escapes
 
 LONGEST: Final = 400
 """Characters of one line that are shown."""
-_COLOUR: Final = re.compile(
-    r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\]8;[^\x07\x1b]{0,300}(?:\x07|\x1b\\)"
-)
 _DIGITS: Final = str.maketrans("", "", "0123456789")
 _MOST_PREFIXES: Final = 10
 # What loggers, launchers and terminals write before a message, one after the other.
@@ -60,8 +58,7 @@ class LogText:
     """A log to look for expressions in."""
 
     def __init__(self, text: str) -> None:
-        plain = _COLOUR.sub("", text) if "\x1b" in text else text
-        self.text = plain.replace("\r\n", "\n")
+        self.text = without_escapes(text).replace("\r\n", "\n")
 
     @cached_property
     def small(self) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, Final, Self, cast
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -19,16 +20,47 @@ LONGEST_PART: Final = 160
 """Characters of a part of a message that a sentence repeats."""
 LONGEST_READ: Final = 2000
 """Characters of a line that are read: no message is longer."""
+_SUBJECTS: Final = "corral.doctor.messages"
 _PART: Final = re.compile(r"(?<!\?P)<(quoted:|string:|path:)?([a-z]+)>")
 _FIELD: Final = re.compile(r"\{([a-z]+)\}")
 _PREFIXED: Final = {"quoted:": "[^'\"`]", "string:": '[^"]'}
+_EMPTY: Final = re.compile(r':? (?:\(""\)|"")')
+_ERRNO: Final = {
+    # Linux's numbers, whatever system the doctor runs on; from 512 on of include/linux/errno.h:
+    # a program that meets one of these prints "Unknown error 524".
+    1: "operation not permitted",
+    2: "no such file or directory",
+    5: "input/output error",
+    9: "bad file descriptor",
+    11: "resource temporarily unavailable",
+    12: "no memory",
+    13: "permission denied",
+    14: "bad address",
+    16: "device or resource busy",
+    19: "no such device",
+    22: "invalid argument",
+    28: "no space left",
+    37: "no locks available",
+    38: "function not implemented",
+    95: "operation not supported",
+    110: "timed out",
+    111: "connection refused",
+    116: "stale file handle",
+    122: "quota exceeded",
+    512: "ERESTARTSYS, interrupted",
+    521: "EBADHANDLE, illegal NFS file handle",
+    523: "EBADCOOKIE, cookie is stale",
+    524: "ENOTSUPP, operation not supported",
+    526: "ESERVERFAULT, error of the NFS server",
+    528: "EJUKEBOX, the request will take long",
+}
 _DIGITS: Final = r"\d"
 _LINE: Final = "."
 _PATH: Final = r"[^\s'\"`,;:()<>|=]"
 _BEFORE_PATH: Final = r"(?:^|[\s'\"`(=:])"
 _WORD: Final = r"[^\s'\"`,;()<>]"
 _CHARACTERS: Final = {
-    **dict.fromkeys(("number", "port", "pid", "status"), _DIGITS),
+    **dict.fromkeys(("number", "port", "pid", "status", "errno"), _DIGITS),
     **dict.fromkeys(("text", "reason", "condition", "methods"), _LINE),
     "error": "[^:'\"]",
     **dict.fromkeys(("file", "folder", "library", "program", "script", "variable"), _PATH),
@@ -68,6 +100,7 @@ class Reading(Row):
         fix: what to do; it has no part of the log, as it may be copied to a shell.
         unless_line: expressions of lines that are about something else, next to those of its kind.
         alone: True where such a line reports an error without any other sign of one.
+        warning: True where such a line counts although it is a warning, if no error explains more.
         general: True where the message names what could not be done, and rarely a reason.
         examples: for lines as programs print them, what is read from each.
     """
@@ -80,6 +113,7 @@ class Reading(Row):
     fix: str
     unless_line: LinePatterns = ()
     alone: bool = False
+    warning: bool = False
     general: bool = False
     examples: dict[str, str] = Field(min_length=1)
 
@@ -116,14 +150,25 @@ class Read:
 
     def as_kind(self, kind: Failure) -> Failure:
         """An entry of the catalogue with the texts of this reading."""
-        texts = {"title": self.sentence, "cause": self.reading.why, "fix": self.reading.fix}
+        texts = {"title": self.sentence}
+        if not (self.reading.general and kind.id != self.reading.kind):
+            # What a general reading knows is less than what the kind of the reason does.
+            texts |= {"cause": self.reading.why, "fix": self.reading.fix}
         return kind.model_copy(update=texts)
 
 
 @cache
 def readings() -> tuple[Reading, ...]:
-    """All readings; of a line the first that matches counts."""
-    return read_table("corral.doctor", "readings.yaml", tuple[Reading, ...])
+    """All readings; of a line the first that matches counts.
+
+    Those of a subject come before the general ones.
+    """
+    subjects = [
+        reading
+        for name in sorted(f.name for f in files(_SUBJECTS).iterdir() if f.name.endswith(".yaml"))
+        for reading in read_table(_SUBJECTS, name, tuple[Reading, ...])
+    ]
+    return (*subjects, *read_table("corral.doctor", "readings.yaml", tuple[Reading, ...]))
 
 
 def read_message(line: str) -> Read | None:
@@ -146,10 +191,15 @@ def _excluded(reading: Reading, line: str) -> bool:
     return any(pattern.expression.search(line) for pattern in other)
 
 
-def alone(log: LogText) -> Iterator[int]:
-    """Numbers of lines that are errors by their message alone, of each message the first."""
+def alone(log: LogText, *, warnings: bool = False) -> Iterator[int]:
+    """Numbers of lines that are errors by their message alone, of each message the first.
+
+    Args:
+        log: where to look.
+        warnings: only those that count as warnings.
+    """
     for reading in readings():
-        if reading.alone:
+        if reading.warning if warnings else reading.alone:
             for pattern in reading.patterns:
                 line = next(log.matches(pattern.expression), None)
                 if line is not None:
@@ -157,10 +207,19 @@ def alone(log: LogText) -> Iterator[int]:
 
 
 def _filled(sentence: str, parts: Mapping[str, str]) -> str:
-    return _FIELD.sub(lambda name: quoted(parts[name[1]]), sentence)
+    def part(name: re.Match[str]) -> str:
+        return _errno(parts[name[1]]) if name[1] == "errno" else quoted(parts[name[1]])
+
+    return _EMPTY.sub("", _FIELD.sub(part, sentence))
+
+
+def _errno(number: str) -> str:
+    """A number of errno(3), also of those that only the kernel has, with its meaning."""
+    meaning = _ERRNO.get(int(number))
+    return f"errno {number} ({meaning})" if meaning else f"errno {number}"
 
 
 def quoted(part: str) -> str:
     """A part of a log in a sentence: in one line, between quotes that it does not have itself."""
-    plain = _CONTROL.sub(" ", part).replace('"', "'").strip(" :,;")[:LONGEST_PART]
+    plain = _CONTROL.sub(" ", part).replace('"', "'").lstrip(" ,;").rstrip(" :,;")[:LONGEST_PART]
     return plain if plain.isdecimal() else f'"{plain}"'

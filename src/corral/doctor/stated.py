@@ -35,6 +35,10 @@ _SYSTEM: Final = re.compile(
 )
 _ANY_KIND: Final = (EXCEPTION, "F929")
 """Kinds of readings that give no kind of reason: the words of the line may."""
+_FRAME: Final = re.compile(r'File "[^"]{1,300}", line \d{1,7}, in (\S{1,80})')
+_LONGEST_CODE: Final = 160
+_EXIT: Final = re.compile(r"\++ exit [1-9]\d{0,2}$")
+_NUMBERED: Final = re.compile(r"(?:>> )?\d{1,6} {1,8}")
 _LEVEL: Final = re.compile(r"(?:error|fatal|critical|failed)\b[: ]{1,8}", re.IGNORECASE)
 _TIME: Final = re.compile(r"[\s\[\d<]|[A-Z][a-z]{2} |[\w.-]{1,64}\[\d{1,9}\]: ")
 
@@ -52,11 +56,42 @@ def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
     candidates = _candidates(log, accounted)
     for read in (_with_reason, _without_reason, _unread):
         for line in candidates:
-            failure = read(line.text[:LONGEST_READ])
+            failure = read(line.text[:LONGEST_READ], complete(log, line))
             if failure is not None:
-                detail = message(line.shown)
-                return Diagnosis(failure, (), (line.shown,), detail, line.number)
+                return _finding(failure, line)
+    return _warned(log, accounted)
+
+
+def _finding(failure: Failure, line: Line) -> Diagnosis:
+    return Diagnosis(failure, (), (line.shown,), message(line.shown), line.number)
+
+
+def _warned(log: LogText, accounted: Container[int]) -> Diagnosis | None:
+    """The first warning whose message is known, where no error explains more."""
+    for number in sorted(set(alone(log, warnings=True))):
+        read = read_message(log.line(number)[:LONGEST_READ])
+        if read is not None and number not in accounted:
+            return _finding(read.failure, Line(number, log.line(number)))
     return None
+
+
+def complete(log: LogText, line: Line) -> str:
+    """A line with what belongs to its message: the call of a traceback, or the next line.
+
+    An exception of a Python traceback gets the frame that raised it, "LINE <= FUNCTION: CODE"; a
+    line that ends with a colon gets the line after it; an exit that a shell traces ("+ exit 1") the
+    line before it.
+    """
+    text = line.text[:LONGEST_READ]
+    if text.rstrip().endswith(":"):
+        after = next(filter(None, (log.line(line.number + n).strip() for n in (1, 2))), "")
+        return f"{text.rstrip()} {_NUMBERED.sub('', after)}"[:LONGEST_READ]
+    if _EXIT.match(text):
+        return f"{text} <= {log.line(line.number - 1).strip()[:_LONGEST_CODE]}"
+    frame = _FRAME.search(log.line(line.number - 2))
+    if frame is None:
+        return text
+    return f"{text} <= {frame[1]}: {log.line(line.number - 1).strip()[:_LONGEST_CODE]}"
 
 
 def _candidates(log: LogText, accounted: Container[int]) -> list[Line]:
@@ -70,7 +105,7 @@ def _causal(line: Line, log: LogText) -> bool:
     text = line.text[:LONGEST_READ]
     if _CODE.match(text) or _quoted_code(text) or _QUIET.search(text) or harmless(text):
         return False
-    return not _handled(log, line) and (not consequence(text) or _certain(text))
+    return not _handled(log, line) and (not consequence(text) or _certain(complete(log, line)))
 
 
 def _certain(text: str) -> bool:
@@ -84,9 +119,9 @@ def _quoted_code(text: str) -> bool:
     return any(_CODE_LINE.match(text, at) for at in starts(text)[1:])
 
 
-def _with_reason(text: str) -> Failure | None:
-    """What a line that gives a reason reports."""
-    read = read_message(text)
+def _with_reason(text: str, message_text: str) -> Failure | None:
+    """What a line that gives a reason reports; ``message_text`` is its complete message."""
+    read = read_message(message_text)
     kind = _innermost(text, general=False)
     if read is None:
         return kind
@@ -95,13 +130,14 @@ def _with_reason(text: str) -> Failure | None:
     return None if read.reading.general else read.failure
 
 
-def _without_reason(text: str) -> Failure | None:
+def _without_reason(text: str, message_text: str) -> Failure | None:
     """What a line reports that only names what could not be done."""
-    read = read_message(text)
+    read = read_message(message_text)
     return read.failure if read is not None else _innermost(text, general=True)
 
 
-def _unread(text: str) -> Failure | None:
+def _unread(text: str, message_text: str) -> Failure | None:
+    del message_text
     unread = catalog()[UNREAD]
     return unread if _reports(unread, text, general=True) else None
 

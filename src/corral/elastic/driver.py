@@ -22,6 +22,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.providers.cloud.elastic import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
+from corral.slurm.states.nodes import POWERING_UP
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
@@ -81,7 +82,7 @@ class Driver:
             }
             if await self._spent(session, rented):
                 return False
-            self.joined &= {n for n, words in seen.items() if "POWERING_UP" in words}
+            self.joined &= {n for n, words in seen.items() if POWERING_UP in words}
             marks = decide(seen, rented, self.joined, groups)
             await self._lost(session, marks.lost)
             if marks.go:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
+from corral.slurm.states.nodes import POWERED_OFF, POWERING_UP, NodeBase
 from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes, readable_queue
 from corral.spec.hostlist import expand
 
@@ -16,7 +17,6 @@ READ_JOBS: Final[Script] = sh(
     "timeout 20 squeue -h -t CF,R -o {format}", format=queue_format(_COLUMNS)
 )
 BY_HAND: Final = "BY_HAND"
-_GONE: Final = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +93,26 @@ def decide(
     words = {name: seen.get(name, frozenset[str]()) for name in elastic}
     wake: list[str] = []
     for nodes, least in groups.values():
-        up = [n for n in nodes if n in seen and not words[n] & _GONE]
-        away = [n for n in nodes if "POWERED_DOWN" in words[n] and "POWERING_UP" not in words[n]]
+        up = [n for n in nodes if n in seen and not words[n] & POWERED_OFF]
+        away = [n for n in nodes if "POWERED_DOWN" in words[n] and POWERING_UP not in words[n]]
         wake += away[: max(0, least - len(up))]
     return Marks(
-        tuple(n for n in elastic if "POWERING_UP" in words[n] and n not in joined),
-        tuple(n for n in elastic if words[n] & _GONE and n in rented),
-        tuple(n for n in elastic if "DOWN" in words[n] and not words[n] & _GONE),
+        tuple(n for n in elastic if POWERING_UP in words[n] and n not in joined),
+        tuple(n for n in elastic if words[n] & POWERED_OFF and n in rented),
+        tuple(n for n in elastic if NodeBase.DOWN.value in words[n] and not words[n] & POWERED_OFF),
         tuple(wake),
         tuple(
             n
             for n in elastic
-            if n in seen and n not in rented and not words[n] & (_GONE | {"POWERING_UP", "DOWN"})
+            if n in seen
+            and n not in rented
+            and not words[n] & (POWERED_OFF | {POWERING_UP, NodeBase.DOWN.value})
         ),
         tuple(
             n
             for n in elastic
-            if words[n] >= {"DOWN", "POWERED_DOWN"} and BY_HAND not in words[n] and n not in rented
+            if words[n] >= {NodeBase.DOWN.value, "POWERED_DOWN"}
+            and BY_HAND not in words[n]
+            and n not in rented
         ),
     )

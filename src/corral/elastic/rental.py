@@ -10,7 +10,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.quote import Script
+from corral.hosts.quote import Script, call
 from corral.providers.base import Action, MachineAction
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
@@ -18,19 +18,7 @@ from corral.spec.nodes import elastic_of
 
 CHECK_S: Final = 120.0
 
-# Seven of eight gpu_1x_h100_sxm5 came up with GPUs that no program could open (F55): nvidia-smi
-# must answer for each, where there is one; device files alone are what a rehearsal has.
-CHECK: Final[Script] = Script(
-    "set -e\n"
-    "[ -d /run/systemd/system ] || { echo 'systemd is not running'; exit 0; }\n"
-    '[ "$(df --output=avail -BG / | tail -1 | tr -dc 0-9)" -ge 5 ] || '
-    "{ echo 'less than 5 GiB are free on /'; exit 0; }\n"
-    "if command -v nvidia-smi >/dev/null; then\n"
-    "n=$(timeout 60 nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null | grep -c GPU-"
-    " || true)\n"
-    "else n=$(ls /dev | grep -c '^nvidia[0-9][0-9]*$' || true); fi\n"
-    'echo "gpus $n"'
-)
+CHECK: Final[Script] = call("gates/slurm.sh", "machine_fault")
 
 
 async def fault_of(fleet: Fleet, node: str, gpus: int) -> CorralError | None:

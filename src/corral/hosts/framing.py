@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import NOTHING, Script, defined, join, sh
 
 _BYTES: Final = 16
 
@@ -130,9 +130,9 @@ class Inquiry:
             for n, question in enumerate(questions.values(), 1)
         )
         head = sh(
-            'corral_answered() {{ printf \'\\n%s %d %d\\n\' {word} "$1" "$2"; }}\n'
-            "{before}\ncorral_answered 0 0",
+            "corral_word={word}\n{answered}\n{before}\ncorral_answered 0 0",
             word=self.word,
+            answered=defined("answered.sh", "corral_answered"),
             before=before,
         )
         self.script: Final = join([head, *body])

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
 from corral.hosts.jump import chain
 from corral.hosts.openssh import control_dir
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.sshfail import SSH_FAILED, failure
 from corral.hosts.sshkeys import fingerprint, known_fingerprints, make_key
 from corral.hosts.target import SshTarget, option_path
@@ -34,18 +35,6 @@ LOGIN_S: Final = 60.0
 
 _DEFAULT_KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _ACCEPTED: Final = re.compile(r"^debug1: Server accepts key: .*?(SHA256:\S+)", re.MULTILINE)
-
-# One prompt is answered, and only one that asks for a password: the second one finds no pipe. The
-# password is in a pipe's buffer, not in a file: a FIFO is a name for it that survives ssh closing
-# all descriptors but three before it starts its helper (ssh.c, closefrom).
-_HELPER: Final = """\
-#!/bin/sh
-case $1 in *[Pp]assword*|*PASSWORD*) ;; *) exit 1;; esac
-d=${0%/*}
-mv "$d/pipe" "$d/taken" 2>/dev/null || exit 1
-IFS= read -r x <"$d/taken"
-printf '%s\\n' "$x"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +139,7 @@ def authorize(public: str) -> Script:
     (StrictModes, sshd_config(5)).
     """
     kind, blob = public.split()[:2]
-    return sh(
-        'umask 077; cd && d=$HOME/.ssh f=$HOME/.ssh/authorized_keys && mkdir -p "$d" && '
-        'chmod 700 "$d" && chmod go-w "$HOME" && touch "$f" && chmod 600 "$f" || exit 1; '
-        'if ! grep -qF {blob} "$f"; then '
-        # A last line without its newline would swallow the key.
-        'if [ -s "$f" ] && [ -n "$(tail -c1 "$f")" ]; then echo >> "$f"; fi; '
-        'printf "%s\\n" {line} >> "$f" || exit 1; fi; '
-        'if command -v restorecon >/dev/null; then restorecon -R "$d"; fi; :',
-        blob=f"{kind} {blob}",
-        line=public,
-    )
+    return call("keys.sh", "key_authorize", f"{kind} {blob}", public)
 
 
 async def _pin_known(node: str, target: SshTarget) -> str:
@@ -239,7 +218,7 @@ def _askpass(password: str) -> Generator[Mapping[str, str]]:
     with tempfile.TemporaryDirectory(prefix="corral-ask-") as name:
         folder = Path(name)
         helper = folder / "ask"
-        helper.write_text(_HELPER)
+        helper.write_text(program("askpass.sh"))
         helper.chmod(0o700)
         os.mkfifo(folder / "pipe", 0o600)
         # Both ends, so that opening does not wait for a reader and the text stays in the buffer.

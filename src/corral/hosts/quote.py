@@ -18,7 +18,7 @@ _NEVER: Final = (bool, bytes, bytearray, dict, set, frozenset)
 
 
 class Script(str):
-    """POSIX shell text that is safe to run. Made by ``sh``, ``join``, ``shipped``, or of a literal.
+    """POSIX shell text that is safe to run. Made by ``sh``, ``call``, ``join``, or of a literal.
 
     What is done to a Script as to a str (``+``, ``%``, f-strings, ``strip``) gives a plain str,
     which pyright takes for a Script nowhere.
@@ -65,6 +65,30 @@ def shipped(name: str) -> Script:
         name: its path in ``agents``, such as ``ledger/survey.sh``.
     """
     return _script(agents.body(agents.program(name)))
+
+
+def call(program: LiteralString, function: LiteralString, /, *values: object) -> Script:
+    """A call of a function of one of Corral's shell programs: one compound command.
+
+    The function and those that it calls are defined in it, so it may be anywhere a command may be.
+
+    Args:
+        program: its path in ``agents``, such as ``state/secrets.sh``.
+        function: its name.
+        *values: arguments, quoted as by ``sh``.
+    """
+    words = " ".join([function, *map(_quoted, values)])
+    return _script(f"{{\n{agents.functions(program, function)}\n{words}\n}}")
+
+
+def defined(program: LiteralString, /, *functions: LiteralString) -> Script:
+    """Definitions of functions of one of Corral's shell programs, for a script that calls them.
+
+    Args:
+        program: its path in ``agents``.
+        *functions: their names.
+    """
+    return _script(agents.functions(program, *functions))
 
 
 def reread(text: str) -> Script:

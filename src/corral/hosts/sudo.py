@@ -21,15 +21,9 @@ import re
 import shlex
 from typing import Final
 
-# One line: csh takes none that goes on inside quotes.
-_ASKED: Final = (
-    "IFS= read -r p; LC_ALL=C; export LC_ALL; "
-    "case $(command -v printf) in */*) echo corral: this sh has no builtin printf >&2; exit 1;; "
-    "esac; if sudo -k -n -- /bin/sh -c : </dev/null 2>/dev/null; "
-    'then unset p; exec sudo -k -n -- /bin/sh -c "$0"; fi; '
-    'printf "%s\\n" "$p" | sudo -k -S -p "" -- /bin/sh -c : || exit 1; '
-    '{ printf "%s\\n" "$p"; unset p; exec cat; } | sudo -k -S -p "" -- /bin/sh -c "$0"'
-)
+from corral.agents import body, program
+
+_ASKED: Final = body(program("sudo-password.sh")).rstrip("\n")
 
 _WANTS: Final = re.compile(
     r"sudo: a password is required"

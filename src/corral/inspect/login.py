@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.inspect.question import Question, text
 from corral.inspect.slurm import associations_of, setting
 from corral.spec.client import PUBLISHED
@@ -13,7 +13,7 @@ PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 UID: Final = Question("uid", sh("id -u"), int)
 MISSING: Final = Question(
     "programs",
-    sh('for p in {programs}; do command -v "$p" >/dev/null || echo "$p"; done', programs=PROGRAMS),
+    call("jobs/user.sh", "programs_missing", *PROGRAMS),
     str.split,
 )
 """Commands of Slurm that are not on the user's PATH."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import defined, sh
 from corral.inspect.question import Answer, Question, pairs, text
-from corral.state.mesh import UNIT_IS
 
 LOG_LINES: Final = 400
 RECENT_MIN: Final = 5
@@ -30,7 +29,7 @@ def units(names: Sequence[str]) -> Question[dict[str, str]]:
             # A masked unit cannot be started, and systemctl is-active does not show that.
             ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
             ' printf \'%s %s\\n\' "$u" "$s"; done',
-            unit_is=UNIT_IS,
+            unit_is=defined("state/services.sh", "unit_is"),
             units=list(names),
         ),
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, defined, sh
 from corral.inspect.question import Answers, Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
 from corral.slurm.records import Association
@@ -72,10 +72,9 @@ CONF_FILES: Final = Question(
 )
 STEPS: Final = Question(
     "steps",
-    # Root's alone: any user may call a process slurmstepd. Status 1: there is none.
     sh(
-        "s=$(ps -C slurmstepd -o ruid=,etimes=,args= 2>/dev/null); [ $? -gt 1 ] ||"
-        " {{ printf '%s\\n' \"$s\" | sed -n 's/^ *0 //p'; echo {last}; }}",
+        "{functions}\nroot_steps etimes=,args= && echo {last}",
+        functions=defined("slurm-steps.sh", "root_steps"),
         last=LAST,
     ),
     text,

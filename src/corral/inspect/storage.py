@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, defined, sh
 from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.job_folders import CHECKS, KINDS, TOP, held
 
@@ -37,21 +37,6 @@ READ_ONLY: Final = Question(
 )
 
 
-def answer(seconds: int) -> Script:
-    """Sets ``$a`` to the kind of the file system of the folder ``$m``, or to words and ``failed``.
-
-    ``rules.folder_fault`` reads it. statfs(2) asks an NFS server each time; stat(2) may be answered
-    from the client's cache.
-    """
-    return sh(
-        # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
-        'a=$(timeout -s KILL {limit} stat -f -c %T "$m" 2>&1); case $? in 0) ;;'
-        ' 137) a={silent} ;; *) a="$a failed" ;; esac',
-        limit=seconds,
-        silent=f"no answer within {seconds} s, {FAILED}",
-    )
-
-
 MOUNTS: Final = Answer("mounts", pairs)
 
 
@@ -60,14 +45,14 @@ def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
     shell = sh(
         # All at once: a server that is silent may have several. What is mounted is asked of
         # the kernel, which knows without the server, once stat had automount mount it.
-        "{{ for m in {folders}; do {{"
-        " {answer}; k=folder;"
+        "{functions}\n{{ for m in {folders}; do {{"
+        ' a=$(folder_answer "$m" 10); k=folder;'
         " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
         " /proc/self/mountinfo; then k=mounted; fi;"
         ' printf \'%s %s\\n\' "$m" "$k $a"; }} &'
         " done; wait; }} | sort",
         folders=list(folders),
-        answer=answer(10),
+        functions=defined("folder-answer.sh", "folder_answer"),
     )
     return MOUNTS.by(shell if folders else NOTHING)
 

@@ -14,7 +14,7 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle
@@ -38,36 +38,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _STATUS: Final = re.compile(r"[0-9]{1,3}")
 _COLUMNS: Final = ("%i", "%T", "%r", "%S")
 
-# One squeue for all parts; pending parts share one line of it. SLURM_BITSTR_LEN=0: their
-# numbers are not cut off after 64 characters.
-_WATCH: Final = """\
-export SLURM_BITSTR_LEN=0 {time}
-old=""
-while :; do
-  now=$(squeue --noheader --states=all --jobs={id} --format={format} 2>&1)
-  case $now in *'Invalid job id'*) exit 0 ;; esac
-  [ "$now" = "$old" ] || {{ printf '%s\\n' "$now" | sed 's/^/q /'; echo .; old=$now; }}
-  printf '%s\\n' "$now" | grep -qE {going} || exit 0
-  sleep {nap}
-  echo h
-done"""
-
-# The last line of each part's first rank, and the parts' ends as Slurm's accounting has them.
-_LAST: Final = """\
-cd {folder} || exit 4
-for log in task-*/rank-0.log; do
-  [ -s "$log" ] || continue
-  number=${{log#task-}}
-  printf '%s ' "${{number%/*}}"
-  tail -c 500 "$log" | tail -n 1 | tr -d '\\n'
-  echo
-done"""
-_ENDED: Final = """\
-cd {folder} || exit 4
-for file in task-*/ended; do
-  number=${{file#task-}}
-  [ ! -s "$file" ] || echo "${{number%/*}} $(cat "$file")"
-done"""
+_PROGRAM: Final = "jobs/user.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +120,13 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
         CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
     """
     progress = _Progress(job, emit)
-    script = sh(
-        _WATCH,
-        id=job.id,
-        time="=".join(TIME_FORMAT),
-        going=f"[|]({'|'.join(GOING_ON)})[|]|error",
-        format=queue_format(_COLUMNS),
-        nap=5 if len(job.array) > MANY else 2,
+    script = call(
+        _PROGRAM,
+        "array_watch",
+        job.id,
+        queue_format(_COLUMNS),
+        f"[|]({'|'.join(GOING_ON)})[|]|error",
+        5 if len(job.array) > MANY else 2,
     )
     result = await fleet.run(
         job.controller, as_user(job.user, script), timeout=FOR_EVER, on_line=progress.feed
@@ -192,8 +163,8 @@ async def array_state(
     fragments = {
         "about": sh("cat {path}", path=f"{job.folder}/job.json"),
         "history": history,
-        "last": sh(_LAST, folder=job.folder),
-        "ended": sh(_ENDED, folder=job.folder),
+        "last": call(_PROGRAM, "array_lines", job.folder),
+        "ended": call(_PROGRAM, "array_ends", job.folder),
     }
     asked = Inquiry(
         {name: sh("( {as_user} )", as_user=as_user(job.user, s)) for name, s in fragments.items()}
@@ -208,13 +179,7 @@ async def array_state(
 
 async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
     progress = _Progress(job, ignore)
-    script = sh(
-        "export SLURM_BITSTR_LEN=0\n"
-        "squeue --noheader --states=all --jobs={id} --format={format} 2>/dev/null |\n"
-        "sed 's/^/q /'",
-        id=job.id,
-        format=queue_format(_COLUMNS),
-    )
+    script = call(_PROGRAM, "array_queue", job.id, queue_format(_COLUMNS))
     result = await fleet.run(job.controller, as_user(job.user, script), timeout=60)
     for line in result.stdout.splitlines():
         progress.feed(line)

@@ -14,7 +14,7 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, sh
+from corral.hosts.quote import NOTHING, call, sh
 from corral.hosts.transport import check
 from corral.jobs.follow import (
     Live,
@@ -25,7 +25,7 @@ from corral.jobs.follow import (
     watch_script,
 )
 from corral.jobs.model import JobHandle
-from corral.jobs.upload.user_folder import JOBS, guard_script, not_ours
+from corral.jobs.upload.user_folder import JOBS, not_ours
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of
 from corral.slurm.rest.read import jobs_of
@@ -46,19 +46,6 @@ from corral.state.job_folders import TOP
 FOR_EVER: Final = 365 * 86400.0
 # The owner comes from Slurm: a link of another user's under this number leads nowhere. What is
 # there is read with the owner's rights.
-_FIND: Final = """\
-user=$(squeue --noheader --states=all --jobs={id} --format=%u 2>/dev/null | head -n 1)
-[ -n "$user" ] || user=$(sacct --noheader --allocations --jobs={id} --format=User%64 2>/dev/null |
-  awk 'END {{ print $1 }}')
-[ -n "$user" ] || exit 0
-{guard}
-link={base}/$user/{id}
-[ -L "$link" ] || exit 0
-echo "$user"
-readlink "$link"
-[ "$(id -u)" = 0 ] || exec cat "$link/job.json"
-exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups \\
-  cat "$link/job.json\""""
 _MOVED_S: Final = 600.0
 """The least change of a pending job's expected start that is reported."""
 
@@ -265,9 +252,7 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
         CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
     """
     for storage in spec.storage:
-        base = f"{storage.mount}/{TOP}/{JOBS}"
-        guard = guard_script(storage.mount, JOBS, sh('"$user"'))
-        script = sh(_FIND, guard=guard, base=base, id=job_id)
+        script = call("jobs/user.sh", "job_find", job_id, storage.mount, TOP, JOBS)
         result = await fleet.run(controller, script, timeout=60)
         if (taken := not_ours(result)) is not None:
             raise taken

@@ -16,7 +16,7 @@ from corral import shards
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
 from corral.jobs.upload.project import absolute, ways
@@ -26,21 +26,7 @@ from corral.threads import abandonable
 
 WRITE_S: Final = 6 * 3600.0
 
-_KEPT: Final = """\
-cd {folder} 2>/dev/null || exit 0
-for about in .*.tar.json; do
-  [ -s "$about" ] || continue
-  tar=${{about#.}}; tar=${{tar%.json}}
-  [ -e "$tar" ] && echo "$(stat -c %s "$tar") $(tr -d '\\n' < "$about")"
-done
-exit 0"""
-
-# The size comes first, so that a connection that breaks leaves no shard under its name.
-_PUT: Final = """\
-umask 022
-mkdir -p {folder} && cd {folder} && head -c {size} > {part} &&
-  echo {sum} | sha256sum -c --quiet - && printf %s {about} > {side}.new &&
-  mv -f {part} {name} && mv -f {side}.new {side}"""
+_PROGRAM: Final = "jobs/user.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +96,9 @@ async def shard_there(
     """
     out = place_of(mount, user, name)
     words = ["write", folder, out, "--size", str(size), *(["--labels"] if labels else [])]
-    script = join([roof_script(mount, DATA, user), as_user(user, sh("python3 - {w}", w=words))])
+    script = join(
+        [roof_script(mount, DATA, user), as_user(user, sh("python3 - {w}", w=words))], " && "
+    )
     entries: list[Mapping[str, Any]] = []
     total = 0
 
@@ -161,8 +149,9 @@ async def shard_here(
         join(
             [
                 roof_script(mount, DATA, user),
-                as_user(user, sh(_KEPT, folder=out)),
-            ]
+                as_user(user, call(_PROGRAM, "shards_kept", out)),
+            ],
+            " && ",
         ),
     )
     if (taken := not_ours(listed)) is not None:
@@ -248,17 +237,9 @@ async def _send(
         ) from error
     digest = hashlib.sha256(data).hexdigest()
     entry = shards.entry_of(shard, len(data), digest)
-    part = f".{shard.name}.part"
-    script = sh(
-        _PUT,
-        folder=folder,
-        size=len(data),
-        part=part,
-        sum=f"{digest}  {part}",
-        about=json.dumps(entry),
-        side=f".{shard.name}.json",
-        name=shard.name,
-    )
+    about = json.dumps(entry)
+    sum_line = f"{digest}  .{shard.name}.part"
+    script = call(_PROGRAM, "shard_put", folder, shard.name, sum_line, len(data), about)
     sent = await fleet.run(controller, as_user(user, script), stdin=data, timeout=WRITE_S)
     check(sent, f"writing {folder}/{shard.name}", hint="is there room on the shared storage?")
     return entry

@@ -21,7 +21,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts import process
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import call, join
 from corral.hosts.transport import Result
 from corral.jobs.follow import as_user
 from corral.jobs.upload.parcel import Named
@@ -38,20 +38,7 @@ _OPTION: Final = re.compile(r"--(no-index|find-links|index-url|extra-index-url|o
 _NO_TOOL: Final = 7
 _FAILED: Final = 8
 
-# The marker is written last: an environment without it was cut off and is re-created. venv without
-# pip: Debian splits ensurepip off into python3-venv. Where the node has no pip (or one before 22.3,
-# which knows no --python), this machine's own is uploaded.
-_FIND: Final = """\
-umask 022
-cd {base} || exit 1
-tag=$(python3 -c 'import sys, platform; print("py%d.%d-%s" % (*sys.version_info[:2],
-  platform.machine()))' 2>/dev/null) || exit {no_tool}
-env={base}/{digest}-$tag
-ready() {{
-  [ ! -e "$env/.complete" ] || {{ printf '%s\\n' "$env"; exit 0; }}
-}}
-ready
-"""
+_PROGRAM: Final = "jobs/user.sh"
 
 # pip before 23.1.2 (Debian 12 has 23.0.1) names pkgutil.ImpImporter, which Python 3.12 has removed;
 # any class does for what it is used for.
@@ -62,28 +49,6 @@ if not hasattr(pkgutil, "ImpImporter"):
     pkgutil.ImpImporter = type("ImpImporter", (), {})
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-
-_BUILD: Final = """\
-{find}
-exec 9>"$env.lock"
-flock 9
-ready
-rm -rf "$env" "$env.pip"
-{exports}
-head -c {size} > "$env.zip" && head -c {length} > "$env.txt" || exit 1
-python3 -m venv --without-pip "$env" || exit {no_tool}
-if python3 -m pip --python "$env/bin/python3" --version >/dev/null 2>&1; then
-  set -- python3 -m pip --python "$env/bin/python3"
-else
-  python3 -m zipfile -e "$env.zip" "$env.pip" || exit {no_tool}
-  set -- "$env/bin/python3" -c {runner} "$env.pip"
-fi
-"$@" install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off \\
-  -r "$env.txt" >&2 || {{ rm -rf "$env" "$env.zip" "$env.pip"; exit {failed}; }}
-rm -rf "$env.zip" "$env.pip"
-mv "$env.txt" "$env/requirements.txt"
-: > "$env/.complete"
-ready"""
 
 
 async def requirements(lock: Named) -> bytes:
@@ -193,27 +158,18 @@ async def ensure(
         CorralError: COMMAND_FAILED, with pip's last lines; MISSING_TOOL, no Python with venv there.
     """
     base, digest = user_folder(mount, ENVS, user), hashlib.sha256(text).hexdigest()[:16]
-    find = sh(
-        _FIND,
-        base=base,
-        digest=digest,
-        no_tool=_NO_TOOL,
-    )
+    find = call(_PROGRAM, "environment_ready", base, digest, _NO_TOOL)
     roof = roof_script(mount, ENVS, user)
-    result = await fleet.run(controller, join([roof, as_user(user, find)]), timeout=60)
+    result = await fleet.run(controller, join([roof, as_user(user, find)], " && "), timeout=60)
     if result.ok and not result.stdout:
         emit(Event(Kind.NOTE, "environment", controller, "is made from the lock, once"))
         pip = await asyncio.to_thread(_pip)
         settings = {k: v for k, v in env.items() if k.startswith("PIP_")}
-        build = sh(
-            _BUILD,
-            find=find,
-            exports=join([sh("export {k}={v}", k=k, v=v) for k, v in sorted(settings.items())]),
-            size=len(pip),
-            length=len(text),
-            runner=_RUNNER,
-            no_tool=_NO_TOOL,
-            failed=_FAILED,
+        build = call(
+            _PROGRAM,
+            "environment_make",
+            *(base, digest, _NO_TOOL, _FAILED, _RUNNER, len(pip), len(text)),
+            *(f"{name}={value}" for name, value in sorted(settings.items())),
         )
         result = await fleet.run(
             controller, as_user(user, build), stdin=pip + text, timeout=BUILD_S

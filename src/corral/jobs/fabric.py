@@ -15,13 +15,14 @@ from corral.roles.machine.fabric import (
     APERTURE_MOUNT,
     FOLDER,
     MOUNTS,
+    TCPXO,
     environment,
 )
-from corral.spec.gcp import MACHINE
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
+from corral.spec.providers import machines_on
 
-TCPXO: Final = "tcpxo"
+TITLES: Final = " and ".join(kind.title for kind in machines_on(TCPXO).values())
 YOURS: Final = "yours, by --env or the job file"
 _GIVE: Final = """\
 give() {{
@@ -56,9 +57,9 @@ give() {{
   printf '%s\\t%s\\t%s\\n' "$1" "$2" "$why"
 }}"""
 
-# A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
+# Where the machines come with TCPXO: the plugin's environment comes first, and a node without it
 # ends the job, which would else run over TCP sockets at a tenth of the speed.
-_A3: Final = """\
+_TCPXO: Final = """\
 settings_out=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
 while IFS='=' read -r name value; do
   case $name in
@@ -135,7 +136,7 @@ def settings(
         [
             sh(_REPORT, yours=YOURS) if report else give,
             *(_of_group(*row) for row in rdma.given),
-            *([_a3(tcpxo, report=report)] if fabric == TCPXO and several else []),
+            *([_tcpxo(tcpxo, report=report)] if fabric == TCPXO and several else []),
             sh(
                 "corral_interface={interface} corral_fabric={fabric} corral_threads={threads}\n"
                 "corral_sys={sys} corral_tcpxo={tcpxo} corral_pkey={pkey} corral_gid={gid}",
@@ -162,12 +163,12 @@ def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Scr
     )
 
 
-def _a3(folder: str, *, report: bool) -> Script:
+def _tcpxo(folder: str, *, report: bool) -> Script:
     return sh(
-        _A3,
+        _TCPXO,
         environment=str(join([environment(folder), sh("env")])),
         absent=sh(_ABSENT_REPORTED) if report else sh(_ABSENT_FATAL),
-        why="GPUDirect-TCPXO on A3 Mega: the node's profile and its NICs",
+        why=f"GPUDirect-TCPXO on {TITLES}: the node's profile and its NICs",
     )
 
 
@@ -194,7 +195,7 @@ eval "$corral_exports"
 unset corral_exports
 """
 # One node alone needs no plugin, and slurm-gcp's prolog installs none there.
-_SOURCED_A3: Final = """\
+_SOURCED_TCPXO: Final = """\
 if [ "${{SLURM_JOB_NUM_NODES:-${{SLURM_NNODES:-1}}}}" -gt 1 ]; then
 {environment}
 unset corral_devices
@@ -219,10 +220,10 @@ def sourced(
         folder: where GPUDirect-TCPXO's installer puts its libraries and profile.
     """
     head = sh(_HEAD, group=group.name, cluster=spec.name)
-    if group.machine == MACHINE:
+    if group.fabric == TCPXO:
         given = [sh("export {pair}", pair=pair) for pair in group.nccl]
         body = sh(
-            _SOURCED_A3,
+            _SOURCED_TCPXO,
             environment=environment(folder),
             given=join(given or [sh(":")]),
             mounts=",".join((*MOUNTS, APERTURE_MOUNT)),
@@ -258,11 +259,11 @@ def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
     """Interface and kind of the data network as the cluster file has them; "" for what it has not.
 
-    Nodes of type A3 Mega are on ``tcpxo`` whatever else is declared.
+    Nodes of a type of machine that comes with it are on ``tcpxo`` whatever else is declared.
     """
     data = spec.network.data
     groups = partition.groups if partition else ()
-    if any(group.machine == MACHINE for group in spec.groups if group.name in groups):
+    if any(group.fabric == TCPXO for group in spec.groups if group.name in groups):
         return "", TCPXO
     return ((data.interface or ""), data.fabric) if data else ("", "")
 

@@ -126,9 +126,9 @@ def as_user(user: str, script: Script) -> Script:
     page's helper on the controller, a profile's login) stays who it is: only root may set groups.
     """
     return sh(
-        '[ "$(id -u)" = 0 ] || exec sh -c {script}; '
+        '{{ [ "$(id -u)" = 0 ] || exec sh -c {script}; '
         'exec setpriv --reuid="$(id -u {user})" --regid="$(id -g {user})" --init-groups '
-        "--reset-env sh -c {script}",
+        "--reset-env sh -c {script}; }}",
         user=user,
         script=str(script),
     )

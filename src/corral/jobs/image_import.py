@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import Script, call
 from corral.jobs.containers import image_of
-from corral.state.job_folders import CHECKS
 
 NGC_LOGIN: Final = "$oauthtoken"
 """What NVIDIA's registry expects as user name with an API key."""
+_PROGRAM: Final = "jobs/user.sh"
 MINUTES: Final = 120
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 _LOGIN: Final = re.compile(r"[$A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
@@ -107,44 +107,20 @@ def checked_key(key: str) -> bytes:
 def script(request: Import, partition: str) -> Script:
     """The job: standard input brings the key where there is a login; it touches no argument list.
 
-    The key is in a file of mode 600 on the job's node, in a separate folder, as long as the job
-    runs. The image is made in a folder that only this user can open, so that nobody starts from
+    The image is made in a folder that only this user can open, so that nobody starts from
     half of one, and nobody else can put a link or a file of theirs under the name it has until it
     is complete. ``mv -T``: a folder that another user made under the image's name takes no file in.
     """
-    secret = sh(
-        'printf "machine %s login %s password %s\\n" {registry} {login} "$(cat)" '
-        '>"$d/.credentials" || exit 1; export ENROOT_CONFIG_PATH="$d"; ',
-        registry=request.registry,
-        login=request.login,
+    # Enroot looks for credentials of the user whom the address names, and else of nobody.
+    whose = f"{request.login}@" if request.login else ""
+    inner = call(
+        _PROGRAM,
+        "image_import",
+        request.path,
+        f"docker://{whose}{request.image}",
+        request.registry,
+        request.login,
+        "yes" if request.http else "no",
+        "yes" if request.common else "no",
     )
-    inner = sh(
-        'umask 077; d=$(mktemp -d) || exit 1; export HOME="$d"; trap \'rm -rf "$d"\' EXIT; '
-        "{secret}{http}"
-        '{guard}t=$(mktemp -d {part}) || exit 1; trap \'rm -rf "$d" "$t"\' EXIT; '
-        'enroot import -o "$t/image.sqsh" {uri} </dev/null || exit 1; '
-        'chmod 644 "$t/image.sqsh" && mv -f -T "$t/image.sqsh" {path}',
-        secret=secret if request.login else NOTHING,
-        http=sh("export ENROOT_ALLOW_HTTP=yes; ") if request.http else NOTHING,
-        part=f"{request.folder}/.corral-import.XXXXXXXXXX",
-        guard=_guard(request.folder) if request.common else NOTHING,
-        # Enroot looks for credentials of the user whom the address names, and else of nobody.
-        uri=f"docker://{request.login}@{request.image}"
-        if request.login
-        else f"docker://{request.image}",
-        path=request.path,
-    )
-    return sh(
-        "command -v enroot >/dev/null || {{ echo 'enroot is not installed' >&2; exit 127; }}; "
-        "mkdir -p {folder} || exit 1; "
-        "srun -Q -J corral-image -p {partition} -N1 -n1 -t {minutes} sh -c {inner}",
-        folder=request.folder,
-        partition=partition,
-        minutes=MINUTES,
-        inner=str(inner),
-    )
-
-
-def _guard(folder: str) -> Script:
-    """The images of all users are nobody's to replace; another folder is its user's own choice."""
-    return sh('{checks}held {folder} "$(id -u)" || exit 1; ', checks=CHECKS, folder=folder)
+    return call(_PROGRAM, "image_import_job", request.folder, partition, MINUTES, str(inner))

@@ -15,9 +15,9 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, Script, call, defined, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, Answers, inquiry
+from corral.inspect.question import Answer, Answers, shells
 from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
@@ -370,27 +370,13 @@ def _mib(mem: str | None) -> int:
 
 _APPLY: Final = "corral apply puts it right"
 
+_PROGRAM: Final = "jobs/user.sh"
 _THERE: Final = Answer("missing", str.strip)
-_MISSING: Final = """\
-there=
-if ! id -u {user} >/dev/null 2>&1; then echo no-user
-elif [ ! -d {mount} ]; then echo no-storage
-else there=y; fi"""
+_READABLE: Final = Answer("paths", str.splitlines)
+_CONTENTS: Final = Answer("contents", str.splitlines)
 
 _SIZE: Final = setting("MaxArraySize")
 _ENFORCED: Final = setting("AccountingStorageEnforce")
-
-_READABLE: Final = Answer("paths", str.splitlines)
-_CONTENTS: Final = Answer("contents", str.splitlines)
-# As the job's user: what root can read proves nothing. A folder must be entered, too.
-_PATHS: Final = """\
-for path in {paths}; do
-  [ -r "$path" ] && {{ [ ! -d "$path" ] || [ -x "$path" ]; }} && continue
-  up=$path
-  until [ -d "${{up:-/}}" ]; do up=${{up%/*}}; done
-  printf 'unread %s\\nabove %s\\n' "$path" "${{up:-/}}"
-  ls -1 "${{up:-/}}" 2>/dev/null | head -n 500 | sed 's/^/name /'
-done"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,19 +468,18 @@ def _questions(
     """What the controller is asked before a job is submitted."""
     charged = bool(job.account or job.qos)
     contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
-    return inquiry(
-        (
-            _THERE.by(sh(_MISSING, user=user, mount=mount)),
-            _READABLE.by(_there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING)),
-            _CONTENTS.by(_there(user, contents)),
-            _SIZE.only(when=bool(job.tasks)),
-            PYXIS.only(when=bool(job.container)),
-            _ENFORCED.only(when=charged),
-            associations_of(user).only(when=charged),
-            QOS.only(when=charged),
-            NODES,
-        )
+    questions = (
+        _THERE.by(sh("user_there {user} {mount}", user=user, mount=mount)),
+        _READABLE.by(_there(user, call(_PROGRAM, "paths_unread", *needed) if needed else NOTHING)),
+        _CONTENTS.by(_there(user, contents)),
+        _SIZE.only(when=bool(job.tasks)),
+        PYXIS.only(when=bool(job.container)),
+        _ENFORCED.only(when=charged),
+        associations_of(user).only(when=charged),
+        QOS.only(when=charged),
+        NODES,
     )
+    return Inquiry(shells(questions), before=defined(_PROGRAM, "user_there"))
 
 
 def _rights(user: str, answers: Answers) -> Rights:

@@ -16,11 +16,11 @@ from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import Script, join
 from corral.hosts.transport import Result, check
 from corral.jobs import environment
 from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import TCPXO, declared, rdma_of
+from corral.jobs.fabric import declared, rdma_of
 from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     Look,
@@ -47,7 +47,7 @@ from corral.jobs.upload.archive import (
     Archive,
     archive,
     missing,
-    unpack_script,
+    submit_script,
 )
 from corral.jobs.upload.git import commit_tags
 from corral.jobs.upload.parcel import (
@@ -74,19 +74,9 @@ from corral.threads import abandonable
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
-_A3: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
+_TCPXO_MOUNTS: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
-
-# The link leads from Slurm's number to the folder, whose name had to be there before the number.
-_SUBMIT: Final = """\
-({unpack}) || exit 1
-cd {folder} || exit 1
-{tasks}
-id=$(sbatch --parsable job.sh) || exit {refused}
-id=${{id%%;*}}
-ln -sfn {folder} "../$id"
-echo "$id\""""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,14 +314,10 @@ async def _send(
             )
         )
     tasks = [f"task-{number}" for number in going.job.tasks]
-    inner = sh(
-        _SUBMIT,
-        unpack=unpack_script(user_folder(going.mount, JOBS, going.user), going.name, token),
-        folder=going.folder,
-        tasks=sh("mkdir -m 0700 {tasks} || exit 1", tasks=tasks) if tasks else NOTHING,
-        refused=_REFUSED,
+    inner = submit_script(
+        user_folder(going.mount, JOBS, going.user), going.name, token, tasks, refused=_REFUSED
     )
-    script = join([roof_script(going.mount, JOBS, going.user), as_user(going.user, inner)])
+    script = join([roof_script(going.mount, JOBS, going.user), as_user(going.user, inner)], " && ")
     result = await fleet.run(controller, script, stdin=packed.data, timeout=SEND_S)
     return _number(result, going)
 
@@ -388,5 +374,5 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
         fabric=fabric,
         rdma=rdma_of(spec),
         workdir=going.workdir,
-        mounts=mounts_of(job, shared, _A3 if fabric == TCPXO else ()),
+        mounts=mounts_of(job, shared, _TCPXO_MOUNTS if fabric == fabric_role.TCPXO else ()),
     )

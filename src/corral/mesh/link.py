@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from corral.agents import program
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 
 SECONDS: Final = 2
 ROUNDS: Final = 15
@@ -93,12 +93,7 @@ class Link:
 
 def path_script(address: str) -> Script:
     """The path to an address in the tailnet, and the MTU of the interface."""
-    return sh(
-        "timeout 20 tailscale ping -c 6 {address} 2>&1 | tail -n 3; "
-        'for d in tailscale0; do [ ! -r /sys/class/net/$d/mtu ] || echo "mtu '
-        '$(cat /sys/class/net/$d/mtu)"; done',
-        address=address,
-    )
+    return call("tailnet-status.sh", "tailnet_path", address)
 
 
 def server_script() -> Script:
@@ -160,14 +155,7 @@ def question() -> bytes:
 def udp_script(host: str) -> Script:
     """Prints ``udp yes`` or ``udp no``; bash speaks UDP by /dev/udp."""
     octal = "".join(f"\\{byte:03o}" for byte in question())
-    return sh(
-        'if [ "$(timeout 5 bash -c \'exec 3<>/dev/udp/$0/$1 && printf "$2" >&3 && '
-        "head -c 2 <&3' {host} {port} {text} 2>/dev/null | od -An -tx1 | tr -d ' \\n')\" = 0101 ]; "
-        "then echo 'udp yes'; else echo 'udp no'; fi",
-        host=host,
-        port=PORT,
-        text=octal,
-    )
+    return call("tailnet-status.sh", "udp_answers", host, PORT, octal)
 
 
 def udp_of(text: str) -> str:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from corral.agents import program
 from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
 from corral.prove.launch import (
@@ -28,15 +29,7 @@ from corral.spec.nodes import guarded_of
 
 EPERM: Final = "1"
 REFUSED_BY: Final = "pam_slurm_adopt"
-_LOOK: Final = (
-    "for my $d (glob q(/dev/nvidia[0-9]*)) { my $e = sysopen(my $f, $d, O_RDWR) ? 0 : $! + 0;"
-    " print qq(@ dev $d $e\\n) }"
-)
-SESSION: Final = sh(
-    'echo "@ in $(id -un)"; sed -n "s/.*\\(job_[0-9]*\\).*/@ cgroup \\1/p" /proc/self/cgroup;'
-    " perl -MFcntl -e {perl}",
-    perl=_LOOK,
-)
+SESSION: Final = call("prove/node.sh", "session_probe", program("proof-devices.pl"))
 
 
 def login(user: str, script: Script = SESSION) -> Script:
@@ -45,16 +38,12 @@ def login(user: str, script: Script = SESSION) -> Script:
     A separate sshd (inetd mode, the machine's configuration) accepts a key that lives as long as
     the script.
     """
-    return sh(
-        "d=$(mktemp -d /run/corral-prove.XXXXXX) && chmod 755 $d && "
-        "ssh-keygen -q -t ed25519 -N '' -f $d/key && cp $d/key.pub $d/auth && "
-        "timeout 30 ssh -F /dev/null -i $d/key -o BatchMode=yes -o StrictHostKeyChecking=no "
-        "-o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes "
-        '-o ProxyCommand="/usr/sbin/sshd -i -o AuthorizedKeysFile=$d/auth -E $d/log" '
-        "{user}@localhost sh -c {script} 2>&1 </dev/null; rm -rf $d",
-        user=user,
+    return call(
+        "prove/node.sh",
+        "login_once",
+        user,
         # Quoted twice: ssh hands the words to a shell on the other side.
-        script=str(sh("{s}", s=str(script))),
+        str(sh("{s}", s=str(script))),
     )
 
 
@@ -176,32 +165,19 @@ def judge_adopted(node: str, answer: Result | CorralError, job: str, *, gpu: boo
 def _start(ctx: ProveContext, batch: Batch) -> Script:
     """A job on all nodes of the batch; prints its number when it runs."""
     count = len(batch.nodes)
-    return sh(
-        "j=$(timeout 20 sbatch --parsable -J {name} -p {partition} -w {nodes} -N {count} "
-        "-n {count} --ntasks-per-node=1 -c 1 --mem={memory}M -t 3 --gres={gres} -o /dev/null "
-        "--wrap 'sleep 120') || exit 1; end=$(($(date +%s) + {wait})); "
-        'while [ "$(squeue -h -j "$j" -o %T)" != RUNNING ]; do '
-        '[ "$(date +%s)" -lt "$end" ] || {{ squeue -h -j "$j" -o %r >&2; exit 1; }}; '
-        'sleep 0.2; done; echo "$j"',
-        name=f"{ctx.job_name}-adopt",
-        partition=batch.partition,
-        nodes=fold(batch.names),
-        count=count,
-        memory=MEMORY,
-        gres="gpu:1" if batch.gpu else "none",
-        wait=WAIT,
+    return call(
+        "prove/jobs.sh",
+        "job_running",
+        WAIT,
+        *("-J", f"{ctx.job_name}-adopt", "-p", batch.partition, "-w", fold(batch.names)),
+        *("-N", count, "-n", count, "--ntasks-per-node=1", "-c", 1, f"--mem={MEMORY}M", "-t", 3),
+        f"--gres={'gpu:1' if batch.gpu else 'none'}",
     )
 
 
 async def _end(ctx: ProveContext) -> None:
     """End the check's jobs, and wait until they are gone."""
-    script = sh(
-        "scancel -u {user} -n {name}; i=0; "
-        'while [ -n "$(squeue -h -u {user} -n {name} -o %i)" ] && [ $i -lt 100 ]; '
-        "do i=$((i + 1)); sleep 0.2; done",
-        user=ctx.person,
-        name=f"{ctx.job_name}-adopt",
-    )
+    script = call("prove/jobs.sh", "jobs_cancel", ctx.person, f"{ctx.job_name}-adopt")
     await ctx.control(script)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
 from corral.prove.context import (
     ProveContext,
@@ -42,9 +42,7 @@ WORDS: Final[Mapping[int, str]] = MappingProxyType(
 )
 HOG: Final = 4 * MEMORY  # MiB that the greedy job takes
 
-_NEIGHBOUR: Final = sh(
-    'echo "@ ready $SLURMD_NODENAME"; read -r x; echo "@ alive $SLURMD_NODENAME"'
-)
+_NEIGHBOUR: Final = call("prove/node.sh", "task_neighbour")
 _OOM: Final = re.compile(r"(?:slurmstepd-)?(\S+?): error: Detected \d+ oom[_ ]kill", re.IGNORECASE)
 
 
@@ -203,25 +201,20 @@ def judge_memory(nodes: Iterable[str], text: str, *, neighbour: bool) -> list[st
 
 
 def _memory_script(ctx: ProveContext, batch: Batch, *, neighbour: bool) -> Script:
-    greedy = sh(
-        'perl -e {hog} {size}; echo "@ hog $SLURMD_NODENAME $?"',
-        hog='my $n = shift; my $x = "a" x ($n << 20); print length($x) > $n ? "" : "?";',
-        size=HOG,
+    greedy = call(
+        "prove/node.sh",
+        "task_memory",
+        'my $n = shift; my $x = "a" x ($n << 20); print length($x) > $n ? "" : "?";',
+        HOG,
     )
     hog = srun(ctx, batch, greedy, suffix="-hog")
     if not neighbour:
         return hog
-    return sh(
-        "d=$(mktemp -d /tmp/{name}.XXXXXX) && trap 'rm -rf \"$d\"' EXIT && trap '' PIPE &&"
-        ' mkfifo "$d/go" || exit 1\n'
-        '{neighbour} <"$d/go" >"$d/out" 2>&1 & p=$!\n'
-        'exec 9>"$d/go"\n'
-        'while kill -0 $p 2>/dev/null && [ "$(grep -c "^@ ready" "$d/out")" -lt {count} ]; do'
-        " sleep 0.05; done\n"
-        "{hog} 9>&-\n"
-        'echo go >&9; exec 9>&-; wait $p; cat "$d/out"',
-        name=ctx.job_name,
-        neighbour=srun(ctx, batch, _NEIGHBOUR, suffix="-neighbour"),
-        hog=hog,
-        count=len(batch.nodes),
+    return call(
+        "prove/jobs.sh",
+        "beside_run",
+        ctx.job_name,
+        len(batch.nodes),
+        str(srun(ctx, batch, _NEIGHBOUR, suffix="-neighbour")),
+        str(hog),
     )

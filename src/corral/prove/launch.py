@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, LiteralString
 
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, Script, call, sh
 from corral.hosts.transport import Result
 from corral.prove.context import (
     ProveContext,
@@ -20,7 +20,7 @@ from corral.prove.context import (
     verdict_of,
 )
 from corral.prove.model import Evidence, Judgement, Verdict
-from corral.prove.probe import PROBE, lines
+from corral.prove.probe import DEVICES, lines
 from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import JobState
@@ -48,15 +48,7 @@ def watched(ctx: ProveContext, script: Script, suffix: LiteralString) -> Script:
 
     srun --immediate reports only that it got no nodes, and accounting forgets the reason.
     """
-    return sh(
-        "(while sleep 2 >/dev/null 2>&1; do"
-        " r=$(timeout 10 squeue -h -t PD -u {user} -n {name} -o %r 2>/dev/null);"
-        ' [ -z "$r" ] || printf \'@ waits %s\\n\' "$r"; done) & w=$!\n'
-        "{script}; s=$?; kill $w; exit $s",
-        user=ctx.user,
-        name=f"{ctx.job_name}{suffix}",
-        script=script,
-    )
+    return call("prove/jobs.sh", "watched", ctx.user, f"{ctx.job_name}{suffix}", str(script))
 
 
 def held_back(text: str) -> str:
@@ -78,7 +70,7 @@ def by_limit(judged: Judgement, reason: str, user: str) -> Judgement:
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
 MEMORY: Final = 64  # MiB for each job of the proof
 _RECORDED: Final = ("JobIDRaw", "State", "NodeList", "AllocTRES")
-_TASK: Final = sh('echo "@ hello $SLURM_JOB_ID $SLURMD_NODENAME $(hostname)"; {probe}', probe=PROBE)
+_TASK: Final = call("prove/node.sh", "task_hello", DEVICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +239,13 @@ async def accounting(ctx: ProveContext) -> Judgement:
         return left_out("no job of this proof ran")
     fields = ",".join(_RECORDED)
     command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
-    # slurmctld hands records to slurmdbd in the background: ask until they are there.
-    script = sh(
-        "end=$(($(date +%s) + {patience})); while :; do"
-        " r=$(timeout 10 sacct -n -P -X -j {jobs} -o {fields} 2>&1); s=$?;"
-        " n=$(printf '%s\\n' \"$r\" | grep -c '|COMPLETED|');"
-        ' if [ "$n" -ge {count} ] || [ "$s" -ne 0 ] || [ "$(date +%s)" -ge "$end" ];'
-        " then break; fi; sleep 0.2; done; printf '%s\\n' \"$r\"; exit $s",
-        jobs=",".join(jobs),
-        fields=fields,
-        count=len(jobs),
-        patience=round(15 + ctx.slack),
+    script = call(
+        "prove/jobs.sh",
+        "records_wait",
+        ",".join(jobs),
+        fields,
+        len(jobs),
+        round(15 + ctx.slack),
     )
     result = await ctx.control(script)
     shown_by = Evidence(ctx.controller, command, output_of(result))

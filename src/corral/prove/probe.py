@@ -7,23 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import sh
+from corral.agents import program
+from corral.hosts.quote import call
 
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 _LINE: Final = re.compile(r"^@ (\S+)(?: (.*))?$", re.MULTILINE)
-_OPEN: Final = (
-    "for my $d (glob q(/dev/nvidia[0-9]*)) { my $e = sysopen(my $f, $d, O_RDWR) ? 0 : $! + 0;"
-    " print qq(@ dev $ENV{SLURMD_NODENAME} $d $e\\n) }"
-)
-# The task tries to widen its own affinity first: what binds only by default must not count.
-PROBE: Final = sh(
-    "taskset -pc 0-4095 $$ >/dev/null 2>&1;"
-    ' echo "@ cpus $SLURMD_NODENAME $SLURM_CPUS_ON_NODE'
-    " $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)\";"
-    ' echo "@ gpus $SLURMD_NODENAME ${{SLURM_STEP_GPUS:-$SLURM_JOB_GPUS}}";'
-    " perl -MFcntl -e {perl}",
-    perl=_OPEN,
-)
+DEVICES: Final = program("proof-devices.pl")
+PROBE: Final = call("prove/node.sh", "task_probe", DEVICES)
 
 
 @dataclass(frozen=True, slots=True)

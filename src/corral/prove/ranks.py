@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final
 
 from corral.agents import program
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result
 from corral.inspect.slurm import MPI
 from corral.prove.context import (
@@ -159,8 +159,6 @@ async def _several(ctx: ProveContext) -> list[tuple[Batch, Result]]:
 
 
 def _script(ctx: ProveContext, batch: Batch) -> Script:
-    # srun hands its stdin to all ranks, so the table of ports needs neither a second job nor a
-    # shared folder. When srun ends early the wait ends too, and its message is in the output.
     task = sh(
         "{probe}; exec perl -e {rank} {all}",
         probe=PROBE,
@@ -168,20 +166,13 @@ def _script(ctx: ProveContext, batch: Batch) -> Script:
         all=ALL_PAIRS,
     )
     table = "\n".join(f"{node.name} {node.address}" for node in batch.nodes)
-    return sh(
-        "d=$(mktemp -d /tmp/{name}.XXXXXX) && trap 'rm -rf \"$d\"' EXIT && trap '' PIPE &&"
-        ' mkfifo "$d/in" && printf \'%s\\n\' {table} >"$d/nodes" && : >"$d/out" || exit 1\n'
-        '{srun} <"$d/in" >"$d/out" 2>"$d/err" & p=$!\n'
-        'exec 9>"$d/in"\n'
-        'while kill -0 $p 2>/dev/null && [ "$(grep -c "^@ rank" "$d/out")" -lt {count} ]; do'
-        " sleep 0.05; done\n"
-        "awk 'NR == FNR {{ a[$1] = $2; next }}"
-        ' $2 == "rank" {{ print $3, a[$4], $6 }}\' "$d/nodes" "$d/out" >&9\n'
-        'echo end >&9; exec 9>&-; wait $p; s=$?; cat "$d/out"; cat "$d/err" >&2; exit $s',
-        name=ctx.job_name,
-        table=table,
-        srun=srun(ctx, batch, task),
-        count=len(batch.nodes),
+    return call(
+        "prove/jobs.sh",
+        "ranks_run",
+        ctx.job_name,
+        len(batch.nodes),
+        table,
+        str(srun(ctx, batch, task)),
     )
 
 
@@ -306,11 +297,7 @@ def _option(kind: str) -> Script:
 
 async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
     """The MPI libraries of a batch's nodes; "none" among them where a node has none."""
-    task = sh(
-        'command -v python3 >/dev/null || {{ echo "@ nompi $SLURMD_NODENAME"; exit 0; }}; '
-        "exec python3 -c {text} which",
-        text=_text(),
-    )
+    task = call("prove/node.sh", "task_library", _text())
     result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-mpi"))
     report = lines(result.stdout)
     names = {rest.split()[1] for key, rest in report if key == "has"}
@@ -318,11 +305,7 @@ async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
 
 
 def _program() -> Script:
-    # Debian's Open MPI looks for InfiniBand at its start and prints at length that there is none.
-    # It ends at once without a home, which a job's clean environment does not name.
-    return sh(
-        "export HOME=/tmp OMPI_MCA_btl=self,vader,sm,tcp; exec python3 -c {text}", text=_text()
-    )
+    return call("prove/node.sh", "task_mpi", _text())
 
 
 @cache

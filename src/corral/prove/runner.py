@@ -9,11 +9,10 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.quote import sh
+from corral.hosts.quote import call
 from corral.prove.check import Check, Cores
 from corral.prove.context import ProveContext, left_out, skipped
 from corral.prove.model import CheckResult, Judgement, Proof, Verdict
-from corral.slurm.text import queue_format
 
 REACHED: Final = "smoke.reached"
 """Nodes that cannot be read are its failure; checks of those nodes are skipped."""
@@ -115,13 +114,8 @@ def _ordered(checks: Sequence[Check]) -> None:
 
 async def clean(ctx: ProveContext) -> None:
     """Cancel what a broken-off check left in the queue and remove its folders."""
-    script = sh(
-        "j=$(timeout 10 squeue -h -u {user} -o {format} 2>/dev/null"
-        " | sed -n 's/^\\([0-9]*\\)|{name}.*/\\1/p');"
-        ' [ -z "$j" ] || timeout 10 scancel -Q $j; rm -rf /tmp/{name}.*',
-        user=",".join(dict.fromkeys((ctx.user, ctx.person))),
-        name=ctx.job_name,
-        format=queue_format(("%A", "%j")),
+    script = call(
+        "prove/jobs.sh", "jobs_clean", ",".join(dict.fromkeys((ctx.user, ctx.person))), ctx.job_name
     )
     try:
         await ctx.control(script, timeout=40.0)

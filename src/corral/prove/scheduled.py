@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.prove.model import CheckResult, Evidence, Figure, Proof, Verdict
 from corral.tables import Hint, hints_for, read_table
 
@@ -29,12 +29,7 @@ def round_hints() -> tuple[Hint, ...]:
 
 def rounds_script(after: int = 0) -> Script:
     """Read-only shell that prints all rounds after a moment (unix seconds), oldest first."""
-    return sh(
-        "cd {folder} 2>/dev/null || exit 0; for f in [0-9]*; do "
-        '[ -e "$f" ] && [ "$f" -gt {after} ] 2>/dev/null && cat "$f"; done; true',
-        folder=FOLDER,
-        after=after,
-    )
+    return call("prove/jobs.sh", "rounds_print", FOLDER, after)
 
 
 def parse_rounds(cluster: str, text: str) -> tuple[Proof, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import Script, call, sh
 from corral.prove.context import (
     ProveContext,
     as_user,
@@ -181,7 +181,7 @@ def _evidence(
     return Evidence(ctx.controller, command, result.text, figures)
 
 
-_QUEUE: Final = sh('q() {{ squeue -h -n "$j" "$@" -o {format}; }}', format=queue_format(_COLUMNS))
+_PROGRAM: Final = "prove/jobs.sh"
 _FULL: Final = 3
 """Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
 
@@ -209,17 +209,9 @@ def _questions(
 ) -> Inquiry:
     """Three steps, framed by root: users choose names of jobs, and see arguments of processes."""
     name = f"{ctx.job_name}-slots{index}"
-    head = sh("j={name}; {queue}", name=name, queue=_QUEUE)
-    snapshot = as_user(
-        ctx.user, join([head, _start(seen, capacity, waits, round(WAIT + ctx.slack))])
-    )
-    end = sh(
-        "{head}\nend=$(($(date +%s) + {patience}));"
-        ' while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
-        ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\nq -t all',
-        head=head,
-        patience=round(WAIT + ctx.slack),
-    )
+    start = _start(name, seen, capacity, waits, round(WAIT + ctx.slack))
+    snapshot = as_user(ctx.user, start)
+    end = call(_PROGRAM, "slots_end", name, queue_format(_COLUMNS), round(WAIT + ctx.slack))
     cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
     return Inquiry(
         {
@@ -235,7 +227,9 @@ def _questions(
     )
 
 
-def _start(seen: Survey, capacity: Slots, waits: frozenset[str], patience: int) -> Script:
+def _start(
+    name: str, seen: Survey, capacity: Slots, waits: frozenset[str], patience: int
+) -> Script:
     """Submit the jobs and wait until as many run as can; prints the queue then."""
     others = [
         name
@@ -243,28 +237,17 @@ def _start(seen: Survey, capacity: Slots, waits: frozenset[str], patience: int) 
         if capacity.batch.partition in node.partitions and name not in capacity.batch.names
     ]
     threads = max(node.threads for node in capacity.batch.nodes)
-    return sh(
-        'i=0; while [ $i -le {count} ]; do sbatch -Q --parsable -J "$j" -p {partition}'
-        " {exclude} {gres} -n 1 -c {cpus} --mem={memory}M -t 3 -o /dev/null -e /dev/null"
-        " --wrap {job} >/dev/null || exit 1; i=$((i + 1)); done\n"
-        "end=$(($(date +%s) + {patience})); while :; do s=$(q) || exit 1;"
-        " r=$(printf '%s\\n' \"$s\" | grep -c {running});"
-        " w=$(printf '%s\\n' \"$s\" | grep -cE {waiting});"
-        ' if [ "$r" -gt {count} ] || [ "$(date +%s)" -ge "$end" ]; then break; fi;'
-        ' if [ "$r" -eq {count} ] && [ "$w" -eq 1 ]; then break; fi; sleep 0.1; done\n'
-        "printf '%s\\n' \"$s\"\n"
-        # Too many or too few is the verdict already: nothing is waited for then.
-        '[ "$(printf \'%s\\n\' "$s" | grep -c {any_running})" -eq {count} ] || exit {full}',
-        count=capacity.count,
-        partition=capacity.batch.partition,
-        exclude=sh("-x {nodes}", nodes=fold(others)) if others else NOTHING,
-        gres=sh("--gres=gpu:1") if capacity.gpus else NOTHING,
-        cpus=capacity.cores * threads,
-        memory=MEMORY,
-        patience=patience,
-        running=f"|{JobState.RUNNING}|[^|P]",  # not with the reason Prolog
-        any_running=f"|{JobState.RUNNING}|",
-        waiting=rf"\|{JobState.PENDING}\|({'|'.join(sorted(waits))})\|",
-        job=_JOB,
-        full=_FULL,
+    return call(
+        _PROGRAM,
+        "slots_start",
+        name,
+        queue_format(_COLUMNS),
+        capacity.count,
+        patience,
+        rf"\|{JobState.PENDING}\|({'|'.join(sorted(waits))})\|",
+        _FULL,
+        _JOB,
+        *("-p", capacity.batch.partition, *(("-x", fold(others)) if others else ())),
+        *(("--gres=gpu:1",) if capacity.gpus else ()),
+        *("-n", 1, "-c", capacity.cores * threads, f"--mem={MEMORY}M", "-t", 3),
     )

@@ -8,16 +8,15 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result
 from corral.inspect.rules import FolderFault, folder_fault
-from corral.inspect.storage import FAILED, answer
+from corral.inspect.storage import FAILED
 from corral.prove.context import ProveContext, as_user, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.spec.models import Storage
 from corral.spec.nodes import Node, sole_user
-from corral.state.job_folders import CHECKS, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,38 +210,16 @@ def look(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
 
 
 def _look(name: str, index: int, folder: Folder) -> Script:
-    root = sh(
-        'f="$p/.corral-prove-root-"{name}; if (: >"$f") 2>/dev/null; then '
-        'echo "@ root {i} $(stat -c %u "$f")"; rm -f "$f"; else echo "@ root {i} refused"; fi',
-        name=name,
-        i=index,
-    )
-    return sh(
-        'p={path}; m=$p; {answer}; echo "@ answer {i} $a"; '
-        'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
-        "END {{ print m }}' /proc/mounts)\"; {local} "
-        "case $a in *{failed}) ;; *) {root}; {jobs} ;; esac",
-        path=folder.mount,
-        answer=answer(ANSWER_S),
-        failed=Script(FAILED),
-        i=index,
-        local=sh(
-            'if [ "$(stat -c %d:%i "$p/.")" = "$(stat -c %d:%i {local}/.)" ]; '
-            'then echo "@ local {i}"; fi;',
-            local=folder.local,
-            i=index,
-        )
-        if folder.local
-        else Script(""),
-        root=sh(":") if folder.squash is None else root,
-        jobs=sh(
-            "{c}{h} 2>&1 | sed 's/^/@ held {i} /'",
-            c=CHECKS,
-            h=held(folder.mount, folder.keeper),
-            i=index,
-        )
-        if folder.jobs
-        else sh(":"),
+    return call(
+        "prove/node.sh",
+        "folder_look",
+        index,
+        folder.mount,
+        ANSWER_S,
+        folder.local,
+        "" if folder.squash is None else f"{folder.mount}/.corral-prove-root-{name}",
+        "yes" if folder.jobs else "no",
+        folder.keeper,
     )
 
 

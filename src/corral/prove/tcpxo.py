@@ -1,4 +1,4 @@
-"""GPUDirect-TCPXO on A3 Mega: nodes prepared by the prolog, and nccl-tests at its speed."""
+"""GPUDirect-TCPXO: nodes prepared by the prolog, and nccl-tests at its speed."""
 
 from __future__ import annotations
 
@@ -31,16 +31,21 @@ from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
 from corral.roles.machine import fabric
-from corral.spec.gcp import MACHINE
 from corral.spec.hostlist import expand
+from corral.spec.made import section_of
+from corral.spec.providers import either, machines_on
 
+MACHINES: Final = machines_on(fabric.TCPXO)
+TITLES: Final = " and ".join(kind.title for kind in MACHINES.values())
+VENDOR: Final = next(kind.vendor for kind in MACHINES.values())
+NCCL_TESTS: Final = next(kind.nccl_tests for kind in MACHINES.values())
 SIZE: Final = 8 << 30
 """Bytes of the largest all_gather, where the reference was measured."""
 REFERENCE: Final = 188.23
 WARN_BELOW: Final = 169.0
 FAIL_BELOW: Final = 132.0
-"""GB/s of bus bandwidth over two nodes: Google's own run (94 % of eight NICs of 200 Gb/s), and 90
-and 70 % of it."""
+"""GB/s of bus bandwidth over two nodes: the vendor's own run (94 % of eight NICs of 200 Gb/s), and
+90 and 70 % of it."""
 MTU: Final = 8244
 GPUS: Final = 8
 PROGRAM: Final = "all_gather_perf"
@@ -60,7 +65,7 @@ async def prepared(ctx: ProveContext) -> Judgement:
     """multinode.tcpxo."""
     wide = await _wide(ctx)
     if not wide:
-        return left_out("fewer than two usable A3 Mega nodes")
+        return left_out(f"fewer than two usable {TITLES} nodes")
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
@@ -117,14 +122,14 @@ def _rails(rails: Mapping[str, tuple[str, str]]) -> list[str]:
 
 async def speed(ctx: ProveContext) -> Judgement:
     """multinode.tcpxo-speed."""
-    gcp = ctx.spec.gcp
-    folder = gcp.nccl_tests if gcp else None
+    section = section_of(ctx.spec)
+    tests = section.nccl() if section else None
     wide = await _wide(ctx)
-    if folder is None:
-        return skipped("gcp.nccl_tests names no folder with nccl-tests")
+    if tests is None:
+        return skipped(f"{NCCL_TESTS} names no folder with nccl-tests")
     if not wide:
-        return left_out("fewer than two usable A3 Mega nodes")
-    image = gcp.nccl_image if gcp else None
+        return left_out(f"fewer than two usable {TITLES} nodes")
+    folder, image = tests.folder, tests.image
     batch = wide[0]
     built = await ctx.control(as_user(ctx.person, _build(ctx, batch, folder, image)), timeout=RUN_S)
     if not built.ok:
@@ -173,8 +178,8 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
 
 
 async def _wide(ctx: ProveContext) -> list[Batch]:
-    """Partitions' free A3 Mega nodes, where there are at least two together."""
-    mine = {name for g in ctx.spec.groups if g.machine == MACHINE for name in expand(g.nodes)}
+    """Partitions' free nodes on the fabric, where there are at least two together."""
+    mine = {name for g in ctx.spec.groups if g.fabric == fabric.TCPXO for name in expand(g.nodes)}
     free = tuple(n for n in (await survey(ctx)).free if n.name in mine)
     return [b for b in batches(free, by_gpu=False) if b.nodes[1:]]
 
@@ -195,7 +200,7 @@ def _build(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> S
 
 
 def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None, mpi: str) -> Script:
-    """Eight ranks on each of two nodes, as Google's guide runs it."""
+    """Eight ranks on each of two nodes, as the vendor's guide runs it."""
     task = join(
         [
             fabric.environment(),
@@ -232,15 +237,15 @@ def _container(folder: str, image: str | None) -> Script:
     )
 
 
-def _mega(ctx: ProveContext) -> str:
-    there = any(group.machine == MACHINE for group in ctx.spec.groups)
-    return "" if there else f"no group is of machine type {MACHINE}"
+def _on_fabric(ctx: ProveContext) -> str:
+    there = any(group.fabric == fabric.TCPXO for group in ctx.spec.groups)
+    return "" if there else f"no group is of machine type {either(tuple(MACHINES))}"
 
 
 TCPXO_CHECKS: Final = (
     Check(
         id="multinode.tcpxo",
-        title="A3 Mega nodes are ready for TCPXO",
+        title=f"{TITLES} nodes are ready for TCPXO",
         group="multinode",
         proves="In a job of several nodes each one has the plugin's profile, aperture devices, the "
         "right environment, and eight NICs up with large frames.",
@@ -251,7 +256,7 @@ TCPXO_CHECKS: Final = (
         hint="F45, F46, F60, F96 to F99: corral doctor; the prolog is linked for the partition in "
         "/opt/apps/adm/slurm on the controller",
         measure=prepared,
-        applies=_mega,
+        applies=_on_fabric,
         needs=("smoke.launch",),
         cores=1,
     ),
@@ -259,16 +264,17 @@ TCPXO_CHECKS: Final = (
         id="multinode.tcpxo-speed",
         title="NCCL reaches TCPXO's speed",
         group="multinode",
-        proves="all_gather over two nodes reaches 169 GB/s at 8 GiB (fails below 132; Google's own "
-        "run: 188), NCCL names FasTrak, and no NIC is missing where its log names them.",
-        how="Builds nccl-tests once in the folder gcp.nccl_tests, runs it with eight ranks on each "
+        proves="all_gather over two nodes reaches 169 GB/s at 8 GiB (fails below 132; "
+        f"{VENDOR}'s own run: 188), NCCL names FasTrak, and no NIC is missing where its log names "
+        "them.",
+        how=f"Builds nccl-tests once in the folder {NCCL_TESTS}, runs it with eight ranks on each "
         "of two nodes, and reads its table and NCCL's log.",
         breaks="NCCL that fell back to TCP sockets; a NIC missing from NCCL_FASTRAK_IFNAME; a slow "
         "pair of nodes.",
         hint="the socket's speed is a tenth: the environment was not sourced (F45, F59); no fault "
         "and slow: another pair of nodes (corral bench run --pairs)",
         measure=speed,
-        applies=_mega,
+        applies=_on_fabric,
         needs=("multinode.tcpxo",),
         cores=ALL_CORES,
     ),

@@ -16,9 +16,10 @@ from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
-from corral.providers.deepops.export import as_yaml
+from corral.providers.foreign import as_yaml
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
+from corral.spec.providers import OWNED
 from corral.spec.values import INTERFACE, SSH_KEY
 
 System = Literal["ubuntu", "debian"]
@@ -126,7 +127,7 @@ def _check_node(node: Node) -> None:
         raise CorralError(
             Code.SPEC_INVALID,
             f"{node.name} is of provider {node.group.provider}: it comes installed",
-            hint="export a cluster whose groups are of provider ssh",
+            hint=f"export a cluster whose groups are of provider {OWNED}",
         )
     if node.group.ssh.user == "root":
         raise CorralError(

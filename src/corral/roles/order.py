@@ -43,7 +43,7 @@ from corral.roles.slurm import (
 )
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
-from corral.spec.gcp_made import made_by_toolkit
+from corral.spec.made import is_configured
 from corral.state.base import StageWanted
 
 
@@ -142,7 +142,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     Raises:
         CorralError: the machines cannot hold what the file declares.
     """
-    if made_by_toolkit(site.spec):
+    if is_configured(site.spec):
         return ()  # slurm-gcp sets its machines up, and would undo what others change
     for role in ROLES:
         role.check(site)

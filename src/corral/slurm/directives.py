@@ -10,7 +10,7 @@ makes of the same lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,6 +96,31 @@ def directives(script: str) -> tuple[Directive, ...]:
             fault = f"an option for another scheduler (#{foreign[1]}): write it as #SBATCH"
             options.append(Directive(number, "", line, fault))
     return tuple(options)
+
+
+def command_options(words: Sequence[str]) -> tuple[tuple[Directive, ...], tuple[str, ...]]:
+    """The options of a command line of sbatch or srun, and the words after them.
+
+    Args:
+        words: without the program.
+    """
+    at, options = 0, list[Directive]()
+    while at < len(words) and words[at].startswith("-") and words[at] not in {"-", "--"}:
+        word, after = words[at], words[at + 1] if at + 1 < len(words) else None
+        read, used = _long(0, word, after) if word.startswith("--") else _short(0, word[1:], after)
+        options += read
+        at += 1 + used
+        if any(option.name == "wrap" for option in read):
+            break
+    return tuple(options), tuple(words[at:])
+
+
+def line_of(option: Directive) -> str:
+    """An option as a line of a script; its value is read as it is."""
+    value = option.value
+    if re.search(r"[\s#\"'\\]", value):
+        value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+    return f"#SBATCH --{option.name}" + (f"={value}" if option.value else "")
 
 
 def _options(number: int, text: str) -> Iterator[Directive]:

@@ -122,6 +122,9 @@ class Job:
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
         held: somebody holds it until it is released.
+        gres_detail: what it was given of each of its nodes, in their order: ``gpu:2(IDX:0-1)``.
+        submit_line: the command that submitted it, its words joined by blanks; slurmctld reports it
+            from 26.05 on, accounting before.
     """
 
     id: int = 0
@@ -158,6 +161,14 @@ class Job:
     comment: str = reported("comment", text, "")
     dependency: str = reported("dependency", text, "")
     restarts: int = reported("restart_cnt", integer, 0)
+    gres_detail: tuple[str, ...] = reported("gres_detail", words, ())
+    submit_line: str = reported("submit_line", text, "")
+
+    @property
+    def array(self) -> str:
+        """The number of the array that it is a task of, "" for any other job."""
+        number, task, _ = self.label.partition("_")
+        return number if task else ""
 
     @property
     def ended(self) -> bool:

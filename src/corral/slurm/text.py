@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,8 +44,11 @@ SHOW_NODES: Final = ("scontrol", "--oneliner", "show", "nodes")
 """The command whose answer ``parse_nodes`` reads; names of nodes may follow."""
 
 _FIELD: Final = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
-# src/api/node_info.c: OS= is the node's own word; free text follows all that Slurm vouches for.
-_BEHIND_OS: Final = re.compile(r" RealMemory=\d+ AllocMem=")
+# src/api/node_info.c: Arch, Version and OS are what slurmd sent, and end where these begin; free
+# text follows all that Slurm vouches for.
+_BEHIND_ARCH: Final = re.compile(r" CoresPerSocket=\d+ +CPUAlloc=\d")
+_BEHIND_OS: Final = re.compile(r" RealMemory=\d+ AllocMem=\d")
+_SENT: Final = re.compile(r" (Version|OS)=")
 _TRAILING: Final = (
     "Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCertTokenSet|TLSCertLastRenewal"
     "|Topology|Parameters"
@@ -64,22 +68,37 @@ _EMPTY: Final = frozenset({"", "(null)", "N/A", "none", "None"})
 def parse_nodes(text: str) -> tuple[Node, ...]:
     """Read the answer of ``SHOW_NODES``.
 
+    A node of which there are two lines, or whose line can be read in two ways, is UNKNOWN: slurmd
+    sent text that looks like fields (a line end in OS begins the line of another node).
+
     Raises:
         CorralError: a line is not a node, or a number or state cannot be read.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     if lines == ["No nodes in the system"]:
         return ()
-    return tuple(_node(line) for line in lines)
+    nodes = {node.name: node for node in map(_node, lines)}
+    return tuple((nodes | {name: _unknown(name) for name in _twice(lines)}).values())
 
 
 def readable_nodes(text: str) -> dict[str, Node]:
-    """The nodes by name; what is not a complete line of a node is left out."""
+    """As ``parse_nodes``, by name; what is not a complete line of a node is left out."""
+    lines = text.split("\n")
     nodes: dict[str, Node] = {}
-    for line in text.split("\n"):
+    for line in lines:
         with contextlib.suppress(CorralError):
             nodes |= {node.name: node for node in parse_nodes(line)}
-    return nodes
+    return nodes | {name: _unknown(name) for name in _twice(lines)}
+
+
+def _twice(lines: Iterable[str]) -> list[str]:
+    """Names of nodes with several lines."""
+    names = Counter(line.partition(" ")[0] for line in lines if line.startswith("NodeName="))
+    return [name.removeprefix("NodeName=") for name, count in names.items() if count > 1]
+
+
+def _unknown(name: str) -> Node:
+    return _node(f"NodeName={name} State=UNKNOWN")
 
 
 SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
@@ -126,15 +145,21 @@ def fields_of(line: str) -> dict[str, str]:
 def node_fields(line: str) -> dict[str, str]:
     """Fields of a node's line; ``Reason`` comes with ``ReasonBy`` and ``ReasonAt``.
 
-    OS, Reason and Comment are taken out by what surrounds them, so that no such text can
-    change another field.
+    Arch, Version, OS, Reason and Comment are taken out by what surrounds them, so that no such text
+    can change another field. Where it holds what surrounds it, only the name is certain.
     """
     fields: dict[str, str] = {}
-    before, system, rest = line.partition(" OS=")
-    behind = _BEHIND_OS.search(rest) if system else None
-    if behind:
-        fields["OS"] = rest[: behind.start()].rstrip(" ")
-        line = before + rest[behind.start() :]
+    cores = [match.start() for match in _BEHIND_ARCH.finditer(line)]
+    memory = [match.start() for match in _BEHIND_OS.finditer(line)]
+    if len(cores) > 1 or len(memory) > 1 or (cores and memory and cores > memory):
+        return _pairs(line.partition(" ")[0], _FIELD) | {"State": "UNKNOWN"}
+    if cores:
+        line = line.partition(" ")[0] + line[cores[0] :]
+    behind = _BEHIND_OS.search(line)
+    sent = _SENT.search(line, 0, behind.start()) if behind else None
+    if behind and sent:
+        fields |= _sent(line[sent.start() : behind.start()])
+        line = line[: sent.start()] + line[behind.start() :]
     head, *tail = _TAIL.split(line.rstrip(), maxsplit=1)
     fields |= _pairs(head, _FIELD)
     if tail and tail[0].startswith("Reason="):
@@ -142,6 +167,13 @@ def node_fields(line: str) -> dict[str, str]:
     elif tail:
         fields |= _pairs(tail[0], _TRAILING_FIELD)
     return fields
+
+
+def _sent(text: str) -> dict[str, str]:
+    """Version and OS as slurmd sent them."""
+    version, named, system = text.partition(" OS=")
+    fields = {"Version": version.removeprefix(" Version=").strip()} if version else {}
+    return fields | ({"OS": system.rstrip(" ")} if named else {})
 
 
 def _pairs(text: str, field: re.Pattern[str]) -> dict[str, str]:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import create_model
 
 from corral.spec.cloud import Budget, Cloud, Elastic
-from corral.spec.gcp import Gcp
 from corral.spec.network import Mesh, Topology
 from corral.spec.people import Access, Account, Qos, User
-from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities, ProviderName, either
+from corral.spec.providers import (
+    CLOUDS,
+    CONTAINERS,
+    MACHINES,
+    OWNED,
+    PROVIDERS,
+    Capabilities,
+    MachineName,
+    ProviderName,
+    either,
+    part_of,
+)
+from corral.spec.section import Section
 from corral.spec.services import Health, Prolog, ScheduledProof, Services
 from corral.spec.software import Software
 from corral.spec.values import (
@@ -35,16 +50,28 @@ from corral.spec.values import (
     about,
 )
 
+SECTIONS: Final[Mapping[str, type[Section]]] = MappingProxyType(
+    {name: part_of(provider.section) for name, provider in PROVIDERS.items() if provider.section}
+)
+"""Sections of the cluster file that are a provider's own, by its word."""
+
+_SUMMARIES: Final = tuple(f"{p.name} ({p.summary})" for p in PROVIDERS.values() if p.summary)
+_TYPED: Final = tuple(provider.name for provider in PROVIDERS.values() if provider.machines)
+_LOGINS: Final = {p.name: p.login for p in PROVIDERS.values() if p.login}
+
 
 class Gpu(Model):
     """The GPUs of each node of a group."""
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
-    count: int = about("restart", "GPUs in each node; embedded nodes are re-created.", ge=1, le=64)
+    count: int = about(
+        "restart", f"GPUs in each node; {CONTAINERS} nodes are re-created.", ge=1, le=64
+    )
     source: Literal["stand-in", "host"] = about(
         "recreate",
-        "What GPUs of embedded nodes are: stand-in (device files that Slurm counts and guards, on "
-        "which nothing computes) or host (this machine's NVIDIA GPUs, divided among the nodes).",
+        f"What GPUs of {CONTAINERS} nodes are: stand-in (device files that Slurm counts and "
+        "guards, on which nothing computes) or host (this machine's NVIDIA GPUs, divided among the "
+        "nodes).",
         default="stand-in",
     )
 
@@ -87,8 +114,7 @@ class NodeGroup(Model):
     name: Name = about("reload", "Name of the group; also a Slurm feature of its nodes.")
     provider: ProviderName = about(
         "recreate",
-        "Where the machines come from: embedded (containers here), ssh (yours), gcp (A3 Mega by "
-        f"Google's Cluster Toolkit), or rented: {', '.join(CLOUDS)}.",
+        f"Where the machines come from: {', '.join(_SUMMARIES)}, or rented: {', '.join(CLOUDS)}.",
     )
     nodes: HostList = about("restart", "Node names in Slurm's hostlist grammar, such as node[0-2].")
     addresses: HostList | None = about(
@@ -97,8 +123,8 @@ class NodeGroup(Model):
         default=None,
     )
     gpu: Gpu | None = about("restart", "GPUs of each node; left out: none.", default=None)
-    machine: Literal["a3-megagpu-8g"] | None = about(
-        "recreate", "Machine type (provider gcp).", default=None
+    machine: MachineName | None = about(
+        "recreate", f"Machine type (provider {either(_TYPED)}).", default=None
     )
     cloud: Cloud | None = about(
         "recreate", f"What is rented (provider {either(CLOUDS)}).", default=None
@@ -114,17 +140,21 @@ class NodeGroup(Model):
         default=(),
     )
     ssh: Ssh = about(
-        "none", "How to log in (providers ssh and gcp; there as OS Login names you).", default=Ssh()
+        "none",
+        f"How to log in (providers {' and '.join((OWNED, *_LOGINS))}; there "
+        f"{', '.join(_LOGINS.values())}).",
+        default=Ssh(),
     )
     image: ImageName = about(
         "recreate",
-        "Node image (provider embedded): auto builds one of Debian 13 (see the guide, Rehearse); "
-        "else an image podman knows or can pull, Debian 13 or Ubuntu.",
+        f"Node image (provider {CONTAINERS}): auto builds one of Debian 13 (see the guide, "
+        "Rehearse); else an image podman knows or can pull, Debian 13 or Ubuntu.",
         default="auto",
     )
     memory_mib: int | None = about(
         "recreate",
-        "Memory of each node in MiB (provider embedded); left out: an equal share of the host's.",
+        f"Memory of each node in MiB (provider {CONTAINERS}); left out: an equal share of the "
+        "host's.",
         default=None,
         ge=256,
     )
@@ -133,6 +163,11 @@ class NodeGroup(Model):
     def capabilities(self) -> Capabilities:
         """What its provider is and can do."""
         return PROVIDERS[self.provider]
+
+    @property
+    def fabric(self) -> str:
+        """The network between GPUs that its type of machine comes with, "" for none."""
+        return MACHINES[self.machine].fabric if self.machine else ""
 
     @property
     def computing_gpus(self) -> int:
@@ -272,7 +307,7 @@ class Storage(Model):
     mount: AbsolutePath = about("drain", "Where every node sees it.")
     kind: Literal["provider", "nfs", "existing"] = about(
         "drain",
-        "provider: the provider shares it (embedded); nfs: Corral serves and mounts it; "
+        f"provider: the provider shares it ({CONTAINERS}); nfs: Corral serves and mounts it; "
         "existing: it is mounted already, Corral checks it.",
     )
     server: HostName | None = about("drain", "Node that serves it (kind nfs).", default=None)
@@ -284,8 +319,8 @@ class Storage(Model):
     )
 
 
-class ClusterSpec(Model):
-    """One cluster: the entire file."""
+class _Common(Model):
+    """What the file has before providers' sections."""
 
     corral: Literal["v1"] = about("none", "Version of this file's grammar.")
     name: ClusterName = about("recreate", "Name of the cluster; Slurm's ClusterName.")
@@ -313,9 +348,27 @@ class ClusterSpec(Model):
     software: Software = about(
         "none", "What is installed alongside Slurm; reboots.", default=Software()
     )
-    gcp: Gcp | None = about(
-        "recreate", "A3 Mega machines on Google Cloud (provider gcp).", default=None
+
+
+if TYPE_CHECKING:
+    _WithSections = _Common
+else:
+    _WithSections = create_model(
+        "_WithSections",
+        __base__=_Common,
+        **{
+            name: (
+                section | None,
+                about("recreate", f"{section.meaning} (provider {name}).", default=None),
+            )
+            for name, section in SECTIONS.items()
+        },
     )
+
+
+class ClusterSpec(_WithSections):
+    """One cluster: the entire file."""
+
     budget: Budget | None = about(
         "none", "What rented machines may cost; nothing is launched past it.", default=None
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from corral.tables import Row
 
@@ -60,13 +61,79 @@ class Rental(Row):
     account_keys: bool = False
 
 
+class MachineType(Row):
+    """A type of machine that groups name (``groups[].machine``).
+
+    Attributes:
+        title: its name for people.
+        vendor: whose machine it is.
+        fabric: the network between its GPUs, where that needs its own software.
+        nccl_tests: field of the cluster file that names the folder of nccl-tests there.
+        hardware: its entry in hardware.yaml.
+        guide: its page of the guide.
+        group: what examples call a group of such machines.
+    """
+
+    title: str
+    vendor: str
+    fabric: str = ""
+    nccl_tests: str = ""
+    hardware: str = ""
+    guide: str = ""
+    group: str = ""
+
+
+class Tool(Row):
+    """A tool of somebody else for a provider's machines, whose files ``corral export`` writes.
+
+    Attributes:
+        writes: ``module:function`` from a cluster and a folder's name to a
+            ``providers.foreign.Export``.
+        help: of the verb: one line, then details.
+        place: where its commands are run; "" is the folder that was written.
+    """
+
+    writes: str
+    help: str
+    place: str = ""
+
+
+class Reader(Row):
+    """A tool of somebody else whose files ``corral init`` makes a cluster file from.
+
+    Attributes:
+        reads: ``module:function`` from a folder to the file's text and what is not carried over.
+        option: of the verb.
+        help: of the option.
+        example: of the verb.
+    """
+
+    reads: str
+    option: str
+    help: str
+    example: str
+
+
 class Capabilities(Row):
     """What a provider is and can do.
+
+    What is named as ``module:name`` is read by ``part_of``, so that this package imports nothing
+    of a provider's.
 
     Attributes:
         name: the word in the cluster file.
         folder: its folder.
-        provider: module and class; "" for a cloud, all of which are ``providers.cloud``'s.
+        summary: what it is, in a few words.
+        provider: ``module:class``; "" for a cloud, all of which are ``providers.cloud``'s.
+        section: ``module:class`` of its own section of the cluster file, which has its name: a
+            ``spec.section.Section``.
+        completes: ``module:function`` from a cluster to the same with what the provider sets up
+            filled in.
+        rules: ``module:table`` of the rules that are about it alone.
+        machines: types of machine that groups name, by that name.
+        exports: other tools that its machines can be set up with, by verb of ``corral export``.
+        reader: the tool whose files are read for it.
+        login: whom ``groups[].ssh.user`` names, where that is not an account of the machine.
         owned: machines exist and belong to the user; nobody makes or ends them.
         containers: nodes are containers of this machine: its CPUs, memory, kernel and clock, and
             GPUs that are device files.
@@ -79,7 +146,15 @@ class Capabilities(Row):
 
     name: str
     folder: str = ""
+    summary: str = ""
     provider: str = ""
+    section: str = ""
+    completes: str = ""
+    rules: str = ""
+    machines: Mapping[str, MachineType] = {}
+    exports: Mapping[str, Tool] = {}
+    reader: Reader | None = None
+    login: str = ""
     owned: bool = False
     containers: bool = False
     configures: bool = False
@@ -118,6 +193,32 @@ RENTALS: Final[Mapping[str, Rental]] = MappingProxyType(
 CLOUDS: Final = tuple(RENTALS)
 
 
+MACHINES: Final[Mapping[str, MachineType]] = MappingProxyType(
+    {name: kind for provider in PROVIDERS.values() for name, kind in provider.machines.items()}
+)
+"""Types of machine that a group can name."""
+
+
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
+    {verb: tool for provider in PROVIDERS.values() for verb, tool in provider.exports.items()}
+)
+"""By verb of ``corral export``."""
+
+READER: Final = next(provider.reader for provider in PROVIDERS.values() if provider.reader)
+"""Whose files ``corral init`` reads."""
+
+
+def part_of(path: str) -> Any:
+    """What a provider has under ``module:name``."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def machines_on(fabric: str) -> Mapping[str, MachineType]:
+    """Types of machine whose GPUs are on a fabric."""
+    return {name: kind for name, kind in MACHINES.items() if kind.fabric == fabric}
+
+
 def clouds_with(field: str) -> tuple[str, ...]:
     """Clouds of which a field of ``Rental`` is set."""
     return tuple(name for name, rental in RENTALS.items() if getattr(rental, field))
@@ -131,9 +232,11 @@ def in_words(field: str) -> str:
 if TYPE_CHECKING:
     ProviderName = str
     CloudName = str
+    MachineName = str
 else:
     ProviderName = Literal[tuple(PROVIDERS)]
     CloudName = Literal[CLOUDS]
+    MachineName = Literal[tuple(MACHINES)]
 
 
 def either(names: tuple[str, ...]) -> str:

@@ -84,7 +84,7 @@ def _network_notes(spec: ClusterSpec) -> Iterator[str]:
             "are not tried"
         )
     if any(group.addresses for group in spec.groups):
-        yield "addresses come from the embedded network; the declared ones are not tried"
+        yield f"addresses come from the {CONTAINERS} network; the declared ones are not tried"
     data = spec.network.data
     if data is None:
         return

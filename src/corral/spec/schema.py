@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal, cast
 
 from corral.spec import values
-from corral.spec.models import ClusterSpec
+from corral.spec.models import SECTIONS, ClusterSpec
 
 
 def json_schema() -> dict[str, Any]:
@@ -24,6 +24,9 @@ def json_schema() -> dict[str, Any]:
     schema = ClusterSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
+
+KINDS: Final = (*values.KINDS, *(kind for section in SECTIONS.values() for kind in section.kinds))
+"""All kinds of text that the file holds."""
 
 Schema = Mapping[str, Any]
 Type = Literal["text", "choice", "integer", "number", "boolean", "mapping"]
@@ -136,12 +139,17 @@ def _field(name: str, path: str, schema: Schema, defs: Schema, *, required: bool
         nullable=nullable,
         default=schema.get("default"),
         choices=choices,
-        kind=values.kind_of(value.get("pattern", "")),
+        kind=_kind_of(value.get("pattern", "")),
         limits={k: v for k, v in value.items() if k.endswith(("inimum", "aximum", "maxLength"))},
         impact=schema.get("x-impact", ""),
         meaning=schema.get("description", value.get("description", "")),
         fields=fields,
     )
+
+
+def _kind_of(pattern: str) -> values.Kind | None:
+    """The kind of text that a pattern stands for."""
+    return next((kind for kind in KINDS if kind.pattern == pattern), None)
 
 
 def _without_null(schema: Schema) -> tuple[bool, Schema]:

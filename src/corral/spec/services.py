@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from corral.spec.providers import CONTAINERS
 from corral.spec.values import (
     AbsolutePath,
     Address,
@@ -97,7 +98,7 @@ class ScheduledProof(Model):
         "none",
         "A node far below its peers' median or its own past, twice, is drained with the figure "
         "as the reason, and resumed when a later round finds it healthy; false: only reported, as "
-        "always for embedded nodes, which share one machine.",
+        f"always for {CONTAINERS} nodes, which share one machine.",
         default=True,
     )
     at_most: int = about(

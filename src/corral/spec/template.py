@@ -12,6 +12,7 @@ from corral.spec import tree
 from corral.spec.findings import has_errors, shown
 from corral.spec.hostlist import expand
 from corral.spec.load import invalid, load_text
+from corral.spec.providers import CONTAINERS, OWNED
 
 Value = str | int | float
 
@@ -27,7 +28,7 @@ corral: v1
 name: {name}
 groups:
   - name: cpu
-    provider: embedded
+    provider: {containers}
     nodes: {nodes}
     gpu:
       type: {gpu_type}
@@ -62,7 +63,7 @@ slurm:
   accounting: true              # slurmdbd with MariaDB on the controller
 groups:
   - name: gpu
-    provider: ssh
+    provider: {owned}
     nodes: {nodes}
     addresses: {addresses:<15}  # same order and number as nodes
     gpu:
@@ -153,7 +154,12 @@ def init_text(kind: str, **values: Value) -> str:
         known["controller"] = _first(str(known["nodes"]))
     written = {name: _scalar(value) for name, value in known.items()}
     file = f"{known['name']}.yaml"
-    text = _TEXTS[kind].format(**written, file=file if written["name"] == known["name"] else "FILE")
+    text = _TEXTS[kind].format(
+        **written,
+        file=file if written["name"] == known["name"] else "FILE",
+        containers=CONTAINERS,
+        owned=OWNED,
+    )
     loaded = load_text(text, file)
     if has_errors(loaded.findings):
         raise invalid(loaded.findings, file)

@@ -243,40 +243,11 @@ VOLUME: Final = Kind(
     "datasets",
 )
 
-GCP_PROJECT: Final = Kind(
-    "Google project",
-    r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
-    "a project id: lower-case letters, digits and '-', from a letter, 6 to 30",
-    "my-project-123",
-)
-GCP_ZONE: Final = Kind(
-    "Google zone",
-    r"^[a-z]{2,20}-[a-z]{2,20}[0-9]{1,2}-[a-z]$",
-    "a zone such as us-central1-c",
-    "us-central1-c",
-)
-GCP_BUCKET: Final = Kind(
-    "bucket",
-    r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$",
-    "name of a bucket without gs://: lower-case letters, digits, '-' and '_', 3 to 63",
-    "my-terraform-state",
-)
-GCP_RESERVATION: Final = Kind(
-    "reservation",
-    r"^(projects/[a-z][a-z0-9-]{4,28}[a-z0-9]/reservations/)?[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
-    "a reservation's name, or projects/PROJECT/reservations/NAME",
-    "a3mega-reservation",
-)
-
 KINDS: Final = (
     NAME,
     CLUSTER_NAME,
     PARTITION_NAME,
     ACCOUNT_NAME,
-    GCP_PROJECT,
-    GCP_ZONE,
-    GCP_BUCKET,
-    GCP_RESERVATION,
     HOST_LIST,
     HOST_NAME,
     ADDRESS,
@@ -307,12 +278,6 @@ KINDS: Final = (
     CONTROL_URL,
 )
 
-
-def kind_of(pattern: str) -> Kind | None:
-    """The kind of text that a pattern stands for."""
-    return next((kind for kind in KINDS if kind.pattern == pattern), None)
-
-
 Name = Annotated[str, Field(pattern=NAME.pattern)]
 ClusterName = Annotated[str, Field(pattern=CLUSTER_NAME.pattern, max_length=40)]
 PartitionName = Annotated[str, Field(pattern=PARTITION_NAME.pattern)]
@@ -338,10 +303,6 @@ Driver = Annotated[str, Field(pattern=DRIVER.pattern)]
 Cuda = Annotated[str, Field(pattern=CUDA.pattern)]
 DebSource = Annotated[str, Field(pattern=DEB_SOURCE.pattern, max_length=1024)]
 PackagePlace = Annotated[str, Field(pattern=PACKAGE_PLACE.pattern, max_length=1024)]
-GcpProject = Annotated[str, Field(pattern=GCP_PROJECT.pattern)]
-GcpZone = Annotated[str, Field(pattern=GCP_ZONE.pattern)]
-GcpBucket = Annotated[str, Field(pattern=GCP_BUCKET.pattern)]
-GcpReservation = Annotated[str, Field(pattern=GCP_RESERVATION.pattern)]
 Sha256 = Annotated[str, Field(pattern=SHA256.pattern)]
 ControlUrl = Annotated[str, Field(pattern=CONTROL_URL.pattern)]
 TrackingUri = Annotated[str, Field(pattern=TRACKING_URI.pattern, max_length=1024)]

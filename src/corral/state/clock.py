@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.state.base import Change, Context, Seen
 
 WORDS: Final = {
@@ -18,14 +18,7 @@ WORDS: Final = {
     "absent": "chrony does not run yet",
 }
 
-# chronyc tracking (chronyc(1)): "System time : 0.000012 seconds slow of NTP time", "Leap status :
-# Not synchronised". A word comes out, never a figure: a figure would differ at each probe.
-_JUDGE: Final = sh(
-    "LC_ALL=C timeout 10 chronyc -n tracking 2>/dev/null | awk -F' *: *' -v limit=\"$limit\" "
-    '\'/^System time/ {{ split($2, a, " "); off = a[1] + 0 }} /^Leap status/ {{ leap = $2 }} '
-    'END {{ if (leap == "") print "absent"; else if (leap == "Not synchronised") '
-    'print "unsynchronised"; else if (off > limit) print "off"; else print "good" }}\''
-)
+_PROGRAM: Final = "state/machine.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class Clock:
 
     def probe(self) -> Script:
         """good, off, unsynchronised or absent."""
-        return sh("limit={near}; {judge}", near=self.near, judge=_JUDGE)
+        return call(_PROGRAM, "clock_state", self.near)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Nothing while it is good; else step it, and fail where it stays wrong."""
@@ -70,19 +63,4 @@ class Clock:
         )
 
     def _script(self) -> Script:
-        # Counted, not timed: the clock itself jumps here. makestep sets it at once where chrony
-        # would need hours (chronyc(1)); it does nothing before a source is known.
-        return sh(
-            "i=0; limit={near}; while [ $i -lt {wait} ]; do "
-            's=$({judge}); [ "$s" = good ] && exit 0; '
-            "[ $(( i % 10 )) -ne 3 ] || chronyc burst 4/4 >/dev/null 2>&1 || :; "
-            "[ $(( i % 5 )) -ne 4 ] || chronyc makestep >/dev/null 2>&1 || :; "
-            "sleep 1; i=$(( i + 1 )); done; "
-            'limit={limit}; s=$({judge}); [ "$s" = good ] && exit 0; '
-            'echo "the clock is not within {limit} s of its time source: $s" >&2; '
-            "chronyc -n tracking >&2; chronyc -n sources >&2; exit 1",
-            near=self.near,
-            limit=self.limit,
-            wait=self.wait,
-            judge=_JUDGE,
-        )
+        return call(_PROGRAM, "clock_set", self.near, self.limit, self.wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -13,6 +13,8 @@ from corral.state.base import (
     Seen,
     Standalone,
 )
+
+_PROGRAM: Final = "state/databases.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,10 @@ class Database(Standalone):
 
     def probe(self) -> Script:
         """``ready`` when the user can open the database as itself."""
-        return sh(
-            "runuser -u {user} -- mariadb -N -e 'SELECT 1' {name} >/dev/null 2>&1 "
-            "&& echo ready || echo absent",
-            user=self.user,
-            name=self.name,
+        return call(
+            _PROGRAM,
+            "ready_if",
+            *("runuser", "-u", self.user, "--", "mariadb", "-N", "-e", "SELECT 1", self.name),
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
@@ -57,20 +58,6 @@ class Database(Standalone):
         )
 
 
-# template0 and UTF8: initdb under LANG=C (containers, minimal images) makes SQL_ASCII else.
-_MAKE = """\
-sql() {{ runuser -u postgres -- psql -X -v ON_ERROR_STOP=1 -Atqc "$1"; }}
-i=0
-until sql 'SELECT 1' >/dev/null 2>&1; do
-  i=$((i + 1))
-  [ "$i" -lt 120 ] || {{ sql 'SELECT 1'; exit 1; }}
-  sleep 0.5
-done
-sql 'SELECT rolname FROM pg_roles' | grep -qxF {name} || sql {role} || exit 1
-sql 'SELECT datname FROM pg_database' | grep -qxF {name} || sql {base} || exit 1
-sql {close}"""
-
-
 @dataclass(frozen=True, slots=True)
 class Postgres(Standalone):
     """A database and its owner, who comes by the unix socket as the system user of that name.
@@ -88,10 +75,10 @@ class Postgres(Standalone):
 
     def probe(self) -> Script:
         """``ready`` when the user can open the database as itself."""
-        return sh(
-            "runuser -u {name} -- psql -X -Atqc 'SELECT 1' -d {name} >/dev/null 2>&1 "
-            "&& echo ready || echo absent",
-            name=self.name,
+        return call(
+            _PROGRAM,
+            "ready_if",
+            *("runuser", "-u", self.name, "--", "psql", "-X", "-Atqc", "SELECT 1", "-d", self.name),
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
@@ -99,12 +86,14 @@ class Postgres(Standalone):
         if seen.text == "ready":
             return None
         name = self.name
-        script = sh(
-            _MAKE,
-            name=name,
-            role=f'CREATE ROLE "{name}" LOGIN',
-            base=f'CREATE DATABASE "{name}" OWNER "{name}" ENCODING \'UTF8\' TEMPLATE template0',
-            close=f'REVOKE ALL ON DATABASE "{name}" FROM PUBLIC',
+        script = call(
+            _PROGRAM,
+            "postgres_make",
+            name,
+            f'CREATE ROLE "{name}" LOGIN',
+            # template0 and UTF8: initdb under LANG=C (containers, minimal images) makes SQL_ASCII.
+            f'CREATE DATABASE "{name}" OWNER "{name}" ENCODING \'UTF8\' TEMPLATE template0',
+            f'REVOKE ALL ON DATABASE "{name}" FROM PUBLIC',
         )
         return Change(self.id, f"PostgreSQL database {name}, by unix socket", "", "ready", script)
 
@@ -141,7 +130,7 @@ class SlurmBackup(Standalone):
 
     def probe(self) -> Script:
         """``complete`` when the copy was made."""
-        return sh("[ -e {mark} ] && echo complete || echo absent", mark=f"{self.path}/{_MARK}")
+        return call(_PROGRAM, "complete_if", f"{self.path}/{_MARK}")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Copy all of it."""
@@ -163,30 +152,4 @@ class SlurmBackup(Standalone):
     def _copy(self) -> Script:
         # slurmdbd is stopped for the dump and slurmctld for the copy (upgrades.html, Create
         # Backups); the old slurmctld starts again, slurmdbd when it is upgraded.
-        dump = sh(
-            # Installed and never set up, as on a node's image: there is no database yet.
-            "[ ! -e /etc/slurm/slurmdbd.conf ] || {{ "
-            "systemctl stop slurmdbd.service && d=$(command -v mariadb-dump || echo mysqldump) && "
-            '"$d" --single-transaction --databases {db} | gzip -1 > {path}.new/accounting.sql.gz '
-            "&& gunzip -c {path}.new/accounting.sql.gz | tail -n 1 | grep -q 'Dump completed'; }}",
-            db=self.database,
-            path=self.path,
-        )
-        return sh(
-            "umask 077 && rm -rf {path}.new && mkdir -p {path}.new && chmod 700 {root} && "
-            "{{ {dump}; }} && "
-            "up=$(systemctl is-active slurmctld.service || :) && "
-            "systemctl stop slurmctld.service && "
-            "{{ cp -a {state} {path}.new/state && cp -a /etc/slurm {path}.new/etc; r=$?; "
-            '[ "$up" != active ] || systemctl start slurmctld.service || exit 1; [ $r = 0 ]; }} && '
-            ": > {path}.new/{mark} && sync && mv {path}.new {path} && "
-            # A large database takes longer than systemd waits for a start (upgrades.html).
-            "mkdir -p {unit} && printf '[Service]\\nTimeoutStartSec=infinity\\n' "
-            "> {unit}/corral-upgrade.conf",
-            mark=_MARK,
-            unit="/run/systemd/system/slurmdbd.service.d",
-            path=self.path,
-            root=FOLDER,
-            dump=dump if self.database else sh(":"),
-            state=self.state,
-        )
+        return call(_PROGRAM, "slurm_copy", self.path, _MARK, self.database, self.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.state.base import (
     Change,
     Context,
@@ -18,13 +18,7 @@ PLUGIN: Final = "/usr/local/lib/slurm/spank_pyxis.so"
 STAMP: Final = "/usr/local/lib/slurm/spank_pyxis.made-from"
 BUILD_PACKAGES: Final = ("gcc", "make", "libc6-dev")
 
-_APT: Final = sh(
-    "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1; get() {{ apt-get install -y -q "
-    "--no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "
-    # Slim images leave headers out of every package (dpkg.cfg's path-exclude).
-    '-o Dpkg::Options::=--path-include=/usr/include/\\* "$@"; '
-    '}}; try() {{ get "$@" || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && get "$@"; }}; }}'
-)
+_PROGRAM: Final = "state/containers.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +45,7 @@ class EnrootPackages:
 
     def probe(self) -> Script:
         """``name version`` of each file, and of what is installed under these names."""
-        return sh(
-            'for f in {files}; do [ -e "$f" ] || continue; '
-            "echo wanted $(dpkg-deb -f \"$f\" Package Version | sed 's/.*: //'); done; "
-            "dpkg-query -W -f '${{db:Status-Status}} ${{Package}} ${{Version}}\\n' enroot "
-            "enroot+caps 2>/dev/null || :",
-            files=self.files,
-        )
+        return call(_PROGRAM, "enroot_probe", *self.files)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install them with what they need of the distribution; also over another version."""
@@ -72,15 +60,7 @@ class EnrootPackages:
             "install Enroot" if not installed else f"replace {', '.join(sorted(installed))}",
             "\n".join(sorted(installed)),
             " ".join(f.rpartition("/")[2] for f in self.files),
-            sh(
-                "{apt}; try --allow-downgrades {files} >&2 && {{ "
-                # AppArmor before 4.0 cannot read the profile, and logs it at each boot (F42).
-                "apparmor_parser -QT /etc/apparmor.d/enroot 2>/dev/null || "
-                "{{ [ -e /etc/apparmor.d/enroot ] && mkdir -p /etc/apparmor.d/disable && "
-                "ln -sf /etc/apparmor.d/enroot /etc/apparmor.d/disable/enroot; }} || :; }}",
-                apt=_APT,
-                files=self.files,
-            ),
+            call(_PROGRAM, "enroot_install", *self.files),
         )
 
 
@@ -100,12 +80,7 @@ class UserNamespaces:
 
     def probe(self) -> Script:
         """``yes``, or which settings forbid it."""
-        return sh(
-            "if runuser -u nobody -- unshare -Ur true 2>/dev/null; then echo yes; else "
-            "for k in user/max_user_namespaces kernel/unprivileged_userns_clone "
-            "kernel/apparmor_restrict_unprivileged_userns; do "
-            '[ ! -e /proc/sys/$k ] || echo "$k $(cat /proc/sys/$k)"; done; fi'
-        )
+        return call(_PROGRAM, "userns_probe")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Set what forbids it."""
@@ -126,7 +101,7 @@ class UserNamespaces:
             "let people make user namespaces",
             seen.text,
             text,
-            sh("printf %s {text} > {path} && sysctl -q -p {path}", text=text, path=SYSCTL),
+            call(_PROGRAM, "sysctl_write", SYSCTL, text),
         )
 
 
@@ -156,19 +131,9 @@ class PyxisPlugin:
         """What it is made from."""
         return self.sources
 
-    def _made_from(self) -> Script:
-        # Slurm refuses a plugin of any other maintenance release (F22).
-        return sh('{digest}" $(sinfo -V)"', digest=self.sha256[:16])
-
     def probe(self) -> Script:
         """``current``, or what it was made from."""
-        return sh(
-            '[ -s {so} ] && [ "$(cat {stamp} 2>/dev/null)" = {now} ] && echo current || '
-            '{{ [ -s {so} ] && echo "made from $(cat {stamp} 2>/dev/null)" || echo absent; }}',
-            so=PLUGIN,
-            stamp=STAMP,
-            now=self._made_from(),
-        )
+        return call(_PROGRAM, "pyxis_probe", PLUGIN, STAMP, self.sha256[:16])
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compile it; jobs that run keep the old one open."""
@@ -181,24 +146,16 @@ class PyxisPlugin:
             ("recompile" if before else "compile") + " Pyxis against this machine's Slurm",
             before,
             self.sha256[:16],
-            sh(
-                "{apt}; v=$(dpkg-query -W -f '${{Version}}' {like}) && "
-                # Of no other version: Slurm would refuse what is compiled against that (F22).
-                '{{ try {tools} {headers}="$v" >&2 || {{ echo no {headers} "$v is available, which '
-                'Pyxis is compiled against: the headers of this Slurm" >&2; exit 1; }}; }} && '
-                "t=$(mktemp -d) && trap 'rm -rf \"$t\"' EXIT && "
-                'tar -xf {source} -C "$t" --strip-components=1 && make -s -C "$t" >&2 && '
-                'mkdir -p {folder} && install -m 644 "$t/spank_pyxis.so" {so}.new && '
-                "mv -f {so}.new {so} && printf '%s\\n' {now} > {stamp}",
-                apt=_APT,
-                like=self._like,
-                tools=BUILD_PACKAGES,
-                headers=self.headers,
-                source=self.source,
-                folder=PLUGIN.rpartition("/")[0],
-                so=PLUGIN,
-                now=self._made_from(),
-                stamp=STAMP,
+            call(
+                _PROGRAM,
+                "pyxis_make",
+                PLUGIN,
+                STAMP,
+                self.sha256[:16],
+                self.source,
+                self._like,
+                self.headers,
+                *BUILD_PACKAGES,
             ),
             Impact.NONE,
             keeps=(f"file:{STAMP}",),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -17,6 +17,7 @@ from corral.state.base import (
     Standalone,
 )
 
+_PROGRAM: Final = "state/exports.sh"
 FILE: Final = "/etc/exports.d/corral.exports"
 ETAB: Final = "/var/lib/nfs/etab"
 _HEAD: Final = "# Written by Corral: one line for each folder and machine, never a whole network.\n"
@@ -74,15 +75,7 @@ class Exports(Standalone):
 
     def probe(self) -> Script:
         """The file, and which folder is served to whom with which squash now; both in base64."""
-        return sh(
-            "f=$(base64 -w0 {file} 2>/dev/null); "
-            "e=$(sed -n 's/^\\([^[:space:]]*\\)[[:space:]]*\\([^(]*\\)(.*[,(]"
-            "\\(\\(no_\\)\\{{0,1\\}}root_squash\\),.*/\\1 \\2 \\3/p' {etab} "
-            "2>/dev/null | sort | base64 -w0); "
-            'echo "${{f:--}} ${{e:--}}"',
-            file=FILE,
-            etab=ETAB,
-        )
+        return call(_PROGRAM, "exports_probe", FILE, ETAB)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare the file; and what is served, which somebody may have taken back by hand."""
@@ -114,17 +107,10 @@ class Exports(Standalone):
         return f"serve {paths}: {len(new - old)} lines more, {len(old - new)} less"
 
     def _write(self) -> Script:
-        return sh(
-            "mkdir -p /etc/exports.d && printf %s {content} > {file}.new && chmod 644 {file}.new "
-            "&& mv -f {file}.new {file} && exportfs -ra",
-            content=self.content,
-            file=FILE,
-        )
+        return call(_PROGRAM, "exports_write", FILE, self.content)
 
     def _remove(self) -> Script:
-        return sh(
-            "rm -f {file} && {{ ! command -v exportfs >/dev/null || exportfs -ra; }}", file=FILE
-        )
+        return call(_PROGRAM, "exports_remove", FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +126,7 @@ class ServedFolder(Standalone):
 
     def probe(self) -> Script:
         """``there`` or ``absent``."""
-        return sh("if [ -d {path} ]; then echo there; else echo absent; fi", path=self.path)
+        return call("state/files.sh", "is_folder", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make it: mode 1777, so that each user owns what they make in it."""
@@ -168,11 +154,7 @@ class ExistingFolder(Standalone):
 
     def probe(self) -> Script:
         """``there``, ``absent`` or ``hung``."""
-        return sh(
-            "timeout -s KILL 20 [ -d {path}/. ]; case $? in 0) echo there ;; 137) echo hung ;; "
-            "*) echo absent ;; esac",
-            path=self.path,
-        )
+        return call(_PROGRAM, "mounted_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Nothing, or a refusal."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.state.base import (
     Change,
     Context,
@@ -19,6 +19,7 @@ from corral.state.base import (
     Standalone,
 )
 
+_PROGRAM: Final = "state/files.sh"
 SHOWN_BYTES = 65536
 """Of a file that differs, at most this much is read back to be shown in the plan."""
 
@@ -61,14 +62,7 @@ class File(Standalone):
 
     def probe(self) -> Script:
         """Digest, mode and owner; the content itself only when it is not the wanted one."""
-        return sh(
-            "if [ -f {path} ]; then d=$(sha256sum < {path}); d=${{d%% *}}; "
-            "printf '%s %s\\n' \"$d\" \"$(stat -c '%a %U:%G' {path})\"; "
-            '[ "$d" = {digest} ] || head -c {shown} {path} | base64 -w0; else echo absent; fi',
-            path=self.path,
-            digest=self.digest,
-            shown=SHOWN_BYTES,
-        )
+        return call(_PROGRAM, "file_probe", self.path, self.digest, SHOWN_BYTES)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare content, then owner and mode."""
@@ -93,33 +87,15 @@ class File(Standalone):
             f"owner and mode of {self.path}",
             before,
             f"{self.mode} {self.owner}",
-            sh(
-                "chown {owner} {path} && chmod {mode} {path}",
-                owner=self.owner,
-                mode=self.mode,
-                path=self.path,
-            ),
+            call(_PROGRAM, "file_own", self.path, self.owner, self.mode),
         )
 
     def _write(self) -> Script:
         if self.in_place:
-            return sh(
-                "printf %s {content} > {path} && chown {owner} {path} && chmod {mode} {path}",
-                content=self.content,
-                path=self.path,
-                owner=self.owner,
-                mode=self.mode,
+            return call(
+                _PROGRAM, "file_write_in_place", self.path, self.owner, self.mode, self.content
             )
-        return sh(
-            'mkdir -p {parent} && t=$(mktemp {path}.corral.XXXXXX) && printf %s {content} > "$t" '
-            '&& chown {owner} "$t" && chmod {mode} "$t" && mv -f "$t" {path} '
-            "&& rm -f {path}.corral.??????",
-            parent=self.path.rpartition("/")[0] or "/",
-            content=self.content,
-            path=self.path,
-            owner=self.owner,
-            mode=self.mode,
-        )
+        return call(_PROGRAM, "file_write", self.path, self.owner, self.mode, self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +113,7 @@ class Directory(Standalone):
 
     def probe(self) -> Script:
         """Mode and owner."""
-        return sh(
-            "if [ -d {path} ]; then stat -c '%a %U:%G' {path}; else echo absent; fi", path=self.path
-        )
+        return call(_PROGRAM, "folder_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare mode and owner."""
@@ -151,12 +125,7 @@ class Directory(Standalone):
             f"folder {self.path} ({desired})",
             "" if seen.text == "absent" else seen.text,
             desired,
-            sh(
-                "mkdir -p {path} && chown {owner} {path} && chmod {mode} {path}",
-                path=self.path,
-                owner=self.owner,
-                mode=self.mode,
-            ),
+            call(_PROGRAM, "folder_make", self.path, self.owner, self.mode),
         )
 
 
@@ -191,11 +160,7 @@ class Link(Standalone):
 
     def probe(self) -> Script:
         """Where it points to; ``other`` for something that is not a link."""
-        return sh(
-            "if [ -L {path} ]; then readlink {path}; elif [ -e {path} ]; then echo other; "
-            "else echo absent; fi",
-            path=self.path,
-        )
+        return call(_PROGRAM, "link_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare the target."""
@@ -244,7 +209,7 @@ class Gone(Standalone):
 
     def probe(self) -> Script:
         """``there`` or ``absent``."""
-        return sh("if [ -e {path} ]; then echo there; else echo absent; fi", path=self.path)
+        return call(_PROGRAM, "is_there", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Remove it."""
@@ -291,15 +256,8 @@ class Parts(Standalone):
 
     def probe(self) -> Script:
         """``name digest mode owner`` of each file that is Corral's, by mark or by name."""
-        return sh(
-            'for f in {folder}/*; do [ -f "$f" ] || continue; n=${{f##*/}}; '
-            'case " {names} " in *" $n "*) ;; *) '
-            'sed -n 2p "$f" | grep -q {mark} || continue ;; esac; '
-            'd=$(sha256sum < "$f"); printf \'%s %s %s\\n\' "$n" "${{d%% *}}" '
-            '"$(stat -c \'%a %U:%G\' "$f")"; done',
-            folder=self.folder,
-            names=[name for name, _ in self.files],
-            mark=f"^{MARK}",
+        return call(
+            _PROGRAM, "parts_probe", self.folder, f"^{MARK}", *(name for name, _ in self.files)
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
@@ -329,13 +287,7 @@ class Parts(Standalone):
         return f"{self.folder}/{name}"
 
     def _write(self, file: tuple[str, str]) -> Script:
-        # The other name has a dot in it, so that the runner does not take it for a part.
-        return sh(
-            "printf %s {text} > {path}.new && chown root:root {path}.new && "
-            "chmod 755 {path}.new && mv -f {path}.new {path}",
-            text=file[1],
-            path=self._path(file[0]),
-        )
+        return call(_PROGRAM, "part_write", self._path(file[0]), file[1])
 
 
 def _lines(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corral import agents
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -138,12 +138,7 @@ class Closed(Standalone):
             "take the cluster's ports out of the firewall",
             seen.text,
             "",
-            sh(
-                "{program} remove; systemctl disable -q --now corral-firewall.service 2>/dev/null; "
-                "rm -f {unit} && systemctl daemon-reload && rm -f {program}",
-                program=PROGRAM,
-                unit=UNIT,
-            ),
+            call("state/machine.sh", "firewall_remove", PROGRAM, UNIT),
         )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, LiteralString
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -26,29 +26,7 @@ NFS_OPTIONS: Final = "rw,hard,vers=4.2,noatime"
 MARK: Final = "x-corral"
 FSTAB: Final = "/etc/fstab"
 _FIELDS: Final = 4
-
-# Who keeps a mount busy, by name and number; without psmisc's fuser, which may not be there.
-_HOLDERS: Final = sh(
-    "holders() {{ find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd "
-    '-maxdepth 1 -type l \\( -lname "$1" -o -lname "$1/*" \\) 2>/dev/null | cut -d/ -f3 | '
-    "sort -un | head -n 20 | while read -r h; do "
-    'echo "$(cat "/proc/$h/comm" 2>/dev/null) ($h)"; done | tr "\\n" " "; }}; '
-)
-_UNMOUNT: Final = sh(
-    "unmount() {{ "
-    'while awk -v p="$1" \'$2 == p && $3 != "autofs" {{ f = 1 }} END {{ exit !f }}\' /proc/mounts; '
-    'do umount "$1" || {{ echo "$1 is in use by: $(holders "$1")" >&2; return 1; }}; done; '
-    'u=$(systemd-escape -p --suffix=automount "$1"); systemctl -q stop "$u" 2>/dev/null || :; }}; '
-)
-# Two changes of one machine never run at once (the stage's lock), so one temporary name is enough.
-_REWRITE: Final = sh(
-    "without() {{ if [ -e {fstab} ]; then "
-    "awk -v p=\"$1\" '!($1 !~ /^#/ && $2 == p && $4 ~ /(^|,)x-corral(,|$)/)' {fstab}; fi; }}; "
-    "replace() {{ cat > {fstab}.corral && chmod 644 {fstab}.corral && "
-    "mv -f {fstab}.corral {fstab}; }}; ",
-    fstab=FSTAB,
-)
-_FUNCTIONS: Final = join((_HOLDERS, _UNMOUNT, _REWRITE), "")
+_PROGRAM: Final = "state/mounts.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +86,12 @@ class Mount(Standalone):
         client's cache. SIGKILL: a process that waits for an NFS server dies of nothing else (option
         hard).
         """
-        return sh(
-            "p={path}; a=plain; if grep -qw autofs /proc/filesystems || modprobe -nq autofs4; "
-            "then a=auto; fi; "
-            "l=$(awk -v p=\"$p\" '$1 !~ /^#/ && $2 == p' {fstab} | base64 -w0); "
-            'r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
-            'w=ok; case "$s $r" in 0*) ;; 137*) w=hung ;; *[Ss]tale*) w=stale ;; '
-            '*"Permission denied"*) w=refused ;; *) w=error ;; esac; '
-            'm=$(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} END {{ print m }}\' '
-            "/proc/mounts); {same} h=empty; "
-            'if [ -z "$m" ] && [ -d "$p" ] && [ -n "$(timeout -s KILL 20 ls -A "$p" '
-            '2>/dev/null)" ]; then h=holds; fi; '
-            'echo "$a ${{l:--}} ${{m:--}} $w $h"',
-            path=self.path,
-            fstab=FSTAB,
-            same=self._same(),
-        )
+        return call(_PROGRAM, "mount_probe", self.path, self._bound)
 
-    def _same(self) -> Script:
+    @property
+    def _bound(self) -> str:
         """A bind mount shows its file system's device as source: the folder itself is compared."""
-        if not self.bind:
-            return Script("")
-        return sh(
-            'if [ -n "$m" ] && [ "$(stat -c %d:%i "$p/." 2>/dev/null)" = '
-            '"$(stat -c %d:%i {source}/. 2>/dev/null)" ]; then m={source}; fi;',
-            source=self.source,
-        )
+        return self.source if self.bind else ""
 
     def line(self, *, automount: bool) -> Line:
         """The wanted line of fstab."""
@@ -169,11 +127,14 @@ class Mount(Standalone):
         else:
             summary, impact = f"mount {self.path} from {self.source}", 0
         dead = mounted == self.source and answer != "ok"
-        script = self._make(desired, lazily=dead, keep=right)
-        if dead and entries == (desired,):
-            # The server may be back, or serve it again since the stage before this one.
-            ask = sh('timeout -s KILL 20 stat -f "$p" >/dev/null 2>&1')
-            script = sh("p={path}; {ask} || {{ {make}; }}", path=self.path, ask=ask, make=script)
+        if right:
+            script = self._make("mount_line", desired)
+        elif not dead:
+            script = self._make("mount_again", desired)
+        elif entries == (desired,):
+            script = self._make("mount_if_dead", desired)
+        else:
+            script = self._make("mount_dead", desired)
         return Change(
             self.id,
             summary,
@@ -194,39 +155,8 @@ class Mount(Standalone):
             return f"{self.path} holds files that a mount would hide: move them away first"
         return ""
 
-    def _make(self, line: Line, *, lazily: bool, keep: bool) -> Script:
-        automount = "x-systemd.automount" in line.options
-        before = sh("umount -l {path} 2>/dev/null;", path=self.path) if lazily else Script("")
-        return sh(
-            "{functions} p={path}; {lazy} {unmount} "
-            '{{ [ -d "$p" ] || mkdir -p "$p"; }} && '
-            "{{ without \"$p\"; printf '%s\\n' {line}; }} | replace && systemctl daemon-reload && "
-            "{{ {start} || exit 1; }} && {verify}",
-            functions=_FUNCTIONS,
-            lazy=before,
-            unmount=sh(":;") if keep else sh('unmount "$p" || exit 1;'),
-            path=self.path,
-            line=str(line),
-            start=sh(":") if keep else self._start(automount=automount),
-            verify=self._verify(),
-        )
-
-    def _start(self, *, automount: bool) -> Script:
-        if not automount:
-            return sh('timeout -s KILL 180 mount "$p"')
-        return sh('systemctl restart "$(systemd-escape -p --suffix=automount "$p")"')
-
-    def _verify(self) -> Script:
-        """It answers, and it is the right one; the first access makes an automount mount it."""
-        return sh(
-            'timeout -s KILL 180 stat -f "$p" >/dev/null && '
-            'm=$(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} END {{ print m }}\' '
-            "/proc/mounts) && w={source} && "
-            '{{ {same} [ "$m" = "$w" ]; }} || '
-            '{{ echo "$p does not answer as $w: found ${{m:-nothing mounted}}" >&2; exit 1; }}',
-            same=self._same(),
-            source=self.source,
-        )
+    def _make(self, function: LiteralString, line: Line) -> Script:
+        return call(_PROGRAM, function, self.path, self.source, self._bound, str(line))
 
 
 def _old(entries: tuple[Line, ...], mounted: str) -> str:
@@ -263,13 +193,7 @@ class FormerMounts(Standalone):
             f"unmount {', '.join(paths)}, which the file names no longer",
             "\n".join(map(str, gone)),
             "",
-            sh(
-                '{functions} for p in {paths}; do unmount "$p" || exit 1; '
-                'without "$p" | replace && systemctl daemon-reload || exit 1; '
-                'rmdir "$p" 2>/dev/null || :; done',
-                functions=_FUNCTIONS,
-                paths=paths,
-            ),
+            call(_PROGRAM, "mounts_end", *paths),
             Impact.DRAIN,
             keeps=(f"file:{FSTAB}",),
         )

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from corral import agents
-from corral.hosts.quote import Script, join, sh, shipped
+from corral.hosts.quote import Script, call, join, sh, shipped
 from corral.state.base import (
     Change,
     Context,
@@ -29,17 +29,6 @@ from corral.state.service import Service
 BEGIN = "# corral begin: managed block, changes inside are overwritten"
 END = "# corral end"
 BOOT: Final = "/etc/tmpfiles.d/corral-hostname.conf"
-
-
-def set_name(name: Script) -> Script:
-    """Shell that gives the running machine a name, without writing it anywhere.
-
-    hostname(1) and hostnamectl refuse "_", which Slurm and the kernel take (Debian 13).
-    """
-    return sh(
-        "{{ hostname {name} 2>/dev/null || printf %s {name} > /proc/sys/kernel/hostname; }}",
-        name=name,
-    )
 
 
 def own_name(name: str) -> tuple[Resource, ...]:
@@ -81,13 +70,12 @@ class Hostname(Standalone):
             f"host name {self.name}",
             seen.text,
             self.name,
-            sh(
-                "printf '%s\\n' {name} > /etc/hostname && {boot}"
-                '{{ [ "$(uname -n)" = {name} ] || {set}; }}',
-                name=self.name,
+            call(
+                "state/machine.sh",
+                "name_keep",
+                self.name,
                 # What sets a name with "_" at each boot is a separate file.
-                boot=sh("") if "_" in self.name else sh("rm -f {path} && ", path=BOOT),
-                set=set_name(sh("{name}", name=self.name)),
+                *([] if "_" in self.name else [BOOT]),
             ),
             impact,
         )
@@ -123,12 +111,7 @@ class HostsBlock(Standalone):
 
     def probe(self) -> Script:
         """Digest of the block found, and lines that put the machine's own name on 127.x."""
-        return sh(
-            "sed -n '/^# corral begin/,/^# corral end/p' {path} | sha256sum | cut -d' ' -f1; "
-            'awk -v n="$(uname -n)" \'$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) '
-            '{{ split($i, p, "."); if (p[1] == n) print }} }}\' {path}',
-            path=self.path,
-        )
+        return call("state/machine.sh", "hosts_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare block and 127.x lines."""

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import NOTHING, Script, join, sh, shipped
+from corral.hosts.quote import NOTHING, Script, call, join, sh, shipped
 from corral.state.base import (
     Change,
     Context,
@@ -75,15 +75,7 @@ class JobFolders(Standalone):
         Lines with ``!`` list who could replace the folder.
         """
         names = [".", *self._owners, *([IMAGES] if self.images else [])]
-        return sh(
-            "{checks}(cd {path} 2>/dev/null || exit 0; [ ! -w . ] || echo w; "
-            "LC_ALL=C stat -c '%n %u %a %F' -- {names} 2>/dev/null || :; "
-            "{held} 2>&1 | sed 's/^/! /')",
-            checks=CHECKS,
-            path=self.path,
-            names=names,
-            held=held(self.path, self.keeper),
-        )
+        return call("state/exports.sh", "folders_probe", self.path, self.keeper, *names)
 
     def exposed(self, seen: Seen) -> str:
         """Why another user could replace the folders and `up` does not change it; "" for no."""

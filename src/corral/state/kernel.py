@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -39,14 +39,7 @@ class Module(Standalone):
 
     def probe(self) -> Script:
         """``none`` where the kernel has no such module; else loaded or not, and kept or not."""
-        return sh(
-            "if ! modinfo {name} >/dev/null 2>&1; then echo none; else "
-            "[ -d /sys/module/{word} ] && a=loaded || a=out; "
-            '[ -e {path} ] && echo "$a kept" || echo "$a once"; fi',
-            name=self.name,
-            word=self.name.replace("-", "_"),
-            path=self.path,
-        )
+        return call("state/machine.sh", "module_probe", self.name, self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Load it, and at each boot."""
@@ -90,19 +83,11 @@ class Reboot:
 
     def probe(self) -> Script:
         """Why a reboot is due, a word each; nothing when none is."""
-        required = sh("[ ! -e /run/reboot-required ] || echo required")
-        # The library's file name is the installed version, whatever flavour of packages brought it.
-        driver = sh(
-            "i=$(readlink -f /usr/lib/*-linux-gnu/libnvidia-ml.so.1 | head -n 1); "
-            'i=${{i##*.so.}}; case "$i" in [0-9]*.*) '
-            "l=$(cat /sys/module/nvidia/version) || l=none; "
-            '[ "$i" = "$l" ] || echo "driver:$l:$i"; '
-            "[ ! -d /sys/module/nouveau ] || echo nouveau;; esac"
-        )
-        return sh(
-            "{required}; {driver}",
-            required=required if self.required else sh(":"),
-            driver=driver if self.driver else sh(":"),
+        return call(
+            "state/machine.sh",
+            "reboot_probe",
+            "yes" if self.required else "no",
+            "yes" if self.driver else "no",
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:

@@ -40,7 +40,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.framing import Reports
-from corral.hosts.quote import Script, join, sh, shipped
+from corral.hosts.quote import Script, call, join, sh, shipped
 
 FOLDER: Final = "/var/lib/corral"
 
@@ -120,8 +120,8 @@ def undo(reports: Reports, *, purge: bool) -> Script:
             not empty, and no dump of the accounting database.
     """
     head = sh(
-        "exec 9>/run/corral.lock; flock -w 60 9 || exit 75; umask 022; cd /; "
-        "export DEBIAN_FRONTEND=noninteractive; PURGE={purge}",
+        "{opened}\nexport DEBIAN_FRONTEND=noninteractive PURGE={purge}",
+        opened=call("apply.sh", "stage_open", 60, 75),
         purge="yes" if purge else "no",
     )
     begin = Script("rm -f $L/failed; corral_packages_close")

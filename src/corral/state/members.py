@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, join, sh, shipped
+from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import HOLDING
-from corral.slurm.text import SHOW_NODES
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -27,8 +26,7 @@ from corral.state.base import (
 from corral.state.service import STAMPS
 
 ROSTER: Final = "/var/lib/corral/members"
-_FUNCTIONS: Final = shipped("slurm-nodes.sh")
-_SHOWN: Final = sh("timeout 10 {show}", show=SHOW_NODES)
+_PROGRAM: Final = "state/members.sh"
 REASON: Final = "leaves the cluster"
 """Reason of the drain; not Corral's usual tag, because such a node is not resumed automatically."""
 CLOSED: Final = "/var/lib/corral/closed"
@@ -143,20 +141,7 @@ class Leaving(Standalone):
         ``partition NAME`` likewise, and ``closed NAME`` of those that this has closed: Slurm knows
         no reason for that. No node and no partition where slurmctld does not run.
         """
-        # Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
-        return sh(
-            "{functions}\n"
-            "{{ {{ [ -e /etc/slurm/slurm.conf ] && nodes=$({show}) && "
-            'echo "$nodes" | node_lines | awk -F "\\t" -v reason={reason} '
-            '\'{{ print "node " $1 ($4 == reason ? " drained" : "") }}\' && '
-            "timeout 5 scontrol -o show partitions | "
-            "sed -n 's/^PartitionName=\\([^ ]*\\) .*/partition \\1/p'; }} | sort; "
-            'for f in {closed}/*; do [ ! -e "$f" ] || echo "closed ${{f##*/}}"; done; }}',
-            functions=_FUNCTIONS,
-            show=_SHOWN,
-            reason=REASON,
-            closed=CLOSED,
-        )
+        return call(_PROGRAM, "leaving_probe", REASON, CLOSED)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Drain what leaves; resume a node that was to leave and stays after all."""
@@ -182,7 +167,7 @@ class Leaving(Standalone):
             "; ".join(text for text, _ in parts),
             " ".join([*out, *shut]),
             "",
-            join(script for _, script in parts),
+            join((script for _, script in parts), " && "),
             Impact.DRAIN if out or shut else Impact.NONE,
         )
 
@@ -225,16 +210,11 @@ class NoController(Standalone):
 
 
 def _resume(nodes: list[str]) -> Script:
-    return sh("scontrol update NodeName={nodes} State=RESUME || exit 1", nodes=fold(nodes))
+    return sh("scontrol update NodeName={nodes} State=RESUME", nodes=fold(nodes))
 
 
 def _drain(nodes: list[str], wait: int) -> Script:
-    return sh(
-        "scontrol update NodeName={nodes} State=DRAIN Reason={reason} || exit 1\n{ended}",
-        nodes=fold(nodes),
-        reason=REASON,
-        ended=_ended(sh("-w {nodes} -t {states}", nodes=fold(nodes), states=HOLDING), wait),
-    )
+    return call(_PROGRAM, "nodes_leave", fold(nodes), REASON, wait, HOLDING)
 
 
 def quiet(wait: int = WAIT_S) -> Script:
@@ -244,54 +224,17 @@ def quiet(wait: int = WAIT_S) -> Script:
     resumes them (``state.members``), and so does this when jobs do not end in time. Pending jobs
     stay in the queue. Nothing happens where slurmctld does not run.
     """
-    return sh(
-        "timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP' || exit 0\n"
-        "{functions}\n"
-        "for n in $({show} | node_states | grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do\n"
-        '  scontrol update NodeName="$n" State=DRAIN Reason={reason} || exit 1\ndone\n'
-        "( {ended} ) && exit 0\n"
-        "for n in $(sinfo -h -N -o '%N|%E' | grep -F '|'{reason} | cut -d'|' -f1 | sort -u); do\n"
-        '  scontrol update NodeName="$n" State=RESUME\ndone\nexit 1',
-        functions=_FUNCTIONS,
-        show=SHOW_NODES,
-        reason=f"{ROLL_TAG}a change that no job survives",
-        ended=_ended(sh("-t {states}", states=HOLDING), wait),
+    return call(
+        _PROGRAM, "cluster_quiet", f"{ROLL_TAG}a change that no job survives", wait, HOLDING
     )
 
 
 def _open(partition: str) -> Script:
-    return sh(
-        "if timeout 5 scontrol show partition {name} >/dev/null; then "
-        "scontrol update PartitionName={name} State=UP || exit 1; fi; rm -f {closed}/{name}",
-        closed=CLOSED,
-        name=partition,
-    )
+    return call(_PROGRAM, "partition_open", partition, CLOSED)
 
 
 def _close(partition: str, wait: int) -> Script:
-    return sh(
-        "mkdir -p {closed} && : > {closed}/{name} && "
-        "scontrol update PartitionName={name} State=DRAIN || exit 1\n{ended}",
-        closed=CLOSED,
-        name=partition,
-        ended=_ended(sh("-p {name}", name=partition), wait),
-    )
-
-
-def _ended(which: Script, wait: int) -> Script:
-    """Wait until squeue shows no such jobs; fail with their names when the time is over."""
-    return sh(
-        "end=$(( $(date +%s) + {wait} ))\n"
-        "while j=$(squeue -h {which} -o '%i of %u (%j) %T on %N in %P') || exit 1; "
-        '[ -n "$j" ]; do\n'
-        '  if [ "$(date +%s)" -ge $end ]; then\n'
-        "    printf 'after %s s these jobs are still there:\\n%s\\n' {wait} \"$j\" >&2\n"
-        "    echo 'wait for them or cancel them, then run the same command again' >&2; exit 1\n"
-        "  fi; sleep 1\n"
-        "done",
-        which=which,
-        wait=wait,
-    )
+    return call(_PROGRAM, "partition_close", partition, CLOSED, wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,13 +251,7 @@ class Resumed(Standalone):
 
     def probe(self) -> Script:
         """Those that are drained, one a line; nothing while slurmctld does not answer."""
-        return sh(
-            "{functions}\n! command -v scontrol >/dev/null || {{ {show} 2>/dev/null | "
-            'drained_nodes | sed -n "s/^\\([^ ]*\\) [^ ]* "{tag}".*/\\1/p" | sort; }}',
-            functions=_FUNCTIONS,
-            show=_SHOWN,
-            tag=ROLL_TAG,
-        )
+        return call(_PROGRAM, "resumed_probe", ROLL_TAG)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Resume those that are drained for Corral's own reason, and still are by then."""
@@ -326,15 +263,7 @@ class Resumed(Standalone):
             f"resume {', '.join(nodes)} (drained by a corral that was stopped)",
             " ".join(nodes),
             "",
-            sh(
-                "{functions}\nfor n in {nodes}; do "
-                "{show} $n | drained_nodes | cut -d ' ' -f 3- | grep -q ^{tag} || continue; "
-                "timeout 30 scontrol update NodeName=$n State=RESUME || exit 1; done",
-                functions=_FUNCTIONS,
-                show=_SHOWN,
-                nodes=nodes,
-                tag=ROLL_TAG,
-            ),
+            call(_PROGRAM, "nodes_resume", ROLL_TAG, *nodes),
             Impact.NONE,
         )
 

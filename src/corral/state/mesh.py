@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh, shipped
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     HERE,
     Change,
@@ -23,6 +23,8 @@ from corral.state.base import (
 )
 from corral.state.service import STAMPS
 
+_PROGRAM: Final = "state/mesh.sh"
+_SERVICES: Final = "state/services.sh"
 MINT: Final = "@mesh"
 """As the node of a ``SecretRef``: a key that the control server makes when apply asks for it."""
 
@@ -58,13 +60,7 @@ class MeshProgram(Standalone):
 
     def probe(self) -> Script:
         """Its digest; of a file that is as Corral left it the noted one: it has 30 MB."""
-        return sh(
-            "[ ! -f {path} ] || {{ n=\"$(stat -c '%s %Y' {path})\"; "
-            'if IFS= read -r l < {note} && [ "${{l#* }}" = "$n" ]; then echo "${{l%% *}}"; '
-            "else sha256sum < {path} | cut -d' ' -f1; fi; }}",
-            path=self.path,
-            note=self._note,
-        )
+        return call(_PROGRAM, "mesh_program_probe", self.path, self._note)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Send it."""
@@ -75,18 +71,7 @@ class MeshProgram(Standalone):
             f"{'put' if not seen.text else 'replace'} {self.path}",
             seen.text,
             self.sha256,
-            sh(
-                "umask 022; mkdir -p {parent} {folder} && IFS= read -r n && "
-                'head -c "$n" > {path}.new && chmod 755 {path}.new && '
-                "printf '%s  %s\\n' {sum} {path}.new | sha256sum -c --quiet && "
-                "mv -f {path}.new {path} && "
-                "printf '%s %s\\n' {sum} \"$(stat -c '%s %Y' {path})\" > {note}",
-                parent=self.path.rpartition("/")[0],
-                folder=FOLDER,
-                path=self.path,
-                sum=self.sha256,
-                note=self._note,
-            ),
+            call(_PROGRAM, "mesh_program_receive", self.path, self._note, self.sha256),
             secrets=(SecretRef(self.path, HERE, self.source),),
         )
 
@@ -121,17 +106,7 @@ class MeshMember(Standalone):
 
     def probe(self) -> Script:
         """State, control server, whether Corral brought it in, tags."""
-        return sh(
-            "{status}\n"
-            "j=owner; [ ! -e {joined} ] || j=corral; "
-            "tailnet_status | awk -v who=$j '"
-            "!($1 in first) {{ first[$1] = $2 }} "
-            '$1 == "tag" && !($2 in tags) {{ tags[$2]; all = all (all ? "," : "") $2 }} '
-            'END {{ print first["BackendState"] ? first["BackendState"] : "absent", '
-            'first["server"] ? first["server"] : "-", who, all ? all : "-" }}\'',
-            status=shipped("tailnet-status.sh"),
-            joined=JOINED,
-        )
+        return call(_PROGRAM, "mesh_probe", JOINED)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Join, come back, or nothing."""
@@ -147,7 +122,11 @@ class MeshMember(Standalone):
             if who != "corral":
                 return self._refused("its owner has stopped tailscale (tailscale down)")
             return Change(
-                self.id, "bring tailscale up again", seen.text, "Running", self._up(Script(""))
+                self.id,
+                "bring tailscale up again",
+                seen.text,
+                "Running",
+                call(_PROGRAM, "mesh_up", *self._options),
             )
         what = "join the tailnet again" if who == "corral" else "join the tailnet"
         return self._join(seen.text, f"{what} at {self.url} as {self.tag}: {self.way}")
@@ -179,53 +158,22 @@ class MeshMember(Standalone):
         )
 
     def _with_key(self, *, again: bool) -> Script:
-        return sh(
-            "umask 077; f=$(mktemp /run/corral-mesh.XXXXXX) || exit 1; trap 'rm -f \"$f\"' EXIT\n"
-            'IFS= read -r n && head -c "$n" > "$f" || exit 1\n'
-            "i=0; until [ -S /run/tailscale/tailscaled.sock ] || [ $i -ge 100 ]; do "
-            "i=$((i + 1)); sleep 0.2; done\n"
-            "{up} || {{ s=$?; timeout 5 tailscale status >&2; exit $s; }}\n"
-            "u=$(timeout 20 tailscale netcheck --format=json 2>/dev/null | "
-            "sed -n 's/^[[:space:]]*\"UDP\": \\([a-z]*\\),*$/\\1/p')\n"
-            "mkdir -p {folder} && case $u in true) echo yes;; false) echo no;; *) echo unknown;; "
-            "esac > {joined}",
-            up=self._up(sh('--auth-key="file:$f" {force}', force=_force(again))),
-            folder=FOLDER,
-            joined=JOINED,
+        return call(
+            _PROGRAM,
+            "mesh_join",
+            JOINED,
+            *self._options,
+            *(["--force-reauth", "--accept-risk=lose-ssh"] if again else []),
         )
 
-    def _up(self, more: Script) -> Script:
-        login = sh("--login-server={url}", url=self.login) if self.login else Script("")
-        return sh(
-            "timeout {most} tailscale up --reset {login} --hostname={node} --accept-dns=false "
-            "--accept-routes=false --timeout={up}s {more} >&2",
-            most=UP_S + 10,
-            up=UP_S,
-            login=login,
-            node=self.node,
-            more=more,
-        )
-
-
-def _force(again: bool) -> Script:
-    return Script("--force-reauth --accept-risk=lose-ssh") if again else Script("")
+    @property
+    def _options(self) -> tuple[str, ...]:
+        login = (f"--login-server={self.login}",) if self.login else ()
+        return (str(UP_S), self.node, *login)
 
 
 CONF: Final = "/etc/supervisor/conf.d"
 LOGS: Final = "/var/log/corral"
-_ALIVE: Final = sh("supervisorctl pid >/dev/null 2>&1")
-
-
-UNIT_IS: Final = Script(
-    r"""unit_is() { # UNIT: as systemctl says it, also where supervisord keeps it
-  if [ -d /run/systemd/system ]; then systemctl is-active "$1" 2>&1; return; fi
-  case $1 in munge) set -- munged;; esac
-  case $(supervisorctl status "$1" 2>&1) in
-    *RUNNING*) echo active;; *STARTING*) echo activating;; *FATAL*|*BACKOFF*) echo failed;;
-    *) echo inactive;; esac
-}"""
-)
-"""Shell function that gives a unit's state on any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +193,7 @@ class Supervisor(Standalone):
 
     def probe(self) -> Script:
         """What is not installed; ``runs`` when supervisord answers."""
-        return sh(
-            "for p in {packages}; do dpkg-query -W -f '${{db:Status-Status}}' \"$p\" 2>/dev/null | "
-            'grep -qx installed || echo "$p"; done; '
-            "! command -v supervisorctl >/dev/null || ! {alive} || echo runs",
-            packages=self.packages,
-            alive=_ALIVE,
-        )
+        return call(_SERVICES, "supervisor_probe", *self.packages)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install and start."""
@@ -259,26 +201,12 @@ class Supervisor(Standalone):
         missing = [word for word in words if word != "runs"]
         if not missing and "runs" in words:
             return None
-        install = sh(
-            "export DEBIAN_FRONTEND=noninteractive; {{ apt-get install -qy "
-            "--no-install-recommends {names} || {{ apt-get update -q && apt-get install -qy "
-            "--no-install-recommends {names}; }}; }} && ",
-            names=missing,
-        )
         return Change(
             self.id,
             f"install {', '.join(missing)}; start supervisord" if missing else "start supervisord",
             seen.text,
             "runs",
-            sh(
-                "mkdir -p {logs} && {install}{{ {alive} || {{ "
-                "supervisord -c /etc/supervisor/supervisord.conf && "
-                "i=0; until {alive}; do i=$((i + 1)); [ $i -lt 50 ] || exit 1; sleep 0.2; done; "
-                "}}; }}",
-                logs=LOGS,
-                install=install if missing else Script(""),
-                alive=_ALIVE,
-            ),
+            call(_SERVICES, "supervisor_start", LOGS, *missing),
         )
 
 
@@ -321,6 +249,10 @@ class Supervised:
         return f"{CONF}/corral-{self.name}.conf"
 
     @property
+    def _stamp(self) -> str:
+        return f"{STAMPS}/{self.name}"
+
+    @property
     def text(self) -> str:
         """Its section in supervisord's configuration."""
         as_group = str(self.group).lower()
@@ -335,14 +267,7 @@ class Supervised:
 
     def probe(self) -> Script:
         """Two words: running?, started with the inputs of now?"""
-        return sh(
-            "{now}; a=stopped; case $(supervisorctl status {name} 2>/dev/null) in "
-            "*RUNNING*|*STARTING*) a=running;; esac; "
-            's=stale; [ "$(cat {stamp})" != "$now" ] || s=current; echo "$a $s"',
-            now=self._now(),
-            name=self.name,
-            stamp=f"{STAMPS}/{self.name}",
-        )
+        return call(_SERVICES, "supervised_probe", self.name, self._stamp, self.text, *self.inputs)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Start or restart."""
@@ -363,39 +288,13 @@ class Supervised:
         )
 
     def _start(self, *, fresh: bool) -> Script:
-        # What is new or changed is begun by update itself (do_update of supervisorctl 4.3), and all
-        # there is by a supervisord that has just begun (autostart). To restart it as well began it
-        # twice, and a slurmd that is still starting was waited for, about 10 s (stopwaitsecs).
-        again = sh("supervisorctl restart {name} >/dev/null", name=self.name)
-        if fresh:
-            again = sh(
-                "case $(supervisorctl status {name}) in *RUNNING*|*STARTING*) ;; "
-                "*) {again} ;; esac",
-                name=self.name,
-                again=again,
-            )
-        return sh(
-            "mkdir -p {logs} {stamps} && printf %s {text} > {file} && "
-            "updated=$(supervisorctl update); "
-            "printf '%s\\n' \"$updated\" | grep -qxE {begun} || {{ {again}; }}; "
-            "i=0; until supervisorctl status {name} | grep -q RUNNING; do i=$((i + 1)); "
-            "[ $i -lt 30 ] || {{ supervisorctl status {name} >&2; "
-            "supervisorctl tail {name} >&2; exit 1; }}; sleep 0.5; done\n"
-            "{now} && printf '%s\\n' \"$now\" > {stamp}",
-            logs=LOGS,
-            stamps=STAMPS,
-            text=self.text,
-            file=self._file,
-            begun=f"{self.name}: (added|updated) process group",
-            again=again,
-            name=self.name,
-            now=self._now(),
-            stamp=f"{STAMPS}/{self.name}",
-        )
-
-    def _now(self) -> Script:
-        return sh(
-            "now=$({{ printf %s {text}; cat {files} /dev/null; }} 2>/dev/null | sha256sum)",
-            text=self.text,
-            files=self.inputs,
+        return call(
+            _SERVICES,
+            "supervised_start",
+            "yes" if fresh else "no",
+            self.name,
+            self._file,
+            self._stamp,
+            self.text,
+            *self.inputs,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -15,6 +15,7 @@ from corral.state.base import (
 )
 
 SOURCES: Final = "/etc/apt/sources.list.d/corral-components.list"
+_PROGRAM: Final = "state/nvidia.sh"
 APT: Final = Script(
     "apt-get install -y -q --no-install-recommends --allow-change-held-packages "
     "-o DPkg::Lock::Timeout=300"
@@ -57,21 +58,7 @@ class Components(Standalone):
             f"apt: components {' '.join(self.names)} of the archives in use",
             "",
             " ".join(self.names),
-            # indextargets reads both styles of source files (apt-get(8)); a Signed-By that is a key
-            # itself has line breaks, which a one-line source cannot hold.
-            sh(
-                "t=$(mktemp {path}.XXXXXX) && apt-get indextargets --format "
-                "'$(COMPONENT)|$(SIGNED_BY)|$(REPO_URI)|$(RELEASE)' 'Created-By: Packages' | "
-                "sort -u | while IFS='|' read -r c k u r; do "
-                '[ "$c" = main ] || continue; case "$k" in /*) o="[signed-by=$k] ";; *) o=;; esac; '
-                'echo "deb $o$u $r "{names}; done > "$t" && [ -s "$t" ] && '
-                'chmod 644 "$t" && mv -f "$t" {path} && '
-                "apt-get update -q -o DPkg::Lock::Timeout=300 >&2 && "
-                "LC_ALL=C apt-cache policy {package} | grep -q 'Candidate: [0-9]'",
-                names=" ".join(self.names),
-                path=SOURCES,
-                package=self.package,
-            ),
+            call(_PROGRAM, "components_add", SOURCES, self.package, *self.names),
         )
 
 
@@ -105,34 +92,17 @@ class Keyring(Standalone):
         if seen.text == "installed":
             return None
         fetched = f"/var/cache/apt/archives/corral-{self.package}.deb"
-        get = (
-            sh(
-                "/usr/lib/apt/apt-helper download-file {source} {to} {sum} >&2",
-                source=self.source,
-                to=fetched,
-                sum=f"SHA256:{self.sha256}",
-            )
-            if self.source.startswith("https:")
-            else sh("cp {source} {to}", source=self.source, to=fetched)
+        fetch = self.source.startswith("https:")
+        function, digest = (
+            ("keyring_fetch", (f"SHA256:{self.sha256}",)) if fetch else ("keyring_copy", ())
         )
-        if self.machine:
-            get = sh(
-                '{{ [ "$(uname -m)" = {machine} ] || {{ echo {why} >&2; false; }}; }} && {get}',
-                machine=self.machine,
-                why=f"{self.source} is for {self.machine}: set software.nvidia.vendor_repo",
-                get=get,
-            )
+        why = f"{self.source} is for {self.machine}: set software.nvidia.vendor_repo"
         return Change(
             self.id,
             f"the vendor's repository, by {self.source}",
             "",
             self.package,
-            sh(
-                "export DEBIAN_FRONTEND=noninteractive; {get} && dpkg -i {to} >&2 && rm -f {to} && "
-                "apt-get update -q -o DPkg::Lock::Timeout=300 >&2",
-                get=get,
-                to=fetched,
-            ),
+            call(_PROGRAM, function, self.machine, why, fetched, self.source, *digest),
         )
 
 
@@ -147,7 +117,7 @@ class Headers(Standalone):
 
     def probe(self) -> Script:
         """Present or absent."""
-        return sh("[ -e /lib/modules/$(uname -r)/build ] && echo present || echo absent")
+        return call(_PROGRAM, "headers_probe")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install them: of the running kernel, and the metapackage with each kernel's one."""
@@ -158,17 +128,7 @@ class Headers(Standalone):
             "install kernel headers",
             "",
             "present",
-            # linux-image-generic is a metapackage, linux-image-6.8.0-149-generic a kernel: a new
-            # kernel without headers would boot without a driver.
-            sh(
-                "export DEBIAN_FRONTEND=noninteractive; metas=$(dpkg-query -W -f "
-                "'${{db:Status-Status}} ${{Package}}\\n' 'linux-image-*' 2>/dev/null | "
-                "sed -n 's/^installed linux-image-\\([a-z].*\\)$/linux-headers-\\1/p' | "
-                "grep -v unsigned); {{ {apt} linux-headers-$(uname -r) $metas || "
-                "{{ apt-get update -q -o DPkg::Lock::Timeout=300 && "
-                "{apt} linux-headers-$(uname -r) $metas; }}; }} >&2",
-                apt=APT,
-            ),
+            call(_PROGRAM, "headers_install"),
         )
 
 
@@ -196,13 +156,7 @@ class FabricManager:
 
     def probe(self) -> Script:
         """``driver <version>`` and ``manager <version>``, upstream's part of each."""
-        return sh(
-            "i=$(readlink -f /usr/lib/*-linux-gnu/libnvidia-ml.so.1 | head -n 1); "
-            'echo "driver ${{i##*.so.}}"; '
-            "m=$(dpkg-query -W -f '${{db:Status-Status}} ${{Version}}' {package}); "
-            'case "$m" in "installed "*) m=${{m#installed }}; echo "manager ${{m%%-*}}";; esac',
-            package=self.package,
-        )
+        return call(_PROGRAM, "manager_probe", self.package)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install the version that the driver has."""
@@ -217,17 +171,6 @@ class FabricManager:
             f"install {self.package} at the driver's version",
             manager,
             driver or "the driver's version",
-            sh(
-                "export DEBIAN_FRONTEND=noninteractive; "
-                "d=$(readlink -f /usr/lib/*-linux-gnu/libnvidia-ml.so.1 | head -n 1); "
-                "d=${{d##*.so.}}; "
-                "v=$(LC_ALL=C apt-cache madison {package} | awk -F' *[|] *' -v d=\"$d\" "
-                "'index($2, d \"-\") == 1 {{ print $2; exit }}'); "
-                'if [ -z "$v" ]; then echo "no source offers {package} of version $d" >&2; exit 1; '
-                'fi; {apt} --allow-downgrades {package}="$v" >&2 && '
-                "systemctl enable -q nvidia-fabricmanager.service",
-                package=self.package,
-                apt=APT,
-            ),
+            call(_PROGRAM, "manager_install", self.package),
             Impact.DRAIN,
         )

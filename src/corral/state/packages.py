@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh, shipped
-from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
+from corral.hosts.quote import Script, call, sh
+from corral.slurm.packages import NAMES, SLURMS, DebSet, Part
 from corral.state.base import (
     HERE,
     Change,
@@ -22,14 +22,8 @@ from corral.state.base import (
     Standalone,
 )
 
-# Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
-# of one release, and does not name a conflict (24.11.5, seen). apt removes it after unpacking, so
-# dpkg must be allowed to overwrite the files.
-_LIBRARY: Final = sh(
-    "drop=$(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' 'libslurm[0-9]*' 2>&1 | "
-    "sed -n 's/^installed \\(.*\\)/\\1-/p'); "
-    '[ -z "$drop" ] || drop="$drop -o Dpkg::Options::=--force-overwrite";'
-)
+_PROGRAM: Final = "state/packages.sh"
+_FILES: Final = "state/files.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ class Packages(Standalone):
             f"install {', '.join(missing)}",
             "",
             " ".join(missing),
-            _install(missing, self.along),
+            call(_PROGRAM, "packages_install", *missing, "--", *self.along),
             self.impact,
         )
 
@@ -136,22 +130,14 @@ class SlurmPackages(Standalone):
             f"{verb}: {', '.join(self.names)}",
             before,
             desired,
-            sh("{pause}; {bring}", pause=self._pause(), bring=self._bring(others))
+            sh("{pause} && {bring}", pause=self._pause(), bring=self._bring(others))
             if installed
             else self._bring(others),
             Impact.RESTART if installed else Impact.NONE,
         )
 
     def _pause(self) -> Script:
-        # A node that somebody drained keeps its reason; one that Slurm does not know has no jobs.
-        return sh(
-            "{functions}\n"
-            'n=$(uname -n); if s=$(timeout 30 scontrol -o show node "$n" 2>/dev/null) && '
-            '! echo "$s" | drained_nodes | grep -q .; then '
-            'timeout 30 scontrol update "NodeName=$n" State=DRAIN {reason} >&2 || exit 1; fi',
-            functions=shipped("slurm-nodes.sh"),
-            reason=f"Reason={self.reason}",
-        )
+        return call(_PROGRAM, "node_pause", self.reason)
 
     def _bring(self, others: list[str]) -> Script:
         """One apt run; it is refused when it would remove anything but another Slurm.
@@ -162,67 +148,16 @@ class SlurmPackages(Standalone):
         exact = [f"{name}={self.debs.package_version}" for name in self.names]
         slurms = {*self.names}
         more = [f"{d.name}={d.version}" for d in self.debs.debs if d.name not in slurms]
-        return sh(
-            # What the set holds and the machine has already moves with it: Slurm may need newer
-            # libraries, which break others of the same build (libpmix2t64 and libhwloc15, seen).
-            "more=; for p in {more}; do dpkg-query -W -f '${{db:Status-Status}}' \"${{p%%=*}}\" "
-            '2>/dev/null | grep -qx installed && more="$more $p"; done; '
-            'apt() {{ apt-get "$@" -q --no-install-recommends --allow-change-held-packages '
-            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "
-            # Slim images leave headers out (dpkg.cfg's path-exclude): Pyxis wants Slurm's.
-            "-o Dpkg::Options::=--path-include=/usr/include/\\* -f {exact} {gone} "
-            "$drop $more; }}; {guard}; {library} {{ dpkg --configure -a >&2 || :; }} && "
-            "{{ s=$(apt install -s) || {{ apt-get update -q -o DPkg::Lock::Timeout=300 >&2 && "
-            "s=$(apt install -s); }}; }} && "
-            "gone=$(echo \"$s\" | sed -n 's/^Remv \\([^ ]*\\).*/\\1/p' | "
-            "grep -vxE {slurms} || :) && "
-            '{{ [ -z "$gone" ] || {{ echo "apt would remove" $gone >&2; exit 1; }}; }} && '
-            "apt install -y >&2",
-            more=more,
-            exact=exact,
-            gone=[f"{name}-" for name in others],
-            library=_LIBRARY if self.debs.family is Family.SCHEDMD else sh("drop=;"),
-            guard=_guard(),
-            slurms=SLURMS,
+        return call(
+            _PROGRAM,
+            "slurm_install",
+            SLURMS,
+            self.debs.family.value,
+            *exact,
+            *(f"{name}-" for name in others),
+            "--",
+            *more,
         )
-
-
-def _guard() -> Script:
-    # policy-rc.d 101: a package must not start slurmd before its configuration is there
-    # (Debian Policy 9.3.3.1, invoke-rc.d(8)); needrestart would restart it as well.
-    return sh(
-        "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1; "
-        "p=/usr/sbin/policy-rc.d; [ -e $p ] || {{ "
-        "printf '#!/bin/sh\\n# corral\\nexit 101\\n' > $p; chmod 755 $p; }}; "
-        "clean() {{ grep -qx '# corral' $p 2>/dev/null && rm -f $p; }}; trap clean EXIT"
-    )
-
-
-def _install(names: tuple[str, ...], along: tuple[str, ...]) -> Script:
-    # dpkg --configure -a fixes what a power cut left; what was unpacked before what it depends on,
-    # only apt-get -f does. Held ones too: Corral holds what it installs.
-    return sh(
-        'there() {{ [ "$(dpkg-query -W -f \'${{db:Status-Status}}\\n\' "$@" 2>/dev/null | '
-        'grep -cx installed)" -ge $# ]; }}; there {names} && exit 0; '
-        "{guard}; get() {{ apt-get install -y -q --no-install-recommends "
-        "--allow-change-held-packages -o DPkg::Lock::Timeout=300 "
-        # A configuration file that the owner has there already stays: dpkg would ask.
-        "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "
-        '-f {names} "$@"; }}; '
-        "{{ dpkg --force-confdef --force-confold --configure -a || :; }} && "
-        "{{ {more}; get $more || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && "
-        "{{ get $more || get; }}; }}; }} >&2",
-        guard=_guard(),
-        names=names,
-        more=_missing(along),
-    )
-
-
-def _missing(names: tuple[str, ...]) -> Script:
-    # One that is there already is not named: apt would bring it to a newer version.
-    if not names:
-        return sh("more=")
-    return sh('more=; for p in {names}; do there "$p" || more="$more $p"; done', names=names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +186,7 @@ class Holds:
 
     def probe(self) -> Script:
         """Names of those that are installed and not held."""
-        return self._free()
+        return call(_PROGRAM, "packages_free", *self.patterns)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Hold those that are not; and those that this plan installs."""
@@ -264,23 +199,13 @@ class Holds:
             f"hold packages of {self.name}: no upgrade replaces them by the way",
             " ".join(free),
             "held",
-            sh('p=$({free}); [ -z "$p" ] || apt-mark hold $p >&2', free=self._free()),
+            call(_PROGRAM, "packages_hold", *self.patterns),
             keeps=tuple(f"hold:{name}" for name in free),
-        )
-
-    def _free(self) -> Script:
-        return sh(
-            "dpkg-query -W -f '${{db:Status-Want}} ${{db:Status-Status}} ${{Package}}\\n' "
-            '{patterns} 2>/dev/null | awk \'$1 != "hold" && $2 == "installed" {{ print $3 }}\' '
-            "| sort -u",
-            patterns=self.patterns,
         )
 
 
 DEBS: Final = "/var/lib/corral/debs"
 SOURCES: Final = "/etc/apt/sources.list.d/corral-slurm.list"
-
-_SUMS: Final = "SHA256SUMS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,13 +230,7 @@ class DebRepository(Standalone):
 
     def probe(self) -> Script:
         """``complete`` when all files and their index are there and apt reads them."""
-        return sh(
-            "cd {path} && [ -s Packages ] && sha256sum -c --quiet --status {sums} && "
-            "grep -qsF {path} {sources} && echo complete || echo absent",
-            path=self.path,
-            sums=_SUMS,
-            sources=SOURCES,
-        )
+        return call(_PROGRAM, "debs_probe", self.path, SOURCES)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Send the files."""
@@ -331,29 +250,14 @@ class DebRepository(Standalone):
     def _receive(self) -> Script:
         debs = self.debs.debs
         sums = "".join(f"{d.sha256}  {d.file}\n" for d in debs)
-        # Other sets of Corral go: they would be offered by nobody and fill the disk.
-        return sh(
-            "umask 022; rm -rf {path}.new && mkdir -p {path}.new && cd {path}.new && "
-            'for f in {files}; do IFS= read -r n && head -c "$n" > "$f" || exit 1; done && '
-            "printf %s {sums} > {name} && sha256sum -c --quiet {name} && "
-            'for f in {files}; do dpkg-deb -f "$f" > .c && [ -s .c ] && cat .c && '
-            "printf 'Filename: ./%s\\nSize: %s\\nSHA256: %s\\n\\n' \"$f\" "
-            '"$(stat -c %s "$f")" "$(sha256sum < "$f" | cut -d\' \' -f1)" || exit 1; done '
-            "> Packages && rm -f .c && chmod 755 . && cd / && "
-            'for d in {root}/*; do [ "$d" = {path}.new ] || rm -rf "$d"; done && '
-            "mv {path}.new {path} && mkdir -p {etc} && "
-            "printf '%s\\n' '# Written by Corral.' {line} > {sources}.corral && "
-            "mv -f {sources}.corral {sources} && "
-            "apt-get update -q -o DPkg::Lock::Timeout=300 -o Dir::Etc::sourcelist={sources} "
-            "-o Dir::Etc::sourceparts=/dev/null -o APT::Get::List-Cleanup=0 >&2",
-            path=self.path,
-            root=DEBS,
-            files=[d.file for d in debs],
-            sums=sums,
-            name=_SUMS,
-            etc=SOURCES.rpartition("/")[0],
-            line=f"deb [trusted=yes] file:{self.path} ./",
-            sources=SOURCES,
+        return call(
+            _PROGRAM,
+            "debs_receive",
+            self.path,
+            SOURCES,
+            f"deb [trusted=yes] file:{self.path} ./",
+            sums,
+            *(d.file for d in debs),
         )
 
 
@@ -409,37 +313,20 @@ class Artifact(Standalone):
 
     def probe(self) -> Script:
         """``complete`` when the file is there with its digest."""
-        return sh(
-            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo complete || '
-            "echo absent",
-            path=self.path,
-            sum=self.sha256,
-        )
+        return call(_FILES, "complete_if_sum", self.path, self.sha256)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Send or fetch it; a file of another digest fails and is not kept."""
         if seen.text == "complete":
             return None
         here = not self.place.startswith("https:")
-        get = (
-            sh('IFS= read -r n && head -c "$n" > {new}', new=f"{self.path}.new")
-            if here
-            else sh("curl -fsSL --retry 3 -o {new} {url}", new=f"{self.path}.new", url=self.place)
-        )
+        function, source = ("artifact_receive", ()) if here else ("artifact_fetch", (self.place,))
+        wrong = f"{self.place} is another file than the cluster file declares"
         return Change(
             self.id,
             f"{self.name} from {'this machine' if here else self.place}",
             "",
             self.sha256,
-            sh(
-                'mkdir -p {folder} && {get} && {{ [ "$(sha256sum < {new} | cut -c 1-64)" = {sum} ] '
-                "|| {{ rm -f {new}; echo {wrong} >&2; exit 1; }}; }} && mv -f {new} {path}",
-                folder=self.path.rpartition("/")[0],
-                get=get,
-                sum=self.sha256,
-                new=f"{self.path}.new",
-                wrong=f"{self.place} is another file than the cluster file declares",
-                path=self.path,
-            ),
+            call(_FILES, function, self.path, self.sha256, wrong, *source),
             secrets=(SecretRef(self.name, HERE, self.place),) if here else (),
         )

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     HERE,
     Change,
@@ -94,22 +94,11 @@ class PythonEnv(Standalone):
 
     def _make(self) -> Script:
         sums = "".join(f"{w.sha256}  {w.file}\n" for w in self.wheels)
-        # --without-pip: Debian keeps ensurepip in a separate package (python3-venv), and a wheel
-        # of pip runs as it is. --no-deps: the lock is complete, and pip need not think about it.
-        return sh(
-            "umask 022; rm -rf {path} && mkdir -p {path}/wheels && cd {path}/wheels && "
-            'for f in {files}; do IFS= read -r n && head -c "$n" > "$f" || exit 1; done && '
-            "printf %s {sums} | sha256sum -c --quiet - && cd / && "
-            "python3 -m venv --without-pip {path} && "
-            'set -- {path}/wheels/pip-*.whl && {path}/bin/python "$1/pip" '
-            "--disable-pip-version-check "
-            "--no-input install --quiet --no-index --no-deps --no-cache-dir "
-            "--root-user-action=ignore {path}/wheels/*.whl && "
-            "rm -rf {path}/wheels && printf '%s\\n' {digest} > {path}/.corral.new && "
-            "mv -f {path}/.corral.new {marker}",
-            path=self.path,
-            files=[w.file for w in self.wheels],
-            sums=sums,
-            digest=self.digest,
-            marker=self.marker,
+        return call(
+            "state/packages.sh",
+            "python_make",
+            self.path,
+            self.digest,
+            sums,
+            *(w.file for w in self.wheels),
         )

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -27,6 +27,8 @@ from corral.state.base import (
     Seen,
     Standalone,
 )
+
+_PROGRAM: Final = "state/secrets.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,7 @@ class Secret(Standalone):
 
     def probe(self) -> Script:
         """Digest (of random bytes: it reveals nothing), size, mode and owner."""
-        return sh(
-            "if [ -s {path} ]; then d=$(sha256sum < {path}); "
-            "echo \"${{d%% *}} $(stat -c '%a %U:%G' {path})\"; else echo absent; fi",
-            path=self.path,
-        )
+        return call(_PROGRAM, "secret_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """On the source: make it when absent. Elsewhere: copy it when it is not the source's."""
@@ -93,12 +91,7 @@ class Secret(Standalone):
             f"owner and mode of {self.path}",
             before,
             desired,
-            sh(
-                "chown {owner} {path} && chmod {mode} {path}",
-                owner=self.owner,
-                mode=self.mode,
-                path=self.path,
-            ),
+            call("state/files.sh", "file_own", self.path, self.owner, self.mode),
         )
 
     def _remove(self) -> Change:
@@ -112,22 +105,10 @@ class Secret(Standalone):
         )
 
     def _make(self) -> Script:
-        return self._into_place(sh("head -c {size} /dev/urandom", size=self.size))
+        return call(_PROGRAM, "secret_make", self.path, self.owner, self.mode, self.size)
 
     def _receive(self) -> Script:
-        return self._into_place(sh('IFS= read -r n && head -c "$n"'))
-
-    def _into_place(self, produce: Script) -> Script:
-        return sh(
-            "umask 077 && mkdir -p {parent} && t=$(mktemp {path}.corral.XXXXXX) && "
-            '{{ {produce}; }} > "$t" && [ -s "$t" ] && chown {owner} "$t" && chmod {mode} "$t" && '
-            'mv -f "$t" {path} && rm -f {path}.corral.??????',
-            parent=self.path.rpartition("/")[0],
-            path=self.path,
-            produce=produce,
-            owner=self.owner,
-            mode=self.mode,
-        )
+        return call(_PROGRAM, "secret_receive", self.path, self.owner, self.mode)
 
 
 KEYS: Final = "@cloud"
@@ -155,11 +136,7 @@ class GuardKey(Standalone):
 
     def probe(self) -> Script:
         """Digest, mode and owner; ``absent``."""
-        return sh(
-            "if [ -s {path} ]; then d=$(sha256sum < {path}); d=${{d%% *}}; "
-            "printf '%.16s %s\\n' \"$d\" \"$(stat -c '%a %U' {path})\"; else echo absent; fi",
-            path=self.path,
-        )
+        return call(_PROGRAM, "cloud_key_probe", self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Write it, or another one."""
@@ -172,13 +149,7 @@ class GuardKey(Standalone):
             f"{what} {self.cloud} into {self.path}, for root alone",
             "" if seen.text == "absent" else "another key",
             "the key",
-            sh(
-                "umask 077 && mkdir -p {parent} && chmod 700 {parent} && IFS= read -r n && "
-                'head -c "$n" > {path}.new && [ -s {path}.new ] && chmod 600 {path}.new && '
-                "mv -f {path}.new {path}",
-                parent=self.path.rpartition("/")[0],
-                path=self.path,
-            ),
+            call(_PROGRAM, "cloud_key_receive", self.path),
             secrets=(SecretRef(f"API key of {self.cloud}", KEYS, self.cloud),),
         )
 
@@ -208,108 +179,40 @@ credentials 120 s (DEFAULT_TTL of auth/slurm, DEFAULT_EXPIRATION_WINDOW of cred)
 
 OWNER: Final = "slurm:slurm"
 
-_WRITE = sh(
-    "write() {{ cat > {jwks}.corral && chown {owner} {jwks}.corral && "
-    "chmod 600 {jwks}.corral && mv -f {jwks}.corral {jwks}; }}",
-    jwks=Script('"$jwks"'),
-    owner=Script('"$owner"'),
-)
-
 
 def phase(jwks: str) -> Script:
     """Read-only: announced, promoted, rotated, or none."""
-    return sh(
-        'p=$(sed -n \'1s/.*"corral":"\\([a-z]*\\)".*/\\1/p\' {jwks} 2>/dev/null); '
-        'if [ -n "$p" ]; then echo "$p"; elif [ -e {jwks} ]; then echo foreign; '
-        "else echo none; fi",
-        jwks=jwks,
-    )
+    return call(_PROGRAM, "jwks_phase", jwks)
 
 
 def announce(jwks: str, key: str, owner: str = OWNER) -> Script:
     """A new key in addition to the one that signs; nothing when that was done already."""
-    return sh(
-        "umask 077; jwks={jwks}; owner={owner}; {write}; "
-        "case $({phase}) in announced|promoted) exit 0;; "
-        'rotated) old=$(sed -n \'s/"use":"default"//; s/,}}$/}}/; '
-        '/"exp":/!s/^{{"alg".*"kid":"\\([^"]*\\)","k":"\\([^"]*\\)".*/\\1 \\2/p\' "$jwks");; '
-        'none) old="$(sha256sum < {key} | cut -c1-16) $(base64 -w0 < {key})";; '
-        "*) echo 'slurm.jwks was written by somebody else' >&2; exit 1;; esac; "
-        "set -- $old; [ $# -eq 2 ] || exit 1; new=$(head -c 256 /dev/urandom | base64 -w0); "
-        'kid=$(printf %s "$new" | base64 -d | sha256sum | cut -c1-16); '
-        '{{ echo \'{{"corral":"announced","keys":[\'; '
-        'printf \'{{"alg":"HS256","kty":"oct","kid":"%s","k":"%s","use":"default"}},\\n\' '
-        '"$1" "$2"; printf \'{{"alg":"HS256","kty":"oct","kid":"%s","k":"%s"}}\\n\' '
-        '"$kid" "$new"; echo \']}}\'; }} | write',
-        jwks=jwks,
-        owner=owner,
-        key=key,
-        write=_WRITE,
-        phase=phase(jwks),
-    )
+    return call(_PROGRAM, "jwks_announce", jwks, key, owner)
 
 
 def promote(jwks: str, owner: str = OWNER) -> Script:
     """The new key signs; all daemons must know it by now."""
-    return sh(
-        "umask 077; jwks={jwks}; owner={owner}; {write}; "
-        "case $({phase}) in promoted|rotated) exit 0;; announced) ;; *) exit 1;; esac; "
-        "sed -e '1s/announced/promoted/' -e '2s/,\"use\":\"default\"//' "
-        '-e \'3s/}}$/,"use":"default"}}/\' "$jwks" | write',
-        jwks=jwks,
-        owner=owner,
-        write=_WRITE,
-        phase=phase(jwks),
-    )
+    return call(_PROGRAM, "jwks_promote", jwks, owner)
 
 
 def retire(jwks: str, key: str, owner: str = OWNER) -> Script:
     """The old key gets an end; slurm.key becomes the new key, should slurm.jwks ever be lost."""
-    return sh(
-        "umask 077; jwks={jwks}; owner={owner}; {write}; "
-        "case $({phase}) in rotated) exit 0;; promoted) ;; *) exit 1;; esac; "
-        'sed -n \'3s/.*"k":"\\([^"]*\\)".*/\\1/p\' "$jwks" | base64 -d > {key}.corral && '
-        "[ -s {key}.corral ] && chown {owner} {key}.corral && chmod 600 {key}.corral && "
-        "mv -f {key}.corral {key} && "
-        "sed -e '1s/promoted/rotated/' "
-        '-e "2s/}},\\$/,\\"exp\\":$(( $(date +%s) + {overlap} ))}},/" "$jwks" | write',
-        jwks=jwks,
-        owner=owner,
-        key=key,
-        overlap=OVERLAP_S,
-        write=_WRITE,
-        phase=phase(jwks),
-    )
+    return call(_PROGRAM, "jwks_retire", jwks, key, owner, OVERLAP_S)
 
 
 def replace(path: str, size: int, owner: str, mode: str) -> Script:
     """New random bytes in a file's place."""
-    return sh(
-        "umask 077; head -c {size} /dev/urandom > {path}.corral && [ -s {path}.corral ] && "
-        "chown {owner} {path}.corral && chmod {mode} {path}.corral && mv -f {path}.corral {path}",
-        size=size,
-        path=path,
-        owner=owner,
-        mode=mode,
-    )
+    return call(_PROGRAM, "secret_replace", path, owner, mode, size)
 
 
 def prepare(path: str, size: int, owner: str, mode: str) -> Script:
     """A next key in addition to the one in use; nothing when there is one already."""
-    return sh(
-        "[ -s {next} ] || {{ {replace}; }}",
-        next=f"{path}{NEXT}",
-        replace=replace(f"{path}{NEXT}", size, owner, mode),
-    )
+    return call(_PROGRAM, "secret_prepare", f"{path}{NEXT}", owner, mode, size)
 
 
 def swap_munge(path: str) -> Script:
     """Put the next key in its place and start munged with it (munged reads its key at start)."""
-    return sh(
-        "if [ -s {next} ]; then mv -f {next} {path}; fi && systemctl restart munge.service",
-        next=f"{path}{NEXT}",
-        path=path,
-    )
+    return call(_PROGRAM, "munge_swap", f"{path}{NEXT}", path)
 
 
 def reconfigured(unit: str, path: str) -> Script:
@@ -321,17 +224,4 @@ def reconfigured(unit: str, path: str) -> Script:
     looks for slurm.jwks in its cache only (fetch_config.c; seen with 26.05.5: it signs with
     slurm.key for ever, and slurmdbd refuses it once another key is the default).
     """
-    return sh(
-        'main() {{ p=$(systemctl show -p MainPID --value {unit}); [ "${{p:-0}}" -gt 0 ]; }}; '
-        "stuck() {{ main && tr '\\0' '\\n' < \"/proc/$p/environ\" | grep -q '^SLURM_SACK_KEY=' && "
-        "! tr '\\0' '\\n' < \"/proc/$p/environ\" | grep -q '^SLURM_SACK_JWKS='; }}; "
-        "taken() {{ main && read -r up idle < /proc/uptime && "
-        'awk -v up="$up" -v now="$(date +%s.%N)" '
-        '-v file="$(stat -c %.Y {path})" -v hz="$(getconf CLK_TCK)" '
-        '\'{{ sub(/.*\\) /, ""); exit !(up - $20 / hz < now - file) }}\' "/proc/$p/stat"; }}; '
-        "i=0; until taken 2>/dev/null; do i=$((i + 1)); "
-        "[ $i -lt 100 ] || {{ systemctl restart {unit} && break; exit 1; }}; sleep 0.2; done; "
-        "if stuck; then systemctl restart {unit}; fi",
-        unit=f"{unit}.service",
-        path=path,
-    )
+    return call(_PROGRAM, "reconfigured", f"{unit}.service", path)

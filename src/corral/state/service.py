@@ -8,8 +8,9 @@ read by it (docs/decisions/0002).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.state.base import (
     Change,
     Context,
@@ -18,6 +19,7 @@ from corral.state.base import (
     Standalone,
 )
 
+_PROGRAM: Final = "state/services.sh"
 STAMPS = "/var/lib/corral/stamps"
 ENABLED = frozenset({"enabled", "static", "indirect", "alias", "generated"})
 """Unit file states that need no ``systemctl enable``, or know none (systemctl(1), is-enabled)."""
@@ -63,17 +65,7 @@ class Service:
 
     def probe(self) -> Script:
         """Three words: enabled?, running?, started with the inputs of now?"""
-        return sh(
-            "{now}; u=$(systemctl show -p ActiveState -p UnitFileState {unit}); "
-            "e=${{u##*UnitFileState=}}; e=${{e%%[!a-z-]*}}; "
-            'case "$u" in *ActiveState=active*|*ActiveState=activating*|*ActiveState=reloading*) '
-            "a=running;; *) a=stopped;; esac; "
-            's=$(cat {path}); [ "$s" = "$now" ] && s=current || s=stale; '
-            'echo "${{e:-absent}} $a $s"',
-            now=self._now(),
-            unit=f"{self.unit}.service",
-            path=self._stamp,
-        )
+        return call(_PROGRAM, "service_probe", f"{self.unit}.service", self._stamp, *self._read)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Enable, start, restart or reload."""
@@ -93,7 +85,7 @@ class Service:
             verb, impact, action = "enable", Impact.NONE, sh(":")
         else:
             verb, impact, action = "restart", self.impact, self._restart()
-            action = sh("{a} && {spread}", a=action, spread=self.spread) if self.spread else action
+            action = join([action, self.spread], " && ") if self.spread else action
         because = ", ".join(c.resource.partition(":")[2] for c in touched)
         return Change(
             self.id,
@@ -116,47 +108,19 @@ class Service:
     def _stamp(self) -> str:
         return f"{STAMPS}/{self.unit}"
 
-    def _now(self) -> Script:
-        # /dev/null: without a file sha256sum would read stdin. Some may be absent (slurm.jwks).
-        files = (*self.inputs, *self.programs)
-        return sh("now=$(sha256sum /dev/null {files} 2>/dev/null || :)", files=files)
+    @property
+    def _read(self) -> tuple[str, ...]:
+        """Files whose digest is remembered; some may be absent (slurm.jwks)."""
+        return (*self.inputs, *self.programs)
 
     def _restart(self) -> Script:
-        # A reload reads all units again, so only where systemd reports that it needs one
-        # (org.freedesktop.systemd1(5), NeedDaemonReload: unit file or drop-ins differ from what it
-        # knows). reset-failed: a unit that failed too often within its start limit would refuse.
-        return sh(
-            '{{ [ "$(systemctl show -p NeedDaemonReload {unit})" = NeedDaemonReload=no ] || '
-            "systemctl daemon-reload; }} && "
-            "{{ systemctl reset-failed {unit} 2>/dev/null || :; }} && "
-            "{started}{{ systemctl restart {unit} || "
-            "{{ systemctl status --no-pager -l -n 15 {unit} >&2; exit 1; }}; }}",
-            unit=f"{self.unit}.service",
-            started=self._started() if self.finish_start else sh(""),
-        )
-
-    def _started(self) -> Script:
-        # A start joins the one that is under way, as of a run that was killed, and waits for it.
-        return sh(
-            "case $(systemctl is-active {unit}) in "
-            "activating) systemctl start {unit} || :;; esac && ",
-            unit=f"{self.unit}.service",
-        )
+        function = "service_restart_started" if self.finish_start else "service_restart"
+        return call(_PROGRAM, function, f"{self.unit}.service")
 
     def _finish(self, action: Script) -> Script:
-        # Enabling reads all units again even where nothing is to be enabled.
-        return sh(
-            "{action} && {settle} && {{ case $(systemctl is-enabled {unit} 2>/dev/null) in "
-            "enabled|static|indirect|alias|generated) ;; "
-            "*) systemctl enable -q {unit} 2>/dev/null ;; esac; }} && {now} && "
-            "mkdir -p {stamps} && printf '%s\\n' \"$now\" > {stamp}",
-            action=action,
-            settle=self.settle or sh(":"),
-            unit=f"{self.unit}.service",
-            now=self._now(),
-            stamps=STAMPS,
-            stamp=self._stamp,
-        )
+        unit = f"{self.unit}.service"
+        note = call(_PROGRAM, "service_note", unit, self._stamp, *self._read)
+        return join([action, *([self.settle] if self.settle else []), note], " && ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +186,7 @@ class Timer:
 
     def probe(self) -> Script:
         """Enabled?, running?, does systemd know the files of now?"""
-        return sh(
-            "printf '%s %s %s\\n' \"$(systemctl is-enabled {unit} 2>/dev/null || :)\" "
-            '"$(systemctl is-active {unit} 2>/dev/null || :)" '
-            '"$(systemctl show -p NeedDaemonReload --value {unit} 2>/dev/null || :)"',
-            unit=f"{self.name}.timer",
-        )
+        return call(_PROGRAM, "timer_probe", f"{self.name}.timer")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Enable and start it, or stop and disable it."""
@@ -241,10 +200,7 @@ class Timer:
         touched = any(watched in context.changed for watched in self.watches)
         if enabled == "enabled" and active == "active" and stale == "no" and not touched:
             return None
-        script = sh(
-            "systemctl daemon-reload && systemctl -q enable {unit} && systemctl restart {unit}",
-            unit=unit,
-        )
+        script = call(_PROGRAM, "timer_start", unit)
         keeps = (f"file:{UNITS}/timers.target.wants/{unit}",)
         return Change(
             self.id, f"start {unit}", seen.text, "enabled active", script, Impact.NONE, keeps=keeps

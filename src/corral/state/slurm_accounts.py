@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.duration import seconds
 from corral.slurm.records import Association
 from corral.slurm.text import readable_associations, show_associations
@@ -241,16 +241,11 @@ class SlurmAccounts(Standalone):
 
     def probe(self) -> Script:
         """Four lists, each after a line that names it; no list when slurmdbd gives no answer."""
-        # Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
-        return sh(
-            "s() {{ [ -e /etc/slurm/slurm.conf ] || return 0; "
-            'timeout 10 "$@" 2>/dev/null; }}; '
-            "echo @assoc; s {associations}; "
-            "echo @account; s sacctmgr -nP show account format=Account,Description; "
-            "echo @user; s sacctmgr -nP show user format=User,DefaultAccount; "
-            "echo @qos; s sacctmgr -nP show qos format={qos}",
-            associations=[*show_associations(f"cluster={self.cluster}")],
-            qos=QOS,
+        return call(
+            "state/databases.sh",
+            "accounts_probe",
+            QOS,
+            *show_associations(f"cluster={self.cluster}"),
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:

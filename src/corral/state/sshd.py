@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.state.base import (
     Change,
     Context,
@@ -55,18 +55,10 @@ Type=oneshot
 ExecStart=/bin/sh {UNDO}
 """
 
-# Debian and Ubuntu call it ssh, others sshd. With a socket that starts one sshd per connection
-# there is nothing to reload.
-_RELOAD: Final = Script(
-    "if systemctl cat ssh.service >/dev/null 2>&1; then u=ssh; else u=sshd; fi; "
-    'systemctl try-reload-or-restart "$u.service"'
-)
-# sshd checks for its folder even when it only tests its config (Debian bug 864857).
-_OFF: Final = Script(
-    "[ -d /run/sshd ] || mkdir -p -m 755 /run/sshd\n"
-    "off() { sshd -T 2>/dev/null | "
-    "grep -cxE '(passwordauthentication|kbdinteractiveauthentication) no' | grep -qx 2; }"
-)
+_PROGRAM: Final = "state/sshd.sh"
+_TIMER_FILE: Final = f"{UNITS}/{UNIT}.timer"
+_SERVICE_FILE: Final = f"{UNITS}/{UNIT}.service"
+_FILES: Final = (_TIMER_FILE, _SERVICE_FILE, UNDO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +78,7 @@ class KeysOnly(Standalone):
 
     def probe(self) -> Script:
         """``off`` or ``on``, as sshd itself understands its config; ``trial`` while one goes on."""
-        return sh(
-            "{functions}\nif off; then echo off; else echo on; fi; "
-            "if [ -e {timer} ]; then echo trial; fi",
-            functions=_OFF,
-            timer=f"{UNITS}/{UNIT}.timer",
-        )
+        return call(_PROGRAM, "keys_only_probe", _TIMER_FILE)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Switch passwords off, on trial."""
@@ -110,35 +97,27 @@ class KeysOnly(Standalone):
     def _arm(self) -> Script:
         """The guard first, then the change; a test of the config before sshd reads it."""
         return sh(
-            "{off}\n"
-            'put() {{ mkdir -p "${{1%/*}}" && printf %s "$2" > "$1.new" && '
-            'mv -f "$1.new" "$1"; }}\n'
-            "back() {{ /bin/sh {undo}; exit 1; }}\n"
-            "put {undo} {undo_text} && put {service} {service_text} && put {timer} {timer_text} && "
-            "systemctl daemon-reload && systemctl enable -q {unit} && systemctl restart {unit} && "
-            "systemctl is-active -q {unit} || exit 1\n"
-            "put {drop_in} {text} || back\n"
-            "sshd -t >&2 || back\n"
-            "if ! off; then\n"
-            "  echo {vain} >&2\n"
-            "  grep -nisE '^[[:space:]]*(include|passwordauthentication|kbdinteractive|challenge)' "
-            "/etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf >&2\n"
-            "  back\n"
-            "fi\n"
-            "{{ {reload}; }} || back",
-            off=_OFF,
-            undo=UNDO,
-            undo_text=str(_undo()),
-            service=f"{UNITS}/{UNIT}.service",
-            service_text=_SERVICE,
-            timer=f"{UNITS}/{UNIT}.timer",
-            timer_text=_TIMER.format(seconds=self.trial),
-            unit=f"{UNIT}.timer",
-            drop_in=DROP_IN,
-            text=_DROP_IN_TEXT,
-            vain=f"{DROP_IN} has no effect: an earlier line of sshd's config wins, or it does not "
-            "include that folder",
-            reload=_RELOAD,
+            "{guard} || exit 1\n{change}",
+            guard=call(
+                _PROGRAM,
+                "trial_guard",
+                f"{UNIT}.timer",
+                UNDO,
+                str(_undo()),
+                _SERVICE_FILE,
+                _SERVICE,
+                _TIMER_FILE,
+                _TIMER.format(seconds=self.trial),
+            ),
+            change=call(
+                _PROGRAM,
+                "keys_only_try",
+                DROP_IN,
+                _DROP_IN_TEXT,
+                f"{DROP_IN} has no effect: an earlier line of sshd's config wins, or it does not "
+                "include that folder",
+                UNDO,
+            ),
         )
 
 
@@ -147,24 +126,7 @@ def confirmed(node: str) -> Gate:
     return Gate(
         "a new login by key works",
         node,
-        sh(
-            "{off}\n"
-            "[ -e {timer} ] || {{ off; exit; }}\n"
-            "off || exit 1\n"
-            "systemctl stop {unit}.timer\n"
-            # The timer may have been faster: then its work is done, or goes on and is waited for.
-            "if ! [ -e {drop_in} ] || systemctl is-active -q {unit}.service || ! off; then\n"
-            "  systemctl start {unit}.service; exit 1\n"
-            "fi\n"
-            "systemctl disable -q {unit}.timer\n"
-            "rm -f {timer} {service} {undo} && systemctl daemon-reload",
-            off=_OFF,
-            timer=f"{UNITS}/{UNIT}.timer",
-            service=f"{UNITS}/{UNIT}.service",
-            unit=UNIT,
-            drop_in=DROP_IN,
-            undo=UNDO,
-        ),
+        call(_PROGRAM, "trial_end", UNIT, DROP_IN, *_FILES),
         timeout=10.0,
         hint="nobody is locked out: the machine takes passwords again within a minute; "
         "see that the key logs in with: corral keys install FILE",
@@ -174,17 +136,7 @@ def confirmed(node: str) -> Gate:
 
 def _undo() -> Script:
     """What the machine runs on its own; safe to run twice."""
-    return sh(
-        "rm -f {drop_in}\n{{ {reload}; }}\nsystemctl disable -q {unit}.timer\n"
-        "rm -f {timer} {service} {undo}\nsystemctl daemon-reload\n"
-        "systemctl stop --no-block {unit}.timer 2>/dev/null\n:\n",
-        drop_in=DROP_IN,
-        reload=_RELOAD,
-        unit=UNIT,
-        timer=f"{UNITS}/{UNIT}.timer",
-        service=f"{UNITS}/{UNIT}.service",
-        undo=UNDO,
-    )
+    return call(_PROGRAM, "sshd_undo", UNIT, DROP_IN, *_FILES)
 
 
 SSHD: Final = "/etc/pam.d/sshd"
@@ -192,11 +144,6 @@ COMMON: Final = "/etc/pam.d/common-session"
 SESSION: Final = "/etc/pam.d/corral-sshd-session"
 EXEMPT: Final = "/etc/security/corral-access.conf"
 MODULE: Final = "pam_slurm_adopt.so"
-# SchedMD's package puts it into /lib/security, where Debian's PAM looks last.
-_PLACES: Final = Script(
-    " ".join(f"{d}/security/{MODULE}" for d in ("/lib", "/lib/*", "/usr/lib/*"))
-)
-
 _ACCOUNT: Final = f"""\
 # corral begin: managed block, changes inside are overwritten
 # Who stands in {EXEMPT} is let in here, whatever state Slurm is in; all others by a job.
@@ -209,24 +156,7 @@ _WITH: Final = """\
 @include corral-sshd-session
 # corral end"""
 
-_PLAIN: Final = (
-    "/^# corral begin/ { b = 1; next } /^# corral end/ { b = 0; next } "
-    'b { if (sub(/^#corral# /, "")) print; next } { print }'
-)
-# pam_slurm_adopt comes last in the account stack (its manual): behind the last line of that stack.
-_INTO: Final = (
-    "{ l[NR] = $0 } /^-?account[ \\t]/ || /^@include[ \\t]+common-account/ { a = NR } "
-    "END { for (i = 1; i <= NR; i++) { "
-    "if (l[i] ~ /^@include[ \\t]+common-session[ \\t]*$/) print session; else print l[i]; "
-    "if (i == a) print account } if (!a) print account }"
-)
-# pam_systemd would move the session out of the job's cgroup: those whom pam_access does not name
-# (they were let in by a job) jump over it.
-_SKIP: Final = (
-    f'BEGIN {{ print "# Made by Corral from {COMMON}; see {EXEMPT}." }} '
-    f'/pam_systemd\\.so/ && !/^#/ {{ print "session [success=ignore default=1] pam_access.so '
-    f'accessfile={EXEMPT} noaudit" }} {{ print }}'
-)
+_ADOPT: Final = (SSHD, SESSION, COMMON, EXEMPT, _ACCOUNT, _WITH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,25 +177,8 @@ class SshdAdopt(Standalone):
     def probe(self) -> Script:
         """Four words: blocks in sshd's file, session file, module there?, does sshd ask PAM?"""
         if not self.on:
-            return sh(
-                "if grep -q '^# corral begin' {sshd} 2>/dev/null || [ -e {session} ]; "
-                "then echo there; else echo absent; fi",
-                sshd=SSHD,
-                session=SESSION,
-            )
-        return sh(
-            "{wanted}; f=differs; s=differs; "
-            "if sshd | cmp -s - {sshd}; then f=same; fi; "
-            "if session | cmp -s - {session}; then s=same; fi; "
-            'm=absent; for x in {places}; do [ ! -e "$x" ] || m=there; done; '
-            "p=$({{ /usr/sbin/sshd -T 2>/dev/null || echo usepam unknown; }} | "
-            "sed -n 's/^usepam //p'); "
-            'echo "$f $s $m ${{p:-unknown}}"',
-            wanted=self._wanted(),
-            sshd=SSHD,
-            session=SESSION,
-            places=_PLACES,
-        )
+            return call(_PROGRAM, "adopt_there", SSHD, SESSION)
+        return call(_PROGRAM, "adopt_probe", *_ADOPT)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Put the blocks in, or take them out."""
@@ -287,35 +200,8 @@ class SshdAdopt(Standalone):
             else "",
         )
 
-    def _wanted(self) -> Script:
-        """Shell functions that print both files as they should be."""
-        return sh(
-            "sshd() {{ awk {plain} {sshd} | "
-            "awk -v account={account} -v session={with_} {into}; }}; "
-            "session() {{ awk {skip} {common}; }}",
-            plain=_PLAIN,
-            into=_INTO,
-            skip=_SKIP,
-            account=_ACCOUNT,
-            with_=_WITH,
-            sshd=SSHD,
-            common=COMMON,
-        )
-
     def _put_in(self) -> Script:
-        # The module must be there first: PAM refuses everybody who reaches a module it cannot load.
-        return sh(
-            "{wanted}; ls {places} 2>/dev/null | grep -q . || "
-            "{{ echo 'no pam_slurm_adopt is installed' >&2; exit 1; }}; "
-            "[ -s {exempt} ] && session > {session}.new && mv -f {session}.new {session} && "
-            "sshd > {sshd}.corral && [ -s {sshd}.corral ] && chmod 644 {sshd}.corral && "
-            "mv -f {sshd}.corral {sshd}",
-            wanted=self._wanted(),
-            places=_PLACES,
-            exempt=EXEMPT,
-            session=SESSION,
-            sshd=SSHD,
-        )
+        return call(_PROGRAM, "adopt_put", *_ADOPT)
 
     def _take_out(self) -> Change:
         return Change(
@@ -323,12 +209,6 @@ class SshdAdopt(Standalone):
             "ssh: log in to this node without a job again",
             "pam_slurm_adopt",
             "",
-            sh(
-                "awk {plain} {sshd} > {sshd}.corral && [ -s {sshd}.corral ] && "
-                "chmod 644 {sshd}.corral && mv -f {sshd}.corral {sshd} && rm -f {session}",
-                plain=_PLAIN,
-                sshd=SSHD,
-                session=SESSION,
-            ),
+            call(_PROGRAM, "adopt_take_out", SSHD, SESSION),
             keeps=(f"file:{SSHD}", f"file:{SESSION}"),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.state.base import (
     Change,
     Context,
@@ -19,6 +19,8 @@ from corral.state.base import (
     Seen,
     Standalone,
 )
+
+_PROGRAM: Final = "state/users.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,7 @@ class UserAccount(Standalone):
 
     def probe(self) -> Script:
         """Entries of the name and of the number, of users and then of groups."""
-        return sh(
-            "echo passwd; getent passwd {name} {uid}; echo group; getent group {name} {uid}",
-            name=self.name,
-            uid=self.uid,
-        )
+        return call(_PROGRAM, "user_probe", self.name, self.uid)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make the user, or move it to the wanted ids; refuses to take an id from another."""
@@ -73,55 +71,31 @@ class UserAccount(Standalone):
         return Change(self.id, summary, before, desired, script, impact)
 
     def _refuse(self, other: str) -> Script:
-        return sh(
-            "echo {text} >&2; exit 1",
-            text=f"id {self.uid} wanted for {self.name} belongs to {other}: "
-            "give one of them another id",
+        return call(
+            _PROGRAM,
+            "refuse",
+            f"id {self.uid} wanted for {self.name} belongs to {other}: give one of them another id",
         )
 
     def _make(self, before: str, has_group: bool) -> Script:
-        group = (
-            sh("groupmod -g {uid} {name}", uid=self.uid, name=self.name)
-            if has_group
-            else sh("groupadd -g {uid} {name}", uid=self.uid, name=self.name)
-        )
+        group = "groupmod" if has_group else "groupadd"
         if before:
-            return sh(
-                "{move}{group} && usermod -u {uid} -g {uid} {name}",
-                move=self._move(*before.split(":")),
-                group=group,
-                uid=self.uid,
-                name=self.name,
-            )
-        flags = sh("-r -M") if self.system else sh("-m")
-        return sh(
-            "{group} && useradd {flags} -u {uid} -g {uid} -d {home} -s {shell} {name}",
-            group=group,
-            flags=flags,
-            uid=self.uid,
-            home=self.home,
-            shell=self.shell,
-            name=self.name,
+            renumber = call(_PROGRAM, "user_renumber", self.name, self.uid, group)
+            return join([*self._move(*before.split(":")), renumber], " && ")
+        options = ("-r", "-M") if self.system else ("-m",)
+        return call(
+            _PROGRAM, "user_make", self.name, self.uid, self.home, self.shell, group, *options
         )
 
-    def _move(self, uid: str, gid: str) -> Script:
+    def _move(self, uid: str, gid: str) -> tuple[Script, ...]:
         """Give the service's files to the new number; first, so that a crash in it is seen.
 
         usermod(8) moves a home only, and refuses while a process runs as the user.
         """
         if not self.owns:
-            return sh("")
-        return sh(
-            'for u in {units}; do systemctl stop "$u.service" 2>/dev/null || :; done; '
-            'for d in {owns}; do [ ! -e "$d" ] || {{ '
-            'find "$d" -xdev -uid {uid} -exec chown -h {new} {{}} + && '
-            'find "$d" -xdev -gid {gid} -exec chgrp -h {new} {{}} +; }} || exit 1; done; ',
-            units=self.units,
-            owns=self.owns,
-            uid=uid,
-            gid=gid,
-            new=self.uid,
-        )
+            return ()
+        ids = (uid, gid, self.uid)
+        return (call(_PROGRAM, "service_files_move", *ids, *self.units, "--", *self.owns),)
 
 
 def _ids(text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -193,21 +167,7 @@ class Person(Standalone):
 
         The home itself is looked at, nothing in it: root of an NFS client may not enter it (F41).
         """
-        return sh(
-            'n={name}; echo passwd; getent passwd "$n" {uid}; echo group; getent group "$n" {uid}; '
-            'echo state; h=$(getent passwd "$n" | cut -d: -f6); h=${{h:-{home}}}; '
-            'o=$(timeout -s KILL 20 stat -L -c %u "$h" 2>/dev/null); '
-            'k=$(timeout -s KILL 20 runuser -u "$n" -- '
-            "sed -n '/^# corral begin/,/^# corral end/p' \"$h/.ssh/authorized_keys\" 2>/dev/null "
-            "| sha256sum); "
-            'e=$(getent shadow "$n" | cut -d: -f8); '
-            'm=no; case ",$(getent group {group} | cut -d: -f4)," in *",$n,"*) m=yes ;; esac; '
-            'echo "$h|${{o:-absent}}|${{k%% *}}|$e|$m|$(getent passwd "$n" | cut -d: -f7)"',
-            name=self.name,
-            uid=self.uid,
-            home=self._home,
-            group=GROUP,
-        )
+        return call(_PROGRAM, "person_probe", self.name, self.uid, self._home, GROUP)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make the user, and what of it is not there yet; never renumber a person."""
@@ -265,72 +225,39 @@ class Person(Standalone):
         return ""
 
     def _make(self, has_group: bool) -> Script:
-        return sh(
-            "groupadd -f -r {group} && {own} && useradd -M -u {uid} -g {uid} -G {group} -d {home} "
-            "-s {shell} {name} && [ -x {shell} ]",
-            group=GROUP,
-            own=sh(":") if has_group else sh("groupadd -g {uid} {n}", uid=self.uid, n=self.name),
-            uid=self.uid,
-            home=self._home,
-            shell=self.shell,
-            name=self.name,
+        return call(
+            _PROGRAM,
+            "person_make",
+            self.name,
+            self.uid,
+            self._home,
+            self.shell,
+            GROUP,
+            ":" if has_group else "groupadd",
         )
 
     def _modify(self, home: str) -> Script:
-        return sh(
-            "[ -x {shell} ] && usermod -d {home} -s {shell} {name}",
-            home=home,
-            shell=self.shell,
-            name=self.name,
-        )
+        return call(_PROGRAM, "person_modify", self.name, home, self.shell)
 
     def _join(self) -> Script:
-        return sh(
-            "groupadd -f -r {group} && gpasswd -a {name} {group}", group=GROUP, name=self.name
-        )
+        return call(_PROGRAM, "person_join", self.name, GROUP)
 
     def _unlock(self) -> Script:
-        # usermod -U refuses to unlock into an empty password: such a user has keys only.
-        return sh(
-            "usermod -e '' {name} && {{ usermod -U {name} 2>/dev/null || :; }}", name=self.name
-        )
+        return call(_PROGRAM, "person_unlock", self.name)
 
     def _make_home(self, home: str) -> Script:
         if not self.make_home:
-            return sh(
-                "[ -d {home} ] || {{ echo {text} >&2; exit 1; }}",
-                home=home,
-                text=f"{home} is shared and not there: is its folder mounted?",
+            return call(
+                _PROGRAM,
+                "home_shared",
+                home,
+                f"{home} is shared and not there: is its folder mounted?",
             )
-        # Made under another name and renamed, so that a crash leaves no half home.
-        return sh(
-            "if [ ! -d {home} ]; then mkdir -p {parent} && rm -rf {new} && mkdir -m 700 {new} && "
-            "{{ [ ! -d /etc/skel ] || cp -RT /etc/skel {new}; }} && chown -R {uid}:{uid} {new} && "
-            "chmod 700 {new} && mv -T {new} {home}; fi",
-            home=home,
-            parent=home.rpartition("/")[0] or "/",
-            new=f"{home}.corral-new",
-            uid=self.uid,
-        )
+        return call(_PROGRAM, "home_make", home, self.uid)
 
     def _write_keys(self) -> Script:
-        # Run as the user: so no link in the home leads root anywhere. sshd's StrictModes wants the
-        # modes.
-        script = sh(
-            "umask 077; cd && mkdir -p .ssh && {{ "
-            "{{ [ ! -f .ssh/authorized_keys ] || "
-            "sed '/^# corral begin/,/^# corral end/d' .ssh/authorized_keys; }}; "
-            "printf %s {block}; }} > .ssh/authorized_keys.corral && "
-            "mv -f .ssh/authorized_keys.corral .ssh/authorized_keys",
-            block=self.block,
-        )
-        # Several machines may write to one shared home at once: a second try meets no half file.
-        return sh(
-            'k() {{ runuser -u {name} -- env HOME="$(getent passwd {name} | cut -d: -f6)" '
-            "sh -c {script}; }}; {{ k || k; }}",
-            name=self.name,
-            script=str(script),
-        )
+        script = call(_PROGRAM, "keys_write", self.block)
+        return call(_PROGRAM, "as_person", self.name, str(script))
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,11 +277,7 @@ class FormerPeople(Standalone):
 
     def probe(self) -> Script:
         """Members of the group with the day their login ends."""
-        return sh(
-            "for n in $(getent group {group} | cut -d: -f4 | tr , ' '); do "
-            'echo "$n $(getent shadow "$n" | cut -d: -f8)"; done',
-            group=GROUP,
-        )
+        return call(_PROGRAM, "members_end", GROUP)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """End the logins of those who are not declared and not locked yet."""
@@ -368,7 +291,7 @@ class FormerPeople(Standalone):
             "jobs go on",
             " ".join(gone),
             "",
-            sh('for n in {names}; do usermod -L -e 1 "$n" || exit 1; done', names=gone),
+            call(_PROGRAM, "logins_end", *gone),
             keeps=tuple(f"user:{name}" for name in gone),
         )
 

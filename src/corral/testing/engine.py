@@ -17,7 +17,7 @@ from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Result
 from corral.plan.make import make_plan
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.providers import CONTAINERS
 from corral.state.base import Resource, StageWanted, Wanted

@@ -52,7 +52,7 @@ def serve(settings: Settings) -> None:
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))
     http = partial(Bounded, Waiting())
-    admission = Admission(app.state.corral.sessions)
+    admission = Admission(app.state.corral.sessions, bearers=app.state.corral.bearers)
     admitted = Admitted(app, admission, proxied=bool(settings.names))
     servers = [(uvicorn.Server(_config(admitted, settings, http=http)), listening)]
     if settings.outside:

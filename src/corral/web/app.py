@@ -15,26 +15,42 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from corral.api.page.api_tokens import Bearers
 from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web import figures
 from corral.web.figures import Figures, Prometheus
 from corral.web.listener.request_checks import RequestChecks
-from corral.web.routes import form, jobs, login, nodes, output, owner, past, report, view
+from corral.web.openapi import describe
+from corral.web.routes import (
+    bulk,
+    form,
+    jobs,
+    login,
+    nodes,
+    output,
+    owner,
+    past,
+    report,
+    tokens,
+    view,
+)
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm, SlurmRest
-from corral.web.state import State, Viewer
+from corral.web.state import State, Viewer, bearer_of
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
+from corral.web.users.bearer_sessions import BearerSessions
 from corral.web.users.own import ByHelper, BySsh, Own
 from corral.web.users.sessions import Sessions
 
 STATIC: Final = Path(__file__).parent / "static"
-ROUTES: Final = (login, view, form, jobs, output, past, nodes, owner, report)
+ROUTES: Final = (login, tokens, view, bulk, form, jobs, output, past, nodes, owner, report)
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -49,13 +65,17 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     if spec is not None and settings.rest == BY_COMMANDS:
         rest = ByCommands(spec)
     sessions = Sessions(settings.session_s, settings.idle_s)
+    bearers = Bearers(settings.tokens)
+    by_token = BearerSessions(bearers, rest)
+    node_events = NodeEvents()
 
     def poller(user: str) -> Poller:
         return Poller(
             rest,
-            lambda: sessions.logins(user),
+            lambda: sessions.logins(user) + by_token.logins(user),
             fastest=settings.poll_s,
             max_viewers=settings.max_viewers,
+            changed=node_events.note,
         )
 
     state = State(
@@ -66,12 +86,19 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         past=PastJobs(rest, _spare(settings, spec, rest), gpus=_gpus(spec)),
         audit=Audit(settings.audit),
         background=Background(),
+        bearers=bearers,
+        by_token=by_token,
+        node_events=node_events,
         spec=spec,
         own=_own(settings, spec),
         figures=_figures(settings, spec),
         tracking=_tracking(settings, spec),
     )
+    return _application(state)
 
+
+def _application(state: State) -> FastAPI:
+    """What is served of a state: the API's routes, its description, and the page's files."""
     app = FastAPI(
         title="Corral",
         summary="See and run one Slurm cluster.",
@@ -83,6 +110,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     )
     app.state.corral = state
     app.state.pending = None
+    describe(app)
     _errors(app)
     for part in ROUTES:
         app.include_router(part.router)
@@ -92,7 +120,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         return JSONResponse(app.openapi())  # like all but the login, for who is logged in
 
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(RequestChecks, names=settings.names, hsts=settings.hsts)
+    app.add_middleware(RequestChecks, names=state.settings.names, hsts=state.settings.hsts)
     return app
 
 
@@ -154,7 +182,9 @@ class _Static(StaticFiles):
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(CorralError)
     async def ours(request: Request, error: CorralError) -> JSONResponse:  # pyright: ignore
-        return JSONResponse({"error": error.as_dict()}, CODES[error.code].http)
+        refused = error.code is Code.LOGIN_REFUSED and bearer_of(request) is not None
+        headers = {"www-authenticate": 'Bearer error="invalid_token"'} if refused else None
+        return JSONResponse({"error": error.as_dict()}, CODES[error.code].http, headers=headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore

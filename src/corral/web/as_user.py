@@ -13,6 +13,7 @@ import os
 import pwd
 import sys
 from collections.abc import Coroutine
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -37,7 +38,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: Annotated[str, Field(max_length=16384, repr=False)]
-    do: Literal["log", "script", "requeue", "extras", "submit"]
+    do: Literal["log", "script", "recorded", "requeue", "extras", "submit"]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
 
@@ -86,7 +87,7 @@ async def _accepted(
 async def _job(rest: SlurmRest, login: Login, request: Request) -> Job | None:
     """The job; what it wrote may be read still when only accounting remembers it."""
     job = await rest.job(login, request.job)
-    if job is not None or request.do not in {"log", "extras"}:
+    if job is not None or request.do not in {"log", "extras", "recorded"}:
         return job
     try:
         return await rest.past_job(login, request.job)
@@ -142,9 +143,18 @@ async def _while_asked(work: Coroutine[Any, Any, None]) -> None:
 
 async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | None) -> None:
     if request.do == "log" and job is not None:
-        await _log(spec, login, job)
+        await api.job_log(
+            spec,
+            login.user,
+            job,
+            api.LogQuestion.model_validate(request.fields),
+            on_line=lambda line: _answer({"line": line}),
+            here=True,
+        )
     elif request.do == "script":
         _answer({"text": await api.job_text(spec, login.user, request.job, here=True)})
+    elif request.do == "recorded" and job is not None:
+        _answer(asdict(await api.job_recorded(spec, login.user, job, here=True)))
     elif request.do == "extras" and job is not None:
         extras = await api.job_extras(
             spec,
@@ -162,18 +172,6 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
     elif request.do == "submit":
         asked = api.job_spec({**request.fields, "user": login.user, "in_place": True})
         _answer({"id": (await api.submit_here(spec, asked)).id})
-
-
-async def _log(spec: ClusterSpec, login: Login, job: Job) -> None:
-    await api.job_log(
-        spec,
-        login.user,
-        job.stdout,
-        job.nodes,
-        follow=not job.ended,
-        on_line=lambda line: _answer({"line": line}),
-        here=True,
-    )
 
 
 def _answer(fields: dict[str, Any]) -> None:

@@ -37,6 +37,24 @@ OF_A_JOB: Final[Mapping[str, str]] = MappingProxyType(
         "watts": 'corral_gpu_watts * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
     }
 )
+DAY_S: Final = 86400.0
+OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gpu": 'corral_gpu_utilization_ratio{{node="{node}"}}',
+        "gpu_memory": 'corral_gpu_memory_used_bytes{{node="{node}"}}',
+        "watts": 'corral_gpu_watts{{node="{node}"}}',
+        "celsius": 'corral_gpu_celsius{{node="{node}"}}',
+        "memory": 'node_memory_MemTotal_bytes{{node="{node}"}}'
+        ' - node_memory_MemAvailable_bytes{{node="{node}"}}',
+        "cpus": "sum by (node) (rate("
+        'node_cpu_seconds_total{{node="{node}",mode!~"idle|iowait"}}[5m]))',
+    }
+)
+"""Curves of one node; the exporters' labels are those of ``roles/services/metrics.py``."""
+GPUS_OF_A_NODE: Final = (
+    '{{__name__=~"corral_gpu_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
+    'node="{node}"}}'
+)
 OF_NODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "celsius": "max by (node) (corral_gpu_celsius) or max by (node) (node_hwmon_temp_celsius)",
@@ -55,6 +73,14 @@ class Figures(Protocol):
 
     async def job(self, job: Job) -> dict[str, Any]:
         """Curves of one job: ``{"from": ..., "curves": [{"what", "name", "points"}]}``."""
+        ...
+
+    async def node(self, name: str) -> dict[str, Any]:
+        """Curves of one node over the last day, as ``job`` has them."""
+        ...
+
+    async def readings(self, name: str) -> tuple[api.Reading, ...]:
+        """What the GPUs of a node report now; none where it is unknown."""
         ...
 
     async def close(self) -> None:
@@ -117,6 +143,31 @@ class Prometheus:
         curves = [_curve(what, series) for what, matrix in answers for series in matrix]
         return {"from": "prometheus", "curves": curves}
 
+    async def node(self, name: str) -> dict[str, Any]:
+        """See ``Figures``."""
+        end = time.time()
+        step = f"{DAY_S / POINTS:.0f}"
+        params = {"start": f"{end - DAY_S:.0f}", "end": f"{end:.0f}", "step": step}
+        asked = [
+            self._ask("query_range", {**params, "query": query.format(node=name)})
+            for query in OF_A_NODE.values()
+        ]
+        answers = zip(OF_A_NODE, await asyncio.gather(*asked), strict=True)
+        curves = [_curve(what, series) for what, matrix in answers for series in matrix]
+        for curve in curves:
+            curve["name"] = curve["name"].removeprefix(name).strip() or name
+        return {"from": "prometheus", "curves": curves}
+
+    async def readings(self, name: str) -> tuple[api.Reading, ...]:
+        """See ``Figures``."""
+        samples = await self._ask("query", {"query": GPUS_OF_A_NODE.format(node=name)})
+        values = [(s["metric"], _number(s["value"][1])) for s in samples]
+        return tuple(
+            api.Reading(labels.get("__name__", ""), labels, value)
+            for labels, value in values
+            if value is not None
+        )
+
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
         try:
             reply = await self._http.get(f"/api/v1/{path}", params=params)
@@ -171,6 +222,7 @@ class BySsh:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._jobs: dict[int, _Kept] = {}
+        self._readings: dict[str, tuple[float, tuple[api.Reading, ...]]] = {}
 
     async def close(self) -> None:
         """See ``Figures``."""
@@ -178,6 +230,18 @@ class BySsh:
     async def nodes(self) -> dict[str, dict[str, float]]:
         """See ``Figures``: nothing, since it would ask every machine again and again."""
         return {}
+
+    async def node(self, name: str) -> dict[str, Any]:
+        """See ``Figures``: a day is known to Prometheus alone."""
+        return {"from": "", "curves": []}
+
+    async def readings(self, name: str) -> tuple[api.Reading, ...]:
+        """See ``Figures``."""
+        at, known = self._readings.get(name, (0.0, ()))
+        if time.monotonic() - at >= NODES_S or name not in self._readings:
+            known = (await api.node_figures(self._spec, [name])).get(name, ())
+            self._readings = {**self._readings, name: (time.monotonic(), known)}
+        return tuple(known)
 
     async def job(self, job: Job) -> dict[str, Any]:
         """See ``Figures``."""

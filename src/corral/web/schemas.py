@@ -102,6 +102,7 @@ class JobRow(TypedDict):
     gpus_exact: bool
     waiting: bool
     running: bool
+    ended: bool
     failed: bool
     cancelled: bool
     kind: Kind
@@ -191,20 +192,135 @@ class Nodes(Rows):
     nodes_rev: int
 
 
+class StateCount(TypedDict):
+    """How many tasks of an array are in a state."""
+
+    state: str
+    kind: Kind
+    count: int
+
+
+class ArrayRow(TypedDict):
+    """An array in a list: exact: no task is left out; alike: all tasks have the same resources."""
+
+    array: str
+    tasks: int
+    exact: bool
+    alike: bool
+    ended: bool
+    counts: list[StateCount]
+
+
 class Jobs(Rows):
-    """One page of the queue."""
+    """One page of the queue; arrays: of rows that stand for one, by their id."""
 
     jobs_rev: int
     total: int
+    jobs: NotRequired[int]
+    arrays: NotRequired[dict[str, ArrayRow]]
+
+
+class UserCount(TypedDict):
+    """How many jobs of a choice are whose."""
+
+    user: str
+    count: int
+
+
+class ChosenJobs(TypedDict):
+    """What a choice of jobs is; others: of others, which are left out."""
+
+    targets: list[str]
+    tasks: int
+    exact: bool
+    users: list[UserCount]
+    others: int
+
+
+class FailedOne(TypedDict):
+    """A job or node of several that was not changed, and why."""
+
+    name: str
+    message: str
+    hint: str
+
+
+class BulkResult(TypedDict):
+    """What was done to several jobs or nodes."""
+
+    done: list[str]
+    failed: list[FailedOne]
 
 
 class Past(Rows):
     """One page of what has ended."""
 
     total: int
+    jobs: NotRequired[int]
+    arrays: NotRequired[dict[str, ArrayRow]]
     why: str
     cut: bool
     most: int
+
+
+class NamedJob(TypedDict):
+    """A job that has a GPU."""
+
+    id: int
+    label: str
+    name: str
+    user: str
+
+
+class NodeGpu(TypedDict):
+    """One GPU of a node; None is unknown, and an empty list of jobs is nobody."""
+
+    index: int
+    jobs: list[NamedJob] | None
+    use: float | None
+    memory: float | None
+    memory_total: float | None
+    celsius: float | None
+    watts: float | None
+    xid: float | None
+    ecc: float | None
+
+
+class NodeEvent(TypedDict):
+    """What happened to a node; by is "" where nothing records who."""
+
+    at: float
+    what: str
+    by: str
+    why: str
+    source: Literal["page", "slurm", "journal"]
+
+
+class NodeDetail(TypedDict):
+    """One node; events before ``since`` are known in part, journal: Corral's are among them."""
+
+    jobs: Rows
+    gpus: list[NodeGpu]
+    readings: bool
+    events: list[NodeEvent]
+    since: float
+    journal: bool
+
+
+class HealthLine(TypedDict):
+    """One check of a node's health check."""
+
+    check: str
+    word: Literal["ok", "warn", "fail", "none"]
+    text: str
+
+
+class NodeHealth(TypedDict):
+    """A node's health check; silent: why it did not answer."""
+
+    at: float
+    checks: list[HealthLine]
+    silent: list[str]
 
 
 class NodeFigures(TypedDict, total=False):
@@ -230,6 +346,15 @@ class Curve(TypedDict):
 
 
 Curves = TypedDict("Curves", {"from": str, "curves": list[Curve]})
+
+
+class JobUse(TypedDict):
+    """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
+
+    cpu_s: float | None
+    cpu_given_s: float | None
+    memory: float | None
+    memory_given: float | None
 
 
 class Places(TypedDict):
@@ -278,6 +403,79 @@ class BatchScript(TypedDict):
     script: str
 
 
+class LogFile(TypedDict):
+    """A file that a job prints to; trouble: why it cannot be read."""
+
+    name: str
+    path: str
+    size: int
+    at: int
+    trouble: str
+
+
+class LogTask(TypedDict):
+    """A task of an array that has begun."""
+
+    id: int
+    label: str
+    state: str
+
+
+class LogFiles(TypedDict):
+    """The files of a job, and the tasks of its array; the first ones of tasks_total."""
+
+    files: list[LogFile]
+    tasks: list[LogTask]
+    tasks_total: int
+
+
+class LogPiece(TypedDict):
+    """Text of a file; again: it was written again; trouble: why it cannot be read."""
+
+    file: str
+    start: int
+    end: int
+    text: str
+    again: bool
+    trouble: str
+
+
+class LogBatch(TypedDict):
+    """An event of a log; live: what was printed before has all come; ranks: how many it has."""
+
+    pieces: list[LogPiece]
+    live: bool
+    ranks: int
+
+
+class LogPart(TypedDict):
+    """Complete lines of a file, and how long it is."""
+
+    file: str
+    start: int
+    end: int
+    size: int
+    text: str
+
+
+class LogHit(TypedDict):
+    """A line with the text that was searched: its first byte, its number from 0."""
+
+    name: str
+    start: int
+    line: int
+    text: str
+
+
+class LogFound(TypedDict):
+    """Lines with a text; where end is below size the search goes on there, in line."""
+
+    hits: list[LogHit]
+    end: int
+    line: int
+    size: int
+
+
 class FormValue(TypedDict):
     """What a line of a script asks for, as a field of the form has it."""
 
@@ -298,6 +496,19 @@ class Directives(TypedDict):
     fields: dict[str, FormValue]
     others: list[ScriptLine]
     faults: list[ScriptLine]
+
+
+class JobAgain(TypedDict):
+    """A job to be submitted again; notes: by field, what is missing or is not as it was."""
+
+    id: int
+    label: str
+    mode: Literal["form", "script"]
+    form: dict[str, object]
+    script: str
+    name: str
+    workdir: str
+    notes: dict[str, str]
 
 
 class JobForm(TypedDict):
@@ -417,6 +628,23 @@ class Logins(TypedDict):
     """How one logs in: codes, whether a terminal shows them."""
 
     codes: bool
+
+
+class ApiToken(TypedDict):
+    """A bearer token of the API, without the token."""
+
+    id: str
+    name: str
+    user: str
+    scopes: list[Literal["read", "submit", "administer"]]
+    made: float
+    ends: float
+
+
+class ApiTokens(TypedDict):
+    """Tokens that are good, newest first."""
+
+    tokens: list[ApiToken]
 
 
 class Doctor(TypedDict):
@@ -542,8 +770,9 @@ class Work(TypedDict):
 
 
 SHAPES: Final = (
-    Failure, Logins, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves,
-    Places, Extras, Profile, BatchScript, Directives, JobForm, ClusterFile, Lint, ShownPlan,
-    Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, JobUse, Places, Extras, Profile,
+    BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
+    Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -79,5 +79,8 @@ class Settings(BaseModel):
     poll_s: Annotated[float, Field(gt=0)] = Field(
         default=1.0, description="Shortest poll interval."
     )
+    tokens: Path | None = Field(
+        default=None, description="File of the API's tokens, as digests; None: there are none."
+    )
     audit: Path | None = Field(default=None, description="File of the audit log; None: stderr.")
     max_viewers: int = Field(default=1000, ge=1, description="Live views at once.")

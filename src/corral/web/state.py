@@ -7,20 +7,26 @@ from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
+from corral.api.page.api_tokens import Bearer, Bearers
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web.figures import Figures
+from corral.web.listener.connections import Bounded
+from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import port_of
 from corral.web.routes.streams import Streams
 from corral.web.settings import Settings
+from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
+from corral.web.users.bearer_sessions import BearerSessions
 from corral.web.users.limited import Limited
 from corral.web.users.own import Own
+from corral.web.users.scopes import needed
 from corral.web.users.sessions import RateLimit, Session, Sessions
 
 COOKIE: Final = "corral_session"
@@ -43,8 +49,10 @@ class State:
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
+        node_events: what happened to nodes since the server began.
+        bearers, by_token: the API's tokens, and the sessions that they stand for.
         limited: checks cluster files and job forms as they are edited.
-        streams: how many live views each user has.
+        streams: how many live views each user has; searches: how many searches in logs.
         logins, actions, reads: how often somebody may try, change and look.
     """
 
@@ -55,12 +63,16 @@ class State:
     past: PastJobs
     audit: Audit
     background: Background
+    bearers: Bearers
+    by_token: BearerSessions
+    node_events: NodeEvents
     spec: ClusterSpec | None = None
     own: Own | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
     limited: Limited = field(default_factory=Limited)
     streams: Streams = field(default_factory=Streams)
+    searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
@@ -97,16 +109,23 @@ def shown(request: Request) -> Session | None:
     return session
 
 
-def session_of(request: Request) -> Session:
+async def session_of(request: Request) -> Session:
     """The session of a request that only looks.
 
     Raises:
-        CorralError: LOGIN_REFUSED, nobody is logged in; TOO_MANY.
+        CorralError: LOGIN_REFUSED, nobody is logged in; FORBIDDEN, by a token without the scope;
+            TOO_MANY.
     """
     state = state_of(request)
     known: Session | None = getattr(request.state, "session", None)
     if known is not None:  # several dependencies of one request ask; a ticket is good once
         return known
+    secret = bearer_of(request)
+    if secret is not None:
+        session = await _by_token(request, secret)
+        state.reads.take(session.csrf)
+        request.state.session = session
+        return session
     session = shown(request)
     if session is None:
         raise CorralError(
@@ -119,8 +138,70 @@ def session_of(request: Request) -> Session:
     return session
 
 
+def bearer_of(request: Request) -> str | None:
+    """The bearer token of a request (RFC 6750); None where it comes with none."""
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else None
+
+
+async def _by_token(request: Request, secret: str) -> Session:
+    """The session of a bearer token, where the token's scopes have the operation.
+
+    No header against forged requests is needed: no browser sends this one on its own.
+    """
+    state = state_of(request)
+    known = await state.by_token.of(secret)
+    if known is None:
+        peer = peer_of(request)
+        state.logins.take(peer)
+        state.audit.note("", "token", peer, Code.LOGIN_REFUSED.value)
+        raise CorralError(
+            Code.LOGIN_REFUSED,
+            "this API token is wrong, revoked or expired",
+            hint="corral ui token list shows those that are good",
+        )
+    bearer, session = known
+    request.state.bearer = bearer
+    _allowed(state, request, bearer)
+    return session
+
+
+def _allowed(state: State, request: Request, bearer: Bearer) -> None:
+    operation = f"{request.method} {request.scope['route'].path}"
+    scope = needed(*operation.split(" ", 1))
+    if scope in bearer.scopes:
+        return
+    state.audit.note(bearer.user, f"token {bearer.name}", operation, Code.FORBIDDEN.value)
+    if scope is None:
+        raise CorralError(
+            Code.FORBIDDEN, "no API token may do this", hint="log in to the page for it"
+        )
+    raise CorralError(
+        Code.FORBIDDEN,
+        f"this API token has no scope {scope.value}",
+        hint=f"make one that has: corral ui token create NAME --scope {scope.value}",
+    )
+
+
+def peer_of(request: Request) -> str:
+    """What limits for who is not logged in go by; behind a reverse proxy the address it names."""
+    host = address_of(request)
+    connection: Bounded | None = getattr(request.state, "connection", None)
+    if connection is None or not on_this_machine(host):
+        return network_of(host)
+    return connection.peer.name
+
+
+def address_of(request: Request) -> str:
+    """The address of who asks."""
+    return request.client.host if request.client else "?"
+
+
 def still_in(request: Request) -> bool:
     """Whether the session of a live stream has not ended meanwhile; looking is not a use."""
+    bearer: Bearer | None = getattr(request.state, "bearer", None)
+    if bearer is not None:
+        return state_of(request).bearers.alive(bearer.id)
     return state_of(request).sessions.find(key_of(request), touch=False) is not None
 
 
@@ -130,8 +211,13 @@ async def changing(request: Request) -> Session:
     Raises:
         CorralError: LOGIN_REFUSED, TOO_MANY.
     """
-    session = session_of(request)
-    state_of(request).actions.take(session.csrf)
+    session = await session_of(request)
+    state = state_of(request)
+    state.actions.take(session.csrf)
+    bearer: Bearer | None = getattr(request.state, "bearer", None)
+    if bearer is not None:
+        operation = f"{request.method} {request.url.path}"
+        state.audit.note(bearer.user, f"token {bearer.name}", operation)
     return session
 
 
@@ -141,7 +227,7 @@ async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
     Raises:
         CorralError: FORBIDDEN, Corral does not run here, or another one opened it.
     """
-    session = session_of(request)
+    session = await session_of(request)
     spec = here_of(state_of(request))
     if spec is None:
         raise CorralError(
@@ -165,7 +251,7 @@ def poller_of(request: Request, session: Session) -> Poller:
 
 # FastAPI calls what is not async in a thread, behind all files that strangers ask for.
 async def _viewing(request: Request) -> Session:
-    return session_of(request)
+    return await session_of(request)
 
 
 async def _here(request: Request) -> State:

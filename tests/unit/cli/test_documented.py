@@ -75,6 +75,8 @@ def epilogs() -> Iterator[str]:
 
 def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     children = getattr(command, "commands", None)
+    for name, group in getattr(command, "below", {}).items():
+        yield from commands(group, (*path, name))
     if not children:
         yield path, command
         return
@@ -114,11 +116,12 @@ def verb_of(words: list[str]) -> tuple[Any, list[str], list[str]]:
     """The command that the first words name, its name, and the words behind."""
     command: Any = get_command(app)
     path: list[str] = []
-    while words and getattr(command, "commands", None):
+    while words:
         name = words[0]
-        if name not in command.commands:
+        known = getattr(command, "commands", None) or getattr(command, "below", {})
+        if name not in known:
             break
-        command = load_verb(name) if not path else command.commands[name]
+        command = load_verb(name) if not path else known[name]
         path.append(name)
         words = words[1:]
     return command, path, words

@@ -85,6 +85,13 @@ def test_only_what_it_drained_takes_jobs_again(slurm: Path) -> None:
     assert ran(slurm, "back") == ""
 
 
+def test_nodes_that_slurm_has_powered_down(slurm: Path) -> None:
+    (slurm / "nodes").write_text(
+        "gpu0|none|POWERED_DOWN+\ngpu1|none|POWERING_DOWN+\ngpu2|State=POWERED_DOWN\n"
+    )
+    assert ran(slurm, "off") == "gpu0\ngpu1\n"
+
+
 def test_the_driver_runs_the_same_program() -> None:
     script = str(wind_down("gpu[0-1]", 600))
     assert f"reason='\"'\"'{REASON}'\"'\"'" in script

@@ -17,13 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral import agents
 from corral.api.mesh.tailnet import MeshNode
 from corral.api.operations import overview
 from corral.doctor import answers
 from corral.doctor.catalog import catalog
 from corral.doctor.probes import SKEW_S
 from corral.hosts.fleet import Fleet
-from corral.inspect import rules, storage
+from corral.hosts.quote import call
+from corral.inspect import rules
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import (
     FolderFault,
@@ -234,7 +236,7 @@ def test_health_and_doctor_allow_clocks_the_same() -> None:
 
 def test_health_and_proof_ask_a_folder_the_same() -> None:
     """By statfs(2), and exit status 137 is a server that is away."""
-    assert "stat -f -c" in str(storage.answer(4))
+    assert "stat -f -c" in agents.functions("folder-answer.sh", "folder_answer")
     assert 'begin "mount$i" stat -f -c' in HEALTH
     assert re.search(r'= late \] \|\| \[ "\$code" = 137 \]; then bad="[^"]*no answer', HEALTH)
 
@@ -274,7 +276,7 @@ def test_files_that_differ() -> None:
 def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None) -> None:
     (tmp_path / "stat").write_text(f"#!/bin/sh\n{stat}\n")
     (tmp_path / "stat").chmod(0o755)
-    script = f'm=/s; {storage.answer(1)}; echo "$a"'
+    script = call("folder-answer.sh", "folder_answer", "/s", 1)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
     assert folder_fault(done.stdout) is fault

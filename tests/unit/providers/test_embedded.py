@@ -12,11 +12,12 @@ import pytest
 
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind, ignore
-from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction
 from corral.providers.containers import Podman, layout, machine, removal
 from corral.providers.containers.image import Images
-from corral.providers.embedded import EmbeddedProvider, provider
+from corral.providers.embedded import provider
+from corral.providers.embedded.provider import EmbeddedProvider
+from corral.providers.lookup import providers_of
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 from tests.unit.providers.fake_podman import HOST_KEY, VOLUMES, FakePodman, option

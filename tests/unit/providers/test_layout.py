@@ -25,7 +25,7 @@ from corral.providers.containers import (
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman, bridge, subnets
 from corral.providers.embedded import access
-from corral.providers.ssh import SshProvider
+from corral.providers.ssh.provider import SshProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 

@@ -75,4 +75,4 @@ def test_what_comes_along_is_no_reason_to_change() -> None:
     change = packages.diff(Seen(1, ""), Context("a"))
     assert change is not None
     assert change.after == "slurm-client"
-    assert 'for p in slurmd chrony; do there "$p" || more="$more $p"; done' in change.script
+    assert "\npackages_install slurm-client -- slurmd chrony\n" in change.script

@@ -49,9 +49,11 @@ SAFE_OF = {
 
 def types() -> Iterator[tuple[str, Any, Kind]]:
     """Each text type of the models, with the kind whose pattern it has."""
-    kinds = {kind.pattern: kind for kind in values.KINDS}
-    for module in pkgutil.iter_modules(corral.spec.__path__, "corral.spec."):
-        for name, value in vars(import_module(module.name)).items():
+    kinds = {kind.pattern: kind for kind in fields.KINDS}
+    modules = [m.name for m in pkgutil.iter_modules(corral.spec.__path__, "corral.spec.")]
+    sections = [section.__module__ for section in models.SECTIONS.values()]
+    for module in (*modules, *sections):
+        for name, value in vars(import_module(module)).items():
             for info in get_args(value)[1:] if get_origin(value) is Annotated else ():
                 for rule in getattr(info, "metadata", ()):
                     if getattr(rule, "pattern", None) in kinds:
@@ -95,7 +97,7 @@ def test_the_walk_reaches_every_text() -> None:
 def test_every_text_has_a_kind_or_choices() -> None:
     for field in TEXTS:
         assert field.choices or field.kind, field.path
-    for kind in values.KINDS:
+    for kind in fields.KINDS:
         assert re.fullmatch(kind.pattern, kind.example)
         assert kind.pattern.startswith("^")
         assert kind.pattern.endswith("$")
@@ -152,7 +154,7 @@ def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
 
 
 def test_all_kinds_are_types() -> None:
-    assert {kind for _, kind in TYPES.values()} == set(values.KINDS)
+    assert {kind for _, kind in TYPES.values()} == set(fields.KINDS)
 
 
 def refused(among: Sequence[Field], value: object, *rules: str) -> list[str]:

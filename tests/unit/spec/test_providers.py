@@ -15,10 +15,10 @@ import pytest
 import corral.providers
 from corral.api.rental import cloud_sets
 from corral.errors import CorralError
-from corral.providers import provider_class
 from corral.providers.cloud.errors import rows_of
+from corral.providers.lookup import provider_class
 from corral.spec.models import NodeGroup
-from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either
+from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either, part_of
 from corral.testing.clouds import SIMS
 
 FOLDER = Path(corral.providers.__file__).parent
@@ -26,15 +26,31 @@ SOURCES = FOLDER.parent
 REGISTERED = SOURCES / "spec" / "providers.py"
 CLIENTS = {rental.client for rental in RENTALS.values()}
 TITLES = {rental.title.partition(" ")[0] for rental in RENTALS.values()}
+HOMES = [
+    *(FOLDER / name for name in REGISTRY),
+    *(SOURCES / "testing" / "clouds" / f"{name}.py" for name in REGISTRY),
+]
 FOREIGN = sorted(
     file
     for file in SOURCES.rglob("*.py")
-    if file != REGISTERED and not set(REGISTRY) & {*file.relative_to(SOURCES).parts[:-1], file.stem}
+    if file != REGISTERED and not any(file.is_relative_to(home) for home in HOMES)
 )
-"""All but the registry and what is in a folder, or a module, of a provider's name."""
+"""All but the registry, providers' folders and the simulators of clouds."""
 WORDS = CLIENTS | TITLES | {word for c in CLOUDS for word in (c, PROVIDERS[c].folder)}
 RENTED = re.compile(rf"\b({'|'.join(WORDS - set(keyword.kwlist))})\b")
 """Words for clouds; ``lambda`` is also Python's, so it is found as a value only."""
+PARTS = {
+    "gcp": re.compile(r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?", re.I),
+    "embedded": re.compile(r"(?<!tests/)embedded", re.I),
+    "ssh": re.compile(r"providers?:? ssh|ssh provider|is_ssh|ssh groups?|deepops", re.I),
+}
+"""Words that stand for a provider in code, or for what only one provider has: Google's machines and
+the blueprints of its toolkit, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
+program or the section of a group; it stands for the provider next to that word, as a value that is
+compared or passed (``values_of``), and in the path of an import."""
+FOUND = re.compile(
+    rf"(?<![A-Za-z0-9])({'|'.join(PARTS[name].pattern for name in PARTS)})(?![A-Za-z0-9])", re.I
+)
 
 
 def values_of(node: ast.AST) -> Iterator[ast.expr]:
@@ -76,6 +92,37 @@ def words_of(node: ast.AST, docstrings: set[int]) -> str:
             return ""
 
 
+def identifiers_of(node: ast.AST) -> Iterator[str]:
+    """Names that a node uses, defines or imports."""
+    match node:
+        case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word):
+            yield word
+        case ast.keyword(arg=str(word)) | ast.MatchAs(name=str(word)):
+            yield word
+        case ast.FunctionDef(name=word) | ast.AsyncFunctionDef(name=word) | ast.ClassDef(name=word):
+            yield word
+        case ast.ImportFrom(names=names) | ast.Import(names=names):
+            yield from (alias.asname for alias in names if alias.asname)
+            yield from imported(node)
+        case _:
+            pass
+
+
+def apart(identifier: str) -> str:
+    """``GcpStorage`` and ``_gcp_storage`` in single words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", identifier)
+
+
+def is_providers(identifier: str) -> bool:
+    """Whether an identifier, or the path of an import, has a provider's name in it."""
+    folder = re.match(r"corral\.providers\.(\w+)", identifier)
+    return (
+        (folder is not None and folder[1] in REGISTRY)
+        or any(FOUND.search(text) for text in (identifier, apart(identifier)))
+        or RENTED.search(apart(identifier)) is not None
+    )
+
+
 def names_in(tree: ast.Module, *, is_help: bool = False) -> Iterator[tuple[int, str]]:
     """Where code names a provider, by the rule of CONTRIBUTING.md.
 
@@ -98,11 +145,12 @@ def names_in(tree: ast.Module, *, is_help: bool = False) -> Iterator[tuple[int, 
             for part in ast.walk(value):
                 if isinstance(part, ast.Constant) and part.value in PROVIDERS:
                     yield line, f"{part.value!r} as a value"
-        for path in imported(node):
-            if path.startswith("corral.providers.") and path.split(".")[2] in REGISTRY:
-                yield line, f"imports {path}"
-        if words.search(words_of(node, docstrings)):
-            yield line, words_of(node, docstrings)
+        text = words_of(node, docstrings)
+        if words.search(text):
+            yield line, text
+        if isinstance(node, ast.Constant):
+            yield from ((line, match[0]) for match in FOUND.finditer(text))
+        yield from ((line, word) for word in identifiers_of(node) if is_providers(word))
 
 
 def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
@@ -114,6 +162,11 @@ def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
             ast.parse(file.read_text()), is_help=file.is_relative_to(SOURCES / "cli")
         )
     ]
+    uses += [
+        f"{file.relative_to(SOURCES)}: its name"
+        for file in FOREIGN
+        if FOUND.search(apart(file.relative_to(SOURCES).with_suffix("").as_posix()))
+    ]
     assert not uses, "\n".join(uses)
 
 
@@ -123,7 +176,12 @@ def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
         'x = group.provider == "ssh"', 'x = name in ("lambda", "b")', 'f(provider="embedded")',
         "from corral.providers.gcp.google import Google", "from corral.providers import runpod",
         "import corral.providers.ssh.provider", 'x = {"provider": "gcp"}', 'x = "at Paperspace"',
-        "x = RunPod()", 'match x:\n    case "gcp":\n        pass',
+        "x = RunPod()", 'match x:\n    case "gcp":\n        pass', "x = spec.gcp", "GcpZone = str",
+        "def from_deepops(): pass", "def f(gcp): pass", "f(embedded_nodes=2)", "x = group.is_ssh",
+        'x = "write provider: ssh"', 'x = "no group of provider ssh"', 'x = f"{n} embedded nodes"',
+        'x = "a3-megagpu-8g"', 'x = "two A3 Mega nodes"', 'e = "--hardware a3-mega"',
+        "from corral.spec.models import Gcp", "import a.blueprint", "class SshProvider: pass",
+        "def runpod_volumes(): pass", 'x = "Google\'s own run"',
     ],
 )  # fmt: skip
 def test_names_of_providers_are_found(text: str) -> None:
@@ -133,7 +191,8 @@ def test_names_of_providers_are_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ['run(["ssh", host])', 'x = access["ssh"]', "y = lambda: 0", '"""RunPod\'s document."""',
-     "x = spec.gcp"],
+     'x = "passwordless ssh"', 'x = spec.access.ssh == "jobs_only"', "x = group.ssh.user",
+     "from corral.hosts import sshkeys", 'x = "tests/embedded/prove_breaks.py"', "x = f.embed"],
 )  # fmt: skip
 def test_words_that_also_mean_something_else_are_not(text: str) -> None:
     assert not list(names_in(ast.parse(text)))
@@ -148,6 +207,10 @@ def test_names_of_providers_in_help_are_found(text: str) -> None:
     assert list(names_in(ast.parse(text), is_help=True))
 
 
+def test_each_provider_has_words_that_are_searched_for() -> None:
+    assert {*PARTS, *(PROVIDERS[cloud].folder for cloud in CLOUDS)} == set(REGISTRY)
+
+
 def test_each_folder_of_a_provider_is_registered() -> None:
     assert {path.parent.name for path in FOLDER.glob("*/provider.toml")} == set(REGISTRY)
 
@@ -160,6 +223,11 @@ def test_what_is_declared_is_there(name: str) -> None:
     assert group.capabilities is declared
     kind: Any = provider_class(name)
     assert kind.owned is declared.owned
+    for part in (declared.provider, declared.section, declared.completes, declared.rules):
+        assert not part or part.startswith(f"corral.providers.{declared.folder}.")
+        assert not part or part_of(part)
+    assert all(callable(part_of(tool.writes)) for tool in declared.exports.values())
+    assert declared.reader is None or callable(part_of(declared.reader.reads))
     assert declared.rents or kind.name == name
     assert bool(declared.provider) is not declared.rents
 

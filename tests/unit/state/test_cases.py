@@ -89,4 +89,4 @@ def test_a_name_that_systemd_would_change_is_set_at_each_boot() -> None:
     change = plain.diff(Seen(0, "NodeA1 Node_A1"), Context("n"))
     assert change is not None and BOOT not in change.script  # another name removes the file
     former = Hostname("node0").diff(Seen(0, "Node_A1 Node_A1"), Context("n"))
-    assert former is not None and f"rm -f {BOOT}" in former.script
+    assert former is not None and f"name_keep node0 {BOOT}" in former.script

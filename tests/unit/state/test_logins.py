@@ -31,9 +31,15 @@ def test_the_guard_starts_before_the_change() -> None:
     change = KeysOnly().diff(Seen(0, "on"), Context("node0"))
     assert change is not None
     text = str(change.script)
-    started = text.index("systemctl is-active -q corral-sshd-undo.timer")
-    written = text.index("put /etc/ssh/sshd_config.d/00-corral.conf")
-    assert text.index("systemctl restart") < started < written < text.index("sshd -t")
+    order = (
+        "systemctl restart",
+        "systemctl is-active",
+        "\ntrial_guard corral-sshd-undo.timer",
+        "|| exit 1\n",
+        "sshd -t",
+        "\nkeys_only_try /etc/ssh/sshd_config.d/00-corral.conf",
+    )
+    assert [text.index(words) for words in order] == sorted(text.index(words) for words in order)
     assert change.keeps == ("file:/etc/ssh/sshd_config.d/00-corral.conf",)
     assert TRIAL_S < 55
     assert f"OnActiveSec={TRIAL_S}" in text

@@ -206,7 +206,7 @@ def test_ports_open_again_and_are_taken_back() -> None:
     assert Closed().diff(Seen(0, ""), Context("n")) is None
     change = Closed().diff(Seen(0, "there"), Context("n"))
     assert change is not None
-    assert "corral-firewall remove" in change.script
+    assert "firewall_remove /usr/local/sbin/corral-firewall" in change.script
 
 
 def test_a_reboot_states_its_reasons() -> None:
@@ -231,5 +231,7 @@ def test_a_services_files_move_with_its_number(tmp_path: Path) -> None:
     seen = Seen(0, "passwd\nmunge:x:101:102::/nonexistent:/bin/false\ngroup\nmunge:x:102:")
     change = account.diff(seen, Context("n"))
     assert change is not None
-    order = [change.script.index(w) for w in ("systemctl stop", "-uid 101", "-gid 102", "usermod")]
-    assert order == sorted(order)
+    move = f"\nservice_files_move 101 102 64032 munge -- {folder}\n}} && {{"
+    assert change.script.index("systemctl stop") < change.script.index("-uid")
+    assert move in change.script
+    assert change.script.index(move) < change.script.index("\nuser_renumber munge 64032 groupmod")

@@ -118,12 +118,12 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
     class Printing(BySsh):
-        async def log(self, login: Any, job: Any, on_line: Any) -> None:
-            on_line("before")
+        async def log(self, login: Any, job: Any, question: Any, on_line: Any) -> None:
+            on_line("D batch 0 YmVmb3Jl")
             begun.set()
             for _ in range(1000):
                 await asyncio.sleep(0.005)
-            on_line("after")
+            on_line("D batch 6 YWZ0ZXI=")
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:
@@ -143,8 +143,8 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not [stream for stream in streams if stream.done()]
             await page.post("logout", {})
             log, work = await asyncio.wait_for(asyncio.gather(*streams), 30)
-            assert '"before"' in log.text
-            assert '"after"' not in log.text
+            assert '"text":"before"' in log.text
+            assert "after" not in log.text
             assert "event: end" not in work.text
             state.background._task.cancel()
 

@@ -57,6 +57,7 @@ ASKED = [
     ("past?days=7", schemas.Past),
     ("jobs/1", schemas.JobDetail),
     ("jobs/form", schemas.JobForm),
+    ("jobs/28/use", schemas.JobUse),
 ]
 
 

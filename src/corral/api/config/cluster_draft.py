@@ -13,6 +13,7 @@ from corral.spec import values
 from corral.spec.findings import one_line
 from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
+from corral.spec.providers import OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
 
@@ -222,7 +223,7 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
         first = group.first
         lines += [
             f"  - name: {group.name}",
-            "    provider: ssh",
+            f"    provider: {OWNED}",
             f"    nodes: {group.nodes}",
             f"    addresses: {group.addresses}",
         ]

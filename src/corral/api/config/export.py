@@ -9,12 +9,12 @@ from pathlib import Path
 from corral.api.output import write_folder
 from corral.errors import Code, CorralError
 from corral.providers.autoinstall import Install, autoinstall_files, reservations
-from corral.providers.blueprint.cluster import Deployment, deployment_of, not_exported
-from corral.providers.deepops import adoption, export
+from corral.providers.foreign import Export
 from corral.slurm import topology
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
+from corral.spec.providers import READER, TOOLS, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,7 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
         CorralError: SPEC_INVALID, the cluster is not made by the toolkit; USAGE, a file is there
             already; FAILED to write.
     """
-    made = deployment_of(spec)
-    write(made.files, folder, overwrite=overwrite)
-    return Exported(str(folder), tuple(made.files), commands(made), not_exported(spec))
+    return _exported("gcluster", spec, folder, overwrite=overwrite)
 
 
 def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
@@ -79,12 +77,13 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     Raises:
         CorralError: SPEC_INVALID, another provider; USAGE, a file is there already.
     """
-    files = export.deepops_files(spec)
-    write(files, folder, overwrite=overwrite)
-    run = f"ansible-playbook -i {folder}/{export.INVENTORY} playbooks/slurm-cluster.yml"
-    if export.nfs_servers(spec)[1:]:
-        run += " -e nfs_server_group=slurm-nfs"  # it takes the group's first server alone
-    return Exported(str(folder), tuple(files), (run,), export.not_exported(spec))
+    return _exported("ansible", spec, folder, overwrite=overwrite)
+
+
+def _exported(verb: str, spec: ClusterSpec, folder: Path, *, overwrite: bool) -> Exported:
+    made: Export = part_of(TOOLS[verb].writes)(spec, str(folder))
+    write(made.files, folder, overwrite=overwrite)
+    return Exported(str(folder), tuple(made.files), made.next, made.left)
 
 
 def export_autoinstall(
@@ -119,8 +118,8 @@ def export_autoinstall(
     return Exported(str(folder), tuple(files), tuple(lines))
 
 
-def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """A cluster file made from DeepOps' folder config/.
+def read_inventory(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """A cluster file made from the folder of another tool.
 
     Returns:
         its text, and what could not be carried over.
@@ -128,14 +127,7 @@ def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
     Raises:
         CorralError: NOT_FOUND, no inventory with nodes; PARSE_FAILED.
     """
-    try:
-        paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-        texts = {name: paths[name].read_text("utf-8") for name in adoption.names(paths)}
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
-        ) from error
-    return adoption.from_deepops(texts)
+    return part_of(READER.reads)(folder)
 
 
 def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:
@@ -164,20 +156,6 @@ def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabri
         )
         lines.append(f"      - {{name: {switch.name}, {what}}}")
     return Fabric("\n".join(lines) + "\n", topology.complaints(read, nodes))
-
-
-def commands(made: Deployment) -> tuple[str, ...]:
-    """How gcluster makes the deployment, from its folder."""
-    lines: list[str] = []
-    for phase in made.phases:
-        lines.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
-        if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
-            # The next phases mount what the base made: corral up fills the address in
-            # automatically.
-            lines.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
-            later = made.phases[-1].settings
-            lines.append(f"# write each server_ip that it prints into {later}, as described there")
-    return tuple(lines)
 
 
 def write(

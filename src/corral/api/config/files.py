@@ -15,9 +15,9 @@ from corral.apply.journal import read_journal
 from corral.errors import Code, CorralError
 from corral.providers.containers import host_gpus
 from corral.spec.findings import Finding
-from corral.spec.gcp_made import as_made
 from corral.spec.load import load as load_file
 from corral.spec.load import load_or_raise
+from corral.spec.made import completed
 from corral.spec.models import ClusterSpec
 from corral.spec.rehearse import rehearsal_notes, rehearse
 from corral.spec.schema import json_schema
@@ -36,7 +36,7 @@ def load(path: Path | str) -> ClusterSpec:
     Raises:
         SpecInvalidError: it has errors, all of them in ``findings``, or there is no such file.
     """
-    return as_made(load_or_raise(Path(path)))
+    return completed(load_or_raise(Path(path)))
 
 
 def rehearsal(spec: ClusterSpec) -> tuple[ClusterSpec, tuple[str, ...]]:

@@ -18,36 +18,17 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts
 from corral.roles.machine.mesh import addresses
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
-from corral.state.job_folders import CHECKS, TAKEN, remedy
+from corral.state.job_folders import remedy
 
 LIMIT_S: Final = 24 * 3600.0
 """Seconds that one node's copy may take; the key on the targets ends with it."""
-# rsync is root's on both nodes and follows links on the way to the folder. One that belongs to a
-# user is that user's content, and may not be renamed: the one above it must be root's alone.
-_GUARD: Final = """\
-{checks}at= rest={folder}
-while [ -n "$rest" ]; do
-  rest=${{rest#/}} part=${{rest#/}}
-  part=${{part%%/*}}
-  rest=${{rest#"$part"}} at=$at/$part
-  [ -e "$at" ] || [ -L "$at" ] || {{ held "${{at%/*}}" 0 || exit 1; {make}; }}
-done
-if [ -L "$at" ] || [ "$(stat -c %u "$at")" = 0 ]; then
-  held "$at" 0 || exit 1
-else
-  held "${{at%/*}}" 0 || exit 1
-  case $(stat -c %A "${{at%/*}}/") in ?????w*|????????w*)
-    echo "$at {taken} $(stat -c %U "$at"), who can replace it" >&2
-    exit 1
-  esac
-fi
-"""
+_PROGRAM: Final = "data-sync.sh"
 _HOME: Final = "/root/.ssh/authorized_keys"
 
 
@@ -155,13 +136,7 @@ def guarded(folder: str, *, make: bool = False) -> Script:
         folder: an absolute path.
         make: make what is missing, as root's.
     """
-    return sh(
-        _GUARD,
-        checks=CHECKS,
-        folder=folder,
-        taken=Script(TAKEN),
-        make=sh('mkdir "$at" 2>/dev/null || [ -d "$at" ] || exit 1') if make else sh(":"),
-    )
+    return call(_PROGRAM, "folder_guard", folder, "yes" if make else "no")
 
 
 class _Run:
@@ -179,17 +154,7 @@ class _Run:
         self, folder: str, nodes: Sequence[str], known: Mapping[str, str], *, delete: bool
     ) -> tuple[Copied, ...]:
         copies: list[Copied] = []
-        make = sh(
-            "command -v rsync ssh ssh-keygen >/dev/null || {{ echo rsync or ssh is missing >&2; "
-            "exit 4; }}; [ -d {folder} ] || {{ echo no folder {folder} here >&2; exit 5; }}; "
-            "{guard}umask 077 && mkdir {at} && "
-            "ssh-keygen -q -t ed25519 -N '' -C {mark} -f {at}/key && "
-            "cat {at}/key.pub",
-            folder=folder,
-            guard=guarded(folder),
-            at=self._at,
-            mark=self._mark,
-        )
+        make = call(_PROGRAM, "sync_begin", folder, self._at, self._mark)
         try:
             made = check(
                 await self._fleet.run(self._source, make),
@@ -233,15 +198,7 @@ class _Run:
         """
         until = time.strftime("%Y%m%d%H%M", time.gmtime(time.time() + LIMIT_S))
         line = f'restrict,from="{self._address},127.0.0.1",expiry-time="{until}Z" {key}'
-        script = sh(
-            "command -v rsync >/dev/null || {{ echo rsync is missing >&2; exit 4; }}; "
-            "umask 077; mkdir -p /root/.ssh && {{ [ ! -s {file} ] || "
-            '[ -z "$(tail -c 1 {file})" ] || echo >> {file}; }} && printf "%s\\n" {line} >> {file} '
-            "&& {{ /usr/sbin/sshd -T 2>/dev/null | sed -n 's/^port //p' | head -n 1; }} && "
-            "cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub",
-            file=_HOME,
-            line=line,
-        )
+        script = call(_PROGRAM, "sync_admit", _HOME, line)
         answer = check(await self._fleet.run(node, script), "letting the source in")
         port, _, host_key = answer.stdout.strip().partition("\n")
         if not port.isdecimal() or not re.fullmatch(r"ssh-ed25519 [A-Za-z0-9+/=]+", host_key):
@@ -264,25 +221,18 @@ class _Run:
             node=target.node,
         )
         known = f"{target.node} {target.host_key}\n"
-        return sh(
-            "umask 077; printf %s {known} >> {at}/known && LC_ALL=C rsync -a --partial --mkpath "
-            "--stats --timeout=300 {delete} -e {shell} -- {source} {target}",
-            known=known,
-            at=self._at,
-            delete=Script("--delete") if delete else Script(""),
-            shell=str(shell),
-            source=f"{folder}/",
-            target=f"root@{target.address}:{folder}/",
+        return call(
+            _PROGRAM,
+            "sync_send",
+            self._at,
+            known,
+            *(["--delete"] if delete else []),
+            *("-e", str(shell), "--", f"{folder}/", f"root@{target.address}:{folder}/"),
         )
 
     async def _clean(self, nodes: Sequence[str]) -> None:
         """Take the key out everywhere; what does not answer loses it by its expiry time."""
-        gone = sh(
-            "[ ! -f {file} ] || ! grep -q {mark} {file} || {{ t=$(mktemp {file}.XXXXXX) && "
-            'grep -v {mark} {file} > "$t"; chmod 600 "$t" && mv -f "$t" {file}; }}',
-            file=_HOME,
-            mark=self._mark,
-        )
+        gone = call(_PROGRAM, "sync_end", _HOME, self._mark)
         await self._fleet.all(gone, nodes, timeout=30)
         await self._fleet.each({self._source: sh("rm -rf {at}", at=self._at)}, timeout=30)
 

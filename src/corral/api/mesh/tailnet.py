@@ -17,7 +17,7 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh, shipped
+from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.inspect.facts import Facts
 from corral.inspect.rules import key_ends
@@ -368,10 +368,7 @@ def _renewal(site: Site, node: str) -> Stage:
     gate = Gate(
         f"{node} is in the tailnet with its new key",
         node,
-        sh(
-            "{status}\ntailnet_status | grep -qx 'Online true'",
-            status=shipped("tailnet-status.sh"),
-        ),
+        call("tailnet-status.sh", "tailnet_is_online"),
         60,
         "read on the node: tailscale status",
     )

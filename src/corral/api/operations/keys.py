@@ -18,8 +18,9 @@ from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.target import SshTarget
 from corral.passwords import JUMP
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.spec.models import ClusterSpec
+from corral.spec.providers import OWNED
 
 AT_ONCE = 16
 """sshd starts to drop logins at ten unfinished ones (MaxStartups), on each machine for itself; this
@@ -147,6 +148,6 @@ def _targets(spec: ClusterSpec, nodes: str) -> dict[str, SshTarget]:
         raise CorralError(
             Code.USAGE,
             f"no such node of {spec.name} is reached by keys of yours",
-            hint="this is for groups of provider ssh",
+            hint=f"this is for groups of provider {OWNED}",
         )
     return targets

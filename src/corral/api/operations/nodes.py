@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,11 +10,11 @@ from typing import Any, Final
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.openssh import control_dir
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import expand, fold
@@ -21,6 +22,8 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
 UPDATE_TIMEOUT: Final = 30.0
+RESUMED_S: Final = 15
+"""Seconds that a resumed node may take until slurmctld has pinged it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,10 @@ async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
             "draining needs a reason of one line",
             hint="give a reason for the next person who looks: --reason 'new memory'",
         )
-    change = sh("State=DRAIN Reason={reason}", reason=reason)
     names = chosen(spec, nodes)
     async with await Session.open(spec) as session:
         session.require_running()
-        return await _update(session, names, change)
+        return await _update(session, names, "State=DRAIN", f"Reason={reason}")
 
 
 async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
@@ -140,16 +142,7 @@ async def _states(session: Session, names: Sequence[str]) -> dict[str, NodeState
 
 
 async def _resume(session: Session, names: list[str]) -> dict[str, str]:
-    # Slurm counts a resumed node as not responding until it has pinged it, which takes seconds
-    # (24.11): waited for here, so that the next command finds the node ready. A node that really
-    # is dead keeps the flag, and the state shows it.
-    settle = sh(
-        "i=0; while [ $i -lt 75 ] && {show} {nodes} "
-        "| grep -q NOT_RESPONDING; do i=$((i + 1)); sleep 0.2; done",
-        show=SHOW_NODES,
-        nodes=fold(names),
-    )
-    return await _update(session, names, sh("State=RESUME"), settle)
+    return await _update(session, names, "State=RESUME", settle_s=RESUMED_S)
 
 
 def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
@@ -225,22 +218,16 @@ def _outcome(node: str, answer: Result | CorralError) -> Outcome:
 
 
 async def _update(
-    session: Session, names: list[str], change: Script, settle: Script = NOTHING
+    session: Session, names: list[str], *change: str, settle_s: int = 0
 ) -> dict[str, str]:
-    script = sh(
-        "scontrol update NodeName={nodes} {change} || exit 1\n{settle}\n{show} {nodes}",
-        show=SHOW_NODES,
-        nodes=fold(names),
-        change=change,
-        settle=settle,
-    )
+    script = call("gates/slurm.sh", "nodes_update", fold(names), settle_s, *change)
     answer = await session.fleet.run(session.controller, script, timeout=UPDATE_TIMEOUT)
     if not answer.ok:
         raise CorralError(
             Code.SLURM_REFUSED,
             f"Slurm did not change {fold(names)}",
             node=session.controller,
-            command=str(script),
+            command=shlex.join(["scontrol", "update", f"NodeName={fold(names)}", *change]),
             status=answer.status,
             tail=answer.tail,
             hint="see their states with: corral status",

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.operations.nodes import login
+from corral.api.page.api_tokens import tokens_file
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
@@ -31,7 +32,7 @@ from corral.hosts.transport import Result, check
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import RELEASE, setting
 from corral.passwords import SUDO, person
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.roles.services.metrics import PROMETHEUS
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import fold
@@ -142,6 +143,7 @@ async def serve_page(
                 "port": port,
                 "spec": spec.model_dump(mode="json"),
                 "source": source,
+                "tokens": str(tokens_file(spec.name)),
                 "handover": [name, token],
                 "private": private,
                 "sudo": sudo,
@@ -209,6 +211,19 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
             hint="is this a user of the cluster? is slurmctld up? see corral status",
         )
     return result.stdout.partition("SLURM_JWT=")[2].strip()
+
+
+async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
+    """The version of Slurm on the controller.
+
+    Raises:
+        CorralError: UNREACHABLE; NOT_FOUND, the cluster is not up.
+    """
+    async with await Session.open(spec, root=False) as session:
+        session.require_running()
+        result = await session.fleet.run(session.controller, sh("scontrol --version"), timeout=60)
+        check(result, "asking for Slurm's version")
+    return SlurmVersion.parse(result.stdout)
 
 
 async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
@@ -321,7 +336,7 @@ async def _code(url: str, token: str, tunnel: Child) -> str:
         try:
             return str((await abandonable(_post, f"{url}api/login/handover", token))["code"])
         except urllib.error.HTTPError as error:
-            raise _refused(error) from error
+            raise refusal(error) from error
         except OSError as error:
             if not tunnel.running or asyncio.get_running_loop().time() > end:
                 raise CorralError(
@@ -342,7 +357,8 @@ def _post(url: str, token: str) -> dict[str, Any]:
         return json.loads(answer.read(1 << 16))
 
 
-def _refused(error: urllib.error.HTTPError) -> CorralError:
+def refusal(error: urllib.error.HTTPError) -> CorralError:
+    """The error that a page's answer holds."""
     try:
         fields = json.loads(error.read(1 << 16))["error"]
         return CorralError(Code(fields["code"]), fields["message"], hint=fields.get("hint", ""))

@@ -1,15 +1,14 @@
-"""Use cases of a job's page: log, script, environment, tracked run, with its owner's rights."""
+"""Use cases of a job's page: script, environment, tracked run, with its owner's rights."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.api.sync import reached
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
@@ -20,136 +19,7 @@ from corral.roles.services.mlflow import uri
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 
-FOLLOW_S: Final = 12 * 3600.0
-_MOST: Final = 256
-"""Logs of ranks that are followed at once."""
-_START: Final = 200_000  # bytes of a log's end that are shown at once
-_LEAST: Final = 4_000  # of each rank's, where there are many
-# Next to batch.log are the ranks' logs of a job that Corral submitted; job.json states how many
-# there will be: in the same folder, for a task of an array in the one above. tail -F waits for
-# those that are not there yet, and follows what a requeue writes again. Where there are several
-# ranks it prints a header where it goes over to another file, named as it is in their folder:
-# Ranks makes the rank's number of it. The batch log, which is there, is the last of them: tail
-# takes the last file for the one that it has printed of, and prints no header before its lines.
-_FOLLOW: Final = """\
-path={path} f={path} n=0 i=0 many=-q each={start}
-case $f in
-*/task-*/batch.log) about=${{f%/*/*}}/job.json ;;
-*/batch.log) about=${{f%/*}}/job.json ;;
-*) about= ;;
-esac
-if [ -n "$about" ]; then
-  n=$(sed -n 's/.*"logs": *\\([0-9][0-9]*\\).*/\\1/p' "$about" 2>/dev/null | head -n 1)
-  cd "${{f%/*}}" 2>/dev/null && f=./batch.log || n=0
-fi
-set --
-while [ "$i" -lt "${{n:-0}}" ] && [ "$i" -lt {most} ]; do
-  rank=./rank-$i.log i=$((i + 1))
-  if [ -n {follow} ] || [ -r "$rank" ]; then set -- "$@" "$rank"; fi
-done
-if [ "${{n:-0}}" -lt 2 ]; then
-  set -- "$f" "$@"
-else
-  set -- "$@" "$f"
-  many=-v each=$(({start} / n))
-  [ "$each" -gt {least} ] || each={least}
-fi
-i=0
-while [ ! -r "$f" ] && [ $i -lt 30 ]; do i=$((i + 1)); sleep 0.5; done
-[ -r "$f" ] || {{
-  echo "corral: there is no $path on $(hostname) that its owner can read"
-  exit 4
-}}
-exec timeout {limit} tail -c "$each" "$many" {flag} -- "$@" 2>/dev/null"""
-_HEADER: Final = re.compile(r"==> \./(?:rank-(\d+)|batch)\.log <==")
-
-
-class Ranks:
-    """Puts its rank in front of each line of several ranks' logs, as ``corral logs`` does.
-
-    A line of tail's names the file of those after it, behind an empty line where it is not the
-    first: an empty line is passed on with the next one. A job can print such a line too, and
-    deceives its owner about its own ranks.
-
-    Args:
-        on_line: called with each line.
-    """
-
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self._on_line = on_line
-        self._front = ""
-        self._empty = False
-
-    def __call__(self, line: str) -> None:
-        """One more line."""
-        if header := _HEADER.fullmatch(line):
-            self._empty = False
-            self._front = f"{header[1]}: " if header[1] else ""
-            return
-        self.end()
-        if line:
-            self._on_line(f"{self._front}{line}")
-        else:
-            self._empty = True
-
-    def end(self) -> None:
-        """No line comes any more, or another one than a header."""
-        if self._empty:
-            self._on_line(self._front)
-        self._empty = False
-
-
-async def job_log(
-    spec: ClusterSpec,
-    user: str,
-    path: str,
-    nodes: str,
-    *,
-    follow: bool,
-    on_line: Callable[[str], None],
-    here: bool = False,
-) -> None:
-    """A job's output file as it grows; cancel this coroutine to stop.
-
-    Args:
-        spec: the cluster.
-        user: owner of the job: the file is read with this user's rights, never with root's.
-        path: the file, as Slurm names it.
-        nodes: hostlist of the job's nodes: its output is on the first of them, or is shared.
-        follow: go on until cancelled.
-        on_line: called with each line.
-        here: this process is on the controller and runs as that user.
-
-    Raises:
-        CorralError: NOT_FOUND, no such file; UNREACHABLE.
-    """
-    async with reached(spec, here=here) as (fleet, controller):
-        first = next(iter(expand(nodes)), "") if nodes else ""
-        node = first if first in fleet.nodes else controller
-        script = as_user(user, _follow(path, follow=follow))
-        ranks = Ranks(on_line)
-        result = await fleet.run(node, script, timeout=FOLLOW_S if follow else 60, on_line=ranks)
-        ranks.end()
-    if result.status == 4:  # noqa: PLR2004  # see _FOLLOW
-        raise CorralError(
-            Code.NOT_FOUND,
-            f"no output in {path}",
-            node=node,
-            hint="the job has not begun to write, or writes somewhere else",
-        )
-
-
-def _follow(path: str, *, follow: bool) -> Script:
-    return sh(
-        _FOLLOW,
-        path=path,
-        start=_START,
-        least=_LEAST,
-        limit=int(FOLLOW_S),
-        flag=sh("-F") if follow else sh(""),
-        follow="yes" if follow else "",
-        most=_MOST,
-    )
+_PROGRAM: Final = "jobs/user.sh"
 
 
 async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> str:
@@ -216,20 +86,6 @@ async def make_room(spec: ClusterSpec, user: str) -> None:
 
 HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|JWT")
-# A job's first process that has Slurm's variables; /proc shows it to its owner alone.
-_SCRIPT: Final = """\
-cd {folder} 2>/dev/null && {{
-  [ ! -r mlflow-run ] || printf 'run %s\\n' "$(head -c 200 mlflow-run)"
-  ls {profile} 2>/dev/null | sed 's/^/recording /'
-}}
-[ -n {running} ] || exit 0
-pids=$(timeout 10 scontrol listpids {id} 2>/dev/null | sed -n 's/^\\([0-9][0-9]*\\) .*/\\1/p')
-for pid in $pids; do
-  vars=$(tr '\\n\\0' ' \\n' <"/proc/$pid/environ" 2>/dev/null) || continue
-  case $vars in *SLURM_JOB_ID={id}*) printf '%s\\n' "$vars" | sed 's/^/env /'; exit 0 ;; esac
-done
-exit 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +139,7 @@ async def job_extras(
         CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
     """
     folder = output.removesuffix("/batch.log") if output.endswith("/batch.log") else "/nonexistent"
-    script = sh(_SCRIPT, folder=folder, profile=FOLDER, id=job_id, running="yes" if running else "")
+    script = call(_PROGRAM, "job_extras", folder, FOLDER, job_id, "yes" if running else "no")
     async with reached(spec, here=here) as (fleet, controller):
         first = next(iter(expand(nodes)), "") if nodes else ""
         node = first if first in fleet.nodes else controller

@@ -12,10 +12,11 @@ from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
+from corral.inspect.slurm import NODES
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.text import TIME_FORMAT, readable_history, show_history
+from corral.slurm.text import TIME_FORMAT, parse_nodes, readable_history, show_history
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, has_guard
@@ -303,7 +304,7 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
                 "timeout 40 {sacct} --allusers --starttime=now-90days --endtime=now",
                 sacct=show_history(mark, duplicates=False),
             ),
-            "nodes": sh("timeout 20 sinfo -hN -o '%N %c'"),
+            NODES.name: NODES.shell,
         },
         before=sh("export {time}", time="=".join(TIME_FORMAT)),
     )
@@ -316,8 +317,8 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     sections = asked.read(answer.stdout)
     lead, err = session.controller, answer.stderr
     jobs = sections.succeeded("jobs", lead, "asking accounting for jobs", stderr=err)
-    nodes = sections.succeeded("nodes", lead, "asking Slurm for the nodes' CPUs", stderr=err)
-    cpus = {w[0]: int(w[1]) for w in map(str.split, nodes.splitlines()) if len(w) == 2}  # noqa: PLR2004
+    nodes = sections.succeeded(NODES.name, lead, "asking Slurm for the nodes' CPUs", stderr=err)
+    cpus = {node.name: node.cpus for node in parse_nodes(nodes)}
     uses, unread = read_jobs(jobs, mark, gpus=any(g.gpu or g.cloud for g in spec.groups))
     return uses, cpus, unread
 

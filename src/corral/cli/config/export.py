@@ -14,6 +14,7 @@ from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster, declared
 from corral.errors import Code, CorralError, Exit
+from corral.spec.providers import OWNED, TOOLS
 
 OUTPUT = Annotated[
     str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; made when missing.")
@@ -67,6 +68,15 @@ KEYBOARD = Annotated[str, typer.Option("--keyboard", help="Keyboard layout.")]
 TIMEZONE = Annotated[str, typer.Option("--timezone", help="Time zone.")]
 OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
+_AUTOINSTALL = f"""\
+Write answers for an unattended installation of each machine.
+
+For your own machines (provider {OWNED}) that have no operating system yet: autoinstall of Ubuntu
+Server, or a preseed file of Debian. Each machine gets its node's name, the group's login user
+with your key, its address by DHCP or as the file has it, sshd without passwords, and no Wi-Fi.
+The installation erases the disk without a question.
+"""
+
 app = verb_app()
 
 
@@ -83,10 +93,11 @@ def export() -> None:
 
 
 @app.command(
+    help=TOOLS["gcluster"].help,
     epilog=examples(
         "corral export gcluster mega.yaml -o deployment",
         "corral export gcluster mega.yaml -o deployment --overwrite --json",
-    )
+    ),
 )
 def gcluster(
     target: TARGET = "",
@@ -96,11 +107,7 @@ def gcluster(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Write blueprints and deployment files of Google's Cluster Toolkit.
-
-    For a cluster of A3 Mega machines (provider gcp). One blueprint with toolkit v1.95.0; base,
-    image and cluster apart with v1.39.0. Every module and setting is checked against that release.
-    """
+    """See ``TOOLS``."""
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named)
     done = api.export_gcluster(spec, folder_of(output), overwrite=overwrite)
@@ -113,10 +120,11 @@ def gcluster(
 
 
 @app.command(
+    help=TOOLS["ansible"].help,
     epilog=examples(
         "corral export ansible dgx.yaml -o config",
         "corral export ansible dgx.yaml -o config --json",
-    )
+    ),
 )
 def ansible(
     target: TARGET = "",
@@ -126,11 +134,7 @@ def ansible(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Write inventory and variables for NVIDIA's DeepOps.
-
-    For machines that are there (provider ssh). What DeepOps has no variable for is printed, and
-    written into group_vars as comments.
-    """
+    """See ``TOOLS``."""
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named)
     done = api.export_ansible(spec, folder_of(output), overwrite=overwrite)
@@ -138,17 +142,18 @@ def ansible(
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
     for line in done.left:
         ui.note(f"not carried over: {line}", "yellow")
-    ui.show("next, in DeepOps' own folder:", *(f"  {line}" for line in done.next))
+    ui.show(f"next, in {TOOLS['ansible'].place}:", *(f"  {line}" for line in done.next))
     return Exit.GOOD
 
 
 @app.command(
+    help=_AUTOINSTALL,
     epilog=examples(
         "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1 -o media",
         "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1"
         " --gateway 192.168.1.1/24 --interface eno1 -o media",
         "corral export autoinstall lab.yaml --system debian --key id.pub --disk /dev/sda -o media",
-    )
+    ),
 )
 def autoinstall(
     target: TARGET = "",
@@ -168,13 +173,7 @@ def autoinstall(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Write answers for an unattended installation of each machine.
-
-    For your own machines (provider ssh) that have no operating system yet: autoinstall of Ubuntu
-    Server, or a preseed file of Debian. Each machine gets its node's name, the group's login user
-    with your key, its address by DHCP or as the file has it, sshd without passwords, and no Wi-Fi.
-    The installation erases the disk without a question.
-    """
+    """See ``_AUTOINSTALL``."""
     ui = Ui(as_json=as_json)
     if system not in ("ubuntu", "debian"):
         raise CorralError(Code.USAGE, f"--system {system}", hint="write ubuntu or debian")

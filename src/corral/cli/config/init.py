@@ -15,6 +15,7 @@ from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.files import STDOUT
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.spec.providers import READER
 
 EXISTING = Annotated[
     list[str] | None,
@@ -100,12 +101,12 @@ INSTALL = Annotated[
         "--keys", help="With --from: install a key first; asks for the login password once."
     ),
 ]
-DEEPOPS = Annotated[
+INVENTORY = Annotated[
     str,
     typer.Option(
-        "--from-deepops",
+        READER.option,
         metavar="FOLDER",
-        help="Write what DeepOps' folder config/ contains: inventory and group_vars.",
+        help=READER.help,
         show_default=False,
     ),
 ]
@@ -120,7 +121,7 @@ SCHEMA = Annotated[
         "corral init -o laptop.yaml",
         "corral init lab --name rtx --set nodes='node[0-3]' --set user=admin -o rtx.yaml",
         "corral init --existing /etc/slurm --existing /etc/hosts -o lab.yaml",
-        "corral init --from-deepops deepops/config -o dgx.yaml",
+        READER.example,
         "corral init --from 192.168.1.10 192.168.1.11 192.168.1.12 --user alice",
         "corral init --from '192.168.1.[10-12]' --keys -o rtx.yaml",
         "corral init --schema > corral.schema.json",
@@ -142,7 +143,7 @@ def init(
     force: FORCE = False,
     schema: SCHEMA = False,
     existing: EXISTING = None,
-    deepops: DEEPOPS = "",
+    inventory: INVENTORY = "",
     as_json: JSON = False,
 ) -> int:
     """Write a commented cluster file to start from.
@@ -158,8 +159,8 @@ def init(
     kind = kind_option or _kind(words)
     if schema:
         text = f"{json.dumps(api.schema(), indent=2)}\n"
-    elif deepops:
-        text, left = api.read_deepops(Path(deepops))
+    elif inventory:
+        text, left = api.read_inventory(Path(inventory))
         for line in left:
             ui.note(f"not carried over: {line}", "yellow")
     elif existing:

@@ -35,6 +35,9 @@ from corral.prove.fabric.hardware import known_hardware
 from corral.prove.fabric.limits import Algorithm, Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.transport import NETWORKS
+from corral.spec.providers import MACHINES
+
+_HARDWARE = next(kind.hardware for kind in MACHINES.values() if kind.hardware)
 
 app = verb_app()
 LOG = Annotated[
@@ -94,7 +97,7 @@ app.command("history", epilog=HISTORY_EPILOG)(bench_history)
 @app.command(
     "read",
     epilog=examples(
-        "corral bench read nccl.log --hardware a3-mega",
+        f"corral bench read nccl.log --hardware {_HARDWARE}",
         "corral bench read result.json --nics 8 --gbps 400 --gpus 8 --reference 370 --nodes 4",
         "srun all_reduce_perf -b 1M -e 8G -f 2 | corral bench read -",
     ),

@@ -15,10 +15,11 @@ from corral.cli.terminal.text import labels, one_line, plural
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
-from corral.spec.gcp_made import made_by_toolkit, storage_of
 from corral.spec.hostlist import fold
+from corral.spec.made import is_configured, section_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from corral.spec.providers import OWNED
 
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}
@@ -82,15 +83,25 @@ PURGE = Annotated[
     ),
 ]
 
+_HELP = f"""\
+Remove all that Corral made for a cluster.
+
+Machines that a provider made are removed with all that is on them: jobs, users' files,
+accounting. Machines of provider {OWNED} are yours and are restored as they were before Corral:
+packages, files, users, services and the host name, from a ledger that each machine keeps. It
+is shown first, and refused while jobs are running.
+"""
+
 app = verb_app()
 
 
 @app.command(
+    help=_HELP,
     epilog=examples(
         "corral down laptop.yaml",
         "corral down lab.yaml --dry-run",
         "corral down -c lab-rehearsal --yes",
-    )
+    ),
 )
 def down(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
@@ -102,13 +113,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     rehearse: REHEARSE = False,
     as_json: JSON = False,
 ) -> int:
-    """Remove all that Corral made for a cluster.
-
-    Machines that a provider made are removed with all that is on them: jobs, users' files,
-    accounting. Machines of provider ssh are yours and are restored as they were before Corral:
-    packages, files, users, services and the host name, from a ledger that each machine keeps. It
-    is shown first, and refused while jobs are running.
-    """
+    """See ``_HELP``."""
     ui = Ui(as_json=as_json)
     if not (target or named):
         # The only known cluster is a good guess for reading it, and none for removing it.
@@ -133,7 +138,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     )
     ui.json({"cluster": spec.name, "removed": list(gone)})
     ui.show(*given_lines(gone))
-    kept = made_by_toolkit(spec) and any(": kept " in line for line in gone)
+    kept = is_configured(spec) and any(": kept " in line for line in gone)
     left = "nothing else is left" if kept else "nothing is left"
     ui.show(f"{spec.name}: {left}" if gone else f"{spec.name}: there was nothing to remove")
     return Exit.GOOD
@@ -142,13 +147,9 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
 def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
     """The question, after what is due to the user's machines has been shown."""
     made = [node.name for node in nodes_of(spec) if not node.group.capabilities.owned]
-    if spec.gcp is not None and made_by_toolkit(spec):
-        mounts = ", ".join(storage.mount for storage in storage_of(spec.gcp))
-        what = (
-            f"Has gcluster destroy {fold(made)} of cluster {spec.name}, its networks, and its "
-            f"file systems with all that is on them ({mounts}). Do it?"
-        )
-        return what, api.Returning(())
+    section = section_of(spec)
+    if section is not None and is_configured(spec):
+        return f"{section.removal(fold(made), spec.name)} Do it?", api.Returning(())
     if made:
         what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
         return what, api.Returning(())

@@ -13,17 +13,23 @@ from corral.cli.terminal.text import plural, right, size, table
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
+from corral.spec.providers import CONTAINERS
+
+_HELP = f"""\
+List, build and remove node images; import container images.
+
+{CONTAINERS.capitalize()} nodes are made from an image that Corral builds (Debian 13, or Ubuntu on
+an Ubuntu machine that cannot have Debian), and builds again when what it is made from has changed.
+"""
 
 app = verb_app()
 
 
-@app.callback(epilog=examples("corral image list", "corral image build", "corral image rm"))
+@app.callback(
+    help=_HELP, epilog=examples("corral image list", "corral image build", "corral image rm")
+)
 def image() -> None:
-    """List, build and remove node images; import container images.
-
-    Embedded nodes are made from an image that Corral builds (Debian 13, or Ubuntu on an Ubuntu
-    machine that cannot have Debian), and builds again when what it is made from has changed.
-    """
+    """See ``_HELP``."""
 
 
 @app.command("list", epilog=examples("corral image list --json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +20,10 @@ app = verb_app()
 
 @app.command(
     epilog=examples(
-        "corral up laptop.yaml", "corral up lab.yaml --rehearse", "corral up lab.yaml --yes --json"
+        "corral up laptop.yaml",
+        "corral up lab.yaml --rehearse",
+        "corral up lab.yaml --yes --json",
+        "corral up laptop.yaml --bundle kit.tar.zst",
     )
 )
 def up(
@@ -30,6 +34,17 @@ def up(
     prove: Annotated[
         bool, typer.Option("--prove/--no-prove", help="Prove afterwards that it works.")
     ] = True,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="KIT",
+            dir_okay=False,
+            help="Take node image, packages and wheels from this file of corral bundle, and "
+            "nothing from a network. The cluster keeps to its image until corral down.",
+            show_default=False,
+        ),
+    ] = None,
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
@@ -41,6 +56,8 @@ def up(
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)
+    if bundle is not None:
+        ui.run(lambda emit: api.use_bundle(spec, bundle, emit), state="the cluster was not changed")
     approval = Approval(ui, yes=yes)
     try:
         agreed = ui.run(lambda emit: api.up(spec, emit, approval), state=STATE)

@@ -14,6 +14,7 @@ import typer
 from corral import api
 from corral.api.page.page_server import Page
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
@@ -52,12 +53,13 @@ app = verb_app()
 
 
 @app.command(
+    cls=TokensBelow,
     epilog=examples(
         "corral ui",
         "corral ui lab.yaml --user kim",
         "corral ui -c lab -b",
         "corral ui --controller",
-    )
+    ),
 )
 def ui(  # noqa: PLR0917  # typer calls it by name
     target: TARGET = "",
@@ -91,9 +93,9 @@ def ui(  # noqa: PLR0917  # typer calls it by name
 
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
-    With --controller the page is the controller's own, and this only makes the tunnel to it.
-    Plans are applied from the page only with another code, which this terminal shows too. Where a
-    machine's sudo wants a password, it is asked for here, once. A profile opens the controller's.
+    With --controller the page is the controller's own (as with a profile), reached by a tunnel.
+    Applying a plan takes another code that this terminal shows. Where a machine's sudo wants a
+    password, it is asked for here, once. Programs use the API: `corral ui token --help`.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, named, administers=False)

@@ -11,15 +11,27 @@ from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import declared
 from corral.errors import Exit
+from corral.spec.providers import machines_on
+
+_TCPXO = next(iter(machines_on("tcpxo").values()))
+_HELP = f"""\
+Print the environment of a group's jobs, for plain sbatch.
+
+It is what corral run gives each rank: the network interfaces, NCCL's adapters, the group's own
+settings, GPUDirect-TCPXO on {_TCPXO.title}. Batch scripts source the text (". env.sh"); it is shell
+and reads the node where it runs. Set your own values after that line.
+"""
 
 app = verb_app()
 
 
 @app.command(
+    help=_HELP,
     epilog=examples(
         "corral env dgx > dgx.sh",
-        "corral env a3mega -c mega.yaml | corral ssh mega-controller -c mega 'cat > /home/env.sh'",
-    )
+        f"corral env {_TCPXO.group} -c mega.yaml | corral ssh mega-controller -c mega "
+        "'cat > /home/env.sh'",
+    ),
 )
 def env(
     group: Annotated[
@@ -28,12 +40,7 @@ def env(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Print the environment of a group's jobs, for plain sbatch.
-
-    It is what corral run gives each rank: the network interfaces, NCCL's adapters, the group's own
-    settings, GPUDirect-TCPXO on A3 Mega. Batch scripts source the text (". env.sh"); it is shell
-    and reads the node where it runs. Set your own values after that line.
-    """
+    """See ``_HELP``."""
     ui = Ui(as_json=as_json)
     text = api.group_environment(declared(ui, named, administers=False), group)
     ui.json({"group": group, "text": text})

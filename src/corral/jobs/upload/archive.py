@@ -9,41 +9,18 @@ from __future__ import annotations
 import io
 import tarfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.jobs.upload.parcel import Packed, Parcel
 
 STORE: Final = ".store"
 _NEW: Final = "new"
 _ALL: Final = "all"
 
-# xargs cuts the list into argument lists; `read` of dash takes a byte at a time.
-_ASK: Final = """\
-cd {store}/blobs 2>/dev/null || {{ cat >/dev/null; echo {all}; exit 0; }}
-xargs sh -c 'for blob; do [ -e "$blob" ] || echo "$blob"; done' sh"""
-
-# Contents come into their own folder and are checked there: a connection that broke, or a full
-# disk, never leaves a wrong content under a right name. Their links in the job's folder stay valid
-# when they are moved, as a link is to the content and not to the name.
-# -f: another job of the user may have brought the same content meanwhile.
-_UNPACK: Final = """\
-umask 077
-mkdir -p {store}/blobs && mkdir {user}/{name} || exit 1
-drop() {{
-  rm -rf {store}/{token} {user}/{name}
-  echo "$1" >&2
-  exit 1
-}}
-tar -C {user} -xzf - || drop "the archive could not be unpacked"
-if [ -d {store}/{token} ]; then
-  (cd {store}/{token}/blobs && sha256sum --quiet -c ../digests) || drop "a file is incomplete"
-  cp -rlf {store}/{token}/blobs/. {store}/blobs/ || drop "the store could not be written"
-  rm -rf {store}/{token}
-fi
-chmod 0700 {user}/{name}"""
+_PROGRAM: Final = "jobs/user.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +34,7 @@ class Archive:
 
 def ask_script(user_folder: str) -> Script:
     """Which contents the store lacks; it reads their names from its stdin, one in a line."""
-    return sh(_ASK, store=f"{user_folder}/{STORE}", all=_ALL)
+    return call(_PROGRAM, "contents_lacking", f"{user_folder}/{STORE}", _ALL)
 
 
 def names_asked(parcel: Parcel) -> bytes:
@@ -77,13 +54,25 @@ def unpack_script(user_folder: str, name: str, token: str) -> Script:
 
     Nothing of the job's folder stays when it fails.
     """
-    return sh(
-        _UNPACK,
-        store=f"{user_folder}/{STORE}",
-        user=user_folder,
-        name=name,
-        token=f"{_NEW}.{token}",
-    )
+    store = f"{user_folder}/{STORE}"
+    return call(_PROGRAM, "archive_unpack", store, user_folder, name, f"{_NEW}.{token}")
+
+
+def submit_script(
+    user_folder: str, name: str, token: str, tasks: Sequence[str], *, refused: int
+) -> Script:
+    """``unpack_script``, then sbatch in the job's folder; prints the job's number.
+
+    Args:
+        user_folder: the user's folder of jobs.
+        name: the job's folder in it.
+        token: makes the folder of new contents this job's own.
+        tasks: folders of an array's parts.
+        refused: the exit status where Slurm refuses the job.
+    """
+    store = f"{user_folder}/{STORE}"
+    names = (store, user_folder, name, f"{_NEW}.{token}")
+    return call(_PROGRAM, "job_submit", *names, refused, *tasks)
 
 
 def archive(

@@ -5,84 +5,28 @@ from __future__ import annotations
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
 from corral.state.job_folders import (
-    CHECKS,
     ENVS,
     JOBS,
     STICKY,
     TAKEN,
     TOP,
-    held,
     remedy,
     user_folder,
 )
 
 MISSING: Final = "is not there, and only root can make it"
 
-__all__ = ["ENVS", "JOBS", "guard_script", "not_ours", "roof_script", "user_folder"]
+__all__ = ["ENVS", "JOBS", "not_ours", "roof_script", "user_folder"]
 
-# mkdir may lose to another submission that makes the same folder; what is there then is checked.
-_ROOF: Final = """\
-{guard}
-{held} || exit 1
-roof={mount} mine={mount}/{top}/{kind}/{user}
-if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-  echo "$mine {missing}" >&2
-  exit 1
-fi
-for part in {top} {kind}; do
-  roof=$roof/$part
-  [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
-  roots "$roof" || exit 1
-done
-if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-  mkdir -m 0700 "$mine" && chown -h "{user}:$(id -g {user})" "$mine" || exit 1
-fi
-if [ -L "$mine" ] || [ ! -d "$mine" ] || [ "$(stat -c %u "$mine")" != "$(id -u {user})" ]; then
-  echo "$mine {taken} $(stat -c %U "$mine") and must be a folder of "{user} >&2
-  exit 1
-fi
-case $(stat -c %A "$mine") in ?????w*|????????w*)
-  echo "$mine {taken} "{user}" and others may write to it" >&2
-  exit 1
-esac
-"""
-
-_CHECK: Final = """\
-{guard}
-if [ -e {top} ] || [ -L {top} ]; then {held} && roots {top} || exit 1; fi
-if [ -e {kind} ] || [ -L {kind} ]; then roots {kind} || exit 1; fi
-"""
+_PROGRAM: Final = "jobs/user.sh"
 
 
 def roof_script(mount: str, kind: str, user: str) -> Script:
     """Make ``MOUNT/corral/KIND/USER`` where `up` has not; without root it must be there."""
-    return sh(
-        _ROOF,
-        guard=CHECKS,
-        held=held(mount, user),
-        mount=mount,
-        top=TOP,
-        kind=kind,
-        user=user,
-        taken=Script(TAKEN),
-        missing=Script(MISSING),
-    )
-
-
-def guard_script(mount: str, kind: str, user: Script) -> Script:
-    """End with an error where another user than this one could replace ``MOUNT/corral/KIND``.
-
-    Args:
-        mount: the shared folder.
-        kind: what is read there.
-        user: the shell's word for the name of the user whose files are read.
-    """
-    top = f"{mount}/{TOP}"
-    of = sh('held {mount} "$(id -u {user})"', mount=mount, user=user)
-    return sh(_CHECK, guard=CHECKS, held=of, top=top, kind=f"{top}/{kind}")
+    return call(_PROGRAM, "roof_make", mount, TOP, kind, user, MISSING)
 
 
 def not_ours(result: Result) -> CorralError | None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.escapes import without_escapes
 from corral.prove.fabric.consistency import named, settled
 from corral.prove.fabric.model import Rank, Row, Table, Timing
 
@@ -131,7 +132,6 @@ def layout(header: str) -> Layout:
     return Layout(tuple(left), tuple(groups), checks[0], first[0] == "cputime", after)
 
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CLOCK: Final = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 # ts, kubectl --timestamps, docker -t, journalctl, mpirun --timestamp-output, dmesg.
@@ -158,7 +158,7 @@ def parted(line: str) -> tuple[str, str]:
     Returns:
         who printed it (``3:``, ``[1,0]<stdout>:``), "" when nothing shows it; and the rest.
     """
-    body = _ANSI.sub("", line).replace("\u00a0", " ").replace("\ufeff", "").lstrip()
+    body = without_escapes(line).replace("\u00a0", " ").replace("\ufeff", "").lstrip()
     names: list[str] = []
     while True:
         if match := _TIME.match(body) or _QUOTE.match(body):

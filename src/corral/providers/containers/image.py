@@ -22,6 +22,7 @@ from corral.providers.containers import (
     machine,
     recipe,
 )
+from corral.providers.containers.bundle import Pin
 from corral.providers.containers.podman import Fields, Podman
 from corral.providers.containers.recipe import (
     BASE_LABEL,
@@ -196,12 +197,16 @@ class Images:
     Args:
         podman: the podman.
         apt: folder with the host's apt sources.
+        pin: the image that ``auto`` is, for a cluster that was brought up from a bundle.
     """
 
-    def __init__(self, podman: Podman, apt: Path = archive.APT) -> None:
+    def __init__(self, podman: Podman, apt: Path = archive.APT, pin: Pin | None = None) -> None:
         self._podman = podman
         self._apt = apt
+        self._pin = pin
         self._systems: dict[str, System] = {}
+        if pin is not None:
+            self._systems[AUTO] = System(*pin.system.split(":", 1))
 
     def system(self, image: str) -> System:
         """Distribution of a group's image; of a user's own only after ``ensure``."""
@@ -212,7 +217,7 @@ class Images:
     async def reference(self, image: str) -> str:
         """What to give podman for a group's ``image``; it may not be there yet."""
         if image == AUTO:
-            return _tag(await self._chosen())
+            return self._pin.image if self._pin else _tag(await self._chosen())
         return reference(await base_id(self._podman, image))
 
     async def ensure(self, image: str, emit: Emit, *, again: bool = False) -> str:
@@ -229,6 +234,9 @@ class Images:
         if image != AUTO:
             await pull(self._podman, image, emit)
         reference = await self.reference(image)
+        if image == AUTO and self._pin is not None:
+            await self._require(reference)
+            return reference
         if again or not await self._here(reference):
             async with image_build.locked(LOCK) as lock:
                 reference = await self.reference(image)
@@ -238,6 +246,87 @@ class Images:
         if image != AUTO:
             self._systems[image] = await self._labelled_system(reference)
         return reference
+
+    async def _require(self, reference: str) -> None:
+        if not await self._here(reference):
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"the node image {reference} of the cluster's bundle is not here",
+                hint="load it again with: corral up FILE --bundle KIT",
+            )
+
+    async def slim(self, packages: Sequence[str], emit: Emit) -> str:
+        """Have a small image with these packages and without PyTorch; gives its reference.
+
+        Raises:
+            CorralError: IMAGE_FAILED, MISSING_TOOL.
+        """
+        recipes = tuple(recipe.slim(each, packages) for each in _host_recipes())
+        async with image_build.locked(LOCK) as lock:
+            here = [r for r in recipes if await self._here(_tag(r))]
+            if here:
+                return _tag(here[0])
+            await self._sweep()
+            emit(Event(Kind.PHASE_STARTED, "image", message=f"building {_tag(recipes[0])}"))
+            name, identity = await self._build(lock, emit, recipes)
+            await self._podman.text("tag", identity, name)
+            emit(Event(Kind.PHASE_DONE, "image", message=f"node image {name}"))
+        return name
+
+    async def identity(self, reference: str) -> str:
+        """Id of an image that is here."""
+        return await base_id(self._podman, reference)
+
+    async def system_of(self, reference: str) -> str:
+        """Distribution of a node image, ``debian:13``."""
+        system = await self._labelled_system(reference)
+        return f"{system.os_id}:{system.os_version}"
+
+    async def packages(self, reference: str) -> dict[str, str]:
+        """Version of each package in a Debian image, by name."""
+        query = ("-W", "-f", "${Package} ${Version}\\n")
+        text = await self._podman.text(
+            *("run", "--rm", "--pull=never", "--network", "none", "--entrypoint", "dpkg-query"),
+            *(
+                word
+                for k, v in machine.host_limits().items()
+                for word in ("--ulimit", f"{k}={v}:{v}")
+            ),
+            *(reference, *query),
+        )
+        return dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+
+    async def save(self, reference: str, path: Path) -> None:
+        """Write an image as an OCI archive, its layers not compressed."""
+        await self._podman.text(
+            *("save", "--quiet", "--format", "oci-archive", "--uncompressed"),
+            *("--output", str(path), reference),
+            timeout=DERIVE_S,
+            what=f"podman could not write {reference}",
+        )
+
+    async def load(self, path: Path, reference: str, identity: str, emit: Emit) -> None:
+        """Read an OCI archive that ``save`` wrote; an image that is here already is kept.
+
+        Raises:
+            CorralError: PROVIDER_FAILED; IMAGE_FAILED, the archive holds another image.
+        """
+        async with image_build.locked(LOCK):
+            if await self._here(reference) and await self.identity(reference) == identity:
+                return
+            emit(Event(Kind.PHASE_STARTED, "image", message=f"loading {reference}"))
+            await self._podman.text(
+                *("load", "--quiet", "--input", str(path)),
+                timeout=DERIVE_S,
+                what="podman could not load the node image of the bundle",
+            )
+            if not await self._here(reference) or await self.identity(reference) != identity:
+                raise CorralError(
+                    Code.IMAGE_FAILED,
+                    f"the bundle's image is not {reference} with the id that its manifest names",
+                    hint="make the bundle again with: corral bundle FILE -o KIT",
+                )
+            emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}"))
 
     async def listed(self) -> tuple[ImageInfo, ...]:
         """All node images here, newest first, with the containers made from each."""
@@ -296,8 +385,10 @@ class Images:
         emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}", seconds=took))
         return reference
 
-    async def _build(self, lock: int, emit: Emit) -> tuple[str, str]:
-        """Build this host's image; gives its reference and id."""
+    async def _build(
+        self, lock: int, emit: Emit, recipes: Sequence[Recipe] = ()
+    ) -> tuple[str, str]:
+        """Build the first of the recipes that can be had here; gives its reference and id."""
         if os.geteuid() != 0:
             raise CorralError(
                 Code.IMAGE_FAILED,
@@ -311,7 +402,7 @@ class Images:
             sources=await asyncio.to_thread(archive.host_sources, self._apt),
         )
         with image_build.bench(WORK, lock, await archive.host_proxies()) as at:
-            supplied = await recipe.find(_host_recipes(), host, at, emit)
+            supplied = await recipe.find(recipes or _host_recipes(), host, at, emit)
             tar = await image_build.root_tar(_job(supplied), at, emit)
             emit(Event(Kind.NOTE, "image", message="importing into podman"))
             name, made = _tag(supplied.recipe), supplied.recipe
@@ -322,7 +413,8 @@ class Images:
                 timeout=600.0,
                 what="podman could not import the node image",
             )
-        self._systems[AUTO] = _system(made)
+        if not recipes:
+            self._systems[AUTO] = _system(made)
         return name, text.strip().removeprefix("sha256:")
 
     async def _here(self, reference: str) -> bool:

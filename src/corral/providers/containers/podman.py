@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.spec.providers import CONTAINERS
 
 TAIL_LINES: Final = 12
 INSTALL: Final = "apt install podman runc (as root)"
@@ -152,7 +153,7 @@ _CAUSES: Final = (
     ("no space left", "free some space below podman's storage folder"),
     ("cgroups v1 not supported", "install runc: crun refuses hybrid cgroups"),
     ("executable file `runc` not found", "apt install runc (as root)"),
-    ("permission denied", "run Corral as root or by sudo: embedded nodes need it"),
+    ("permission denied", f"run Corral as root or by sudo: {CONTAINERS} nodes need it"),
     ("unable to execute nft", "apt install nftables (as root)"),
     ("this is not the node", "podman exec enters another root: do not run Corral in a chroot"),
     ("netavark", "check that iptables works here and that the kernel has bridge and veth"),

@@ -81,6 +81,25 @@ LEFT_OUT: Final = (
     *("/usr/lib/*/libhsa-runtime64*", "/usr/lib/*/ucx/*rocm*"),
 )
 
+SLIM_LEFT_OUT: Final = (
+    *LEFT_OUT,
+    # Each of MariaDB's programs holds a copy of its library, 5 MB. Kept: server, client, dump,
+    # admin, check and upgrade (/etc/mysql/debian-start), and what mariadb-install-db calls.
+    *("/usr/bin/aria_*", "/usr/bin/myisam*", "/usr/bin/innochecksum", "/usr/bin/perror"),
+    *("/usr/bin/resolve_stack_dump", "/usr/bin/replace"),
+    *(
+        f"/usr/bin/mariadb-{name}"
+        for name in ("binlog", "conv", "import", "plugin", "show", "slap", "tzinfo-to-sql")
+    ),
+    # Perl is there for MariaDB's scripts alone.
+    *("/usr/lib/*/perl/*/CORE/*", "/usr/share/perl/*/Unicode/Collate/*", "/usr/share/perl/*/pod/*"),
+    *(f"/usr/lib/*/perl/*/auto/Encode/{name}/*" for name in ("CN", "JP", "KR", "TW")),
+    *("/usr/share/perl/*/CPAN*", "/usr/share/perl/*/ExtUtils/*", "/usr/share/perl/*/Test*"),
+    *("/usr/share/perl/*/Module/CoreList*", "/usr/lib/*/gconv/*"),
+    # Level Zero, which only hwloc's plugin for Intel GPUs loads.
+    "/usr/lib/*/libze_*",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -129,6 +148,12 @@ RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
         ),
     }
 )
+
+
+def slim(recipe: Recipe, packages: Sequence[str]) -> Recipe:
+    """The recipe without PyTorch and with these packages, for machines without internet."""
+    names = (*_BASE, *_SLURM, "python3", *packages)
+    return replace(recipe, packages=tuple(dict.fromkeys(names)), left_out=SLIM_LEFT_OUT)
 
 
 _CHOICES: Final = MappingProxyType(

@@ -24,6 +24,7 @@ from corral.providers.base import (
     raise_failed,
 )
 from corral.providers.containers import (
+    bundle,
     cni,
     container,
     host_gpus,
@@ -84,7 +85,9 @@ class EmbeddedProvider:
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
         self._mounts = layout.shared(spec.storage)
         self._podman = podman or Podman(machine.host_runtime())
-        self._images = Images(self._podman)
+        self._images = Images(
+            self._podman, pin=bundle.pinned(cluster_dir(self.cluster, create=False))
+        )
         self._memory = Memory()
         self._on_host = tuple(n for n in self.nodes if _own(n))
         self._driver: host_gpus.HostGpus | None = None

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.providers.blueprint.cluster import IMAGE_FAMILY, Deployment, deployment_of
-from corral.providers.blueprint.modules import LATER
+from corral.providers.gcp.blueprint.cluster import IMAGE_FAMILY, Deployment, deployment_of
+from corral.providers.gcp.blueprint.modules import LATER
 from corral.providers.gcp.gcluster import Gcluster
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir

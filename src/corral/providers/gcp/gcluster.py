@@ -22,7 +22,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.process import run
-from corral.providers.blueprint.cluster import Phase
+from corral.providers.gcp.blueprint.cluster import Phase
 from corral.tables import Hint, hints_for, read_table
 
 KEPT: Final = 60

@@ -21,9 +21,9 @@ from corral.providers.base import Action, Machine, MachineAction, Memory, Observ
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.gcp.deployment import Making
+from corral.providers.gcp.made import login_of, section_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
-from corral.spec.gcp import MACHINE, Gcp
-from corral.spec.gcp_made import login_of
+from corral.providers.gcp.section import MACHINE, Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
 
@@ -53,12 +53,13 @@ class GcpProvider:
     def __init__(
         self, spec: ClusterSpec, google: Google | None = None, poll: float = POLL_S
     ) -> None:
-        if spec.gcp is None:
+        gcp = section_of(spec)
+        if gcp is None:
             raise CorralError(Code.SPEC_INVALID, "no project and zone given", hint="add gcp:")
-        self._spec, self._gcp, self._given, self._poll = spec, spec.gcp, google, poll
+        self._spec, self._gcp, self._given, self._poll = spec, gcp, google, poll
         self.cluster = spec.name
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
-        self._making = Making(spec, spec.gcp.toolkit)
+        self._making = Making(spec, gcp.toolkit)
         self._memory = Memory()
         self._instances: dict[str, dict[str, Any]] = {}
         self._troubles: tuple[Trouble, ...] = ()

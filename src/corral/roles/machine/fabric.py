@@ -90,6 +90,8 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
 ROLE: Final = Role("fabric", {"base": on_nodes}, slurm_conf)
 
 
+TCPXO: Final = "tcpxo"
+"""The fabric of machine types whose ``provider.toml`` names it."""
 FOLDER: Final = "/var/lib/tcpxo/lib64"
 CONTROL: Final = "enp0s12"
 RAILS: Final = (

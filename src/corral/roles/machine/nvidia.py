@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import real
@@ -405,11 +405,7 @@ def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
         Gate(
             f"nvidia-smi finds {count} GPU{'s' if count > 1 else ''}",
             node.name,
-            sh(
-                'out=$(timeout 30 nvidia-smi -L) || {{ echo "$out"; exit 1; }}; '
-                'n=$(echo "$out" | grep -c "^GPU "); echo "$n GPUs"; [ "$n" -eq {count} ]',
-                count=count,
-            ),
+            call("gates/slurm.sh", "gpus_answer", count),
             GATE_S,
             "read: dmesg | grep -iE 'nvrm|nouveau'; dkms status. An RTX 50 needs the open module; "
             "its board Above 4G Decoding",

@@ -24,6 +24,8 @@ SETTINGS: Final = "/etc/corral/web.json"
 TLS: Final = f"/run/{UNIT}-tls"
 RENEW: Final = f"{UNIT}-tls"
 """Name of the timer, which runs as long as the page, and of its service: a renewed certificate."""
+TOKENS: Final = f"/var/lib/{UNIT}/api-tokens.json"
+"""The API's tokens, as digests, in the service's StateDirectory."""
 HELPER: Final = "corral-web-user"
 """Name of the socket and of its service, which do one user's own things (web/as_user.py)."""
 HELPER_SOCKET: Final = "/run/corral-web/user.sock"
@@ -46,6 +48,8 @@ Group=corral-web
 ExecStart=%PYTHON% -I -m corral.web
 StandardInput=file:%SETTINGS%
 StandardOutput=journal
+StateDirectory=corral-web
+StateDirectoryMode=0700
 %TLS%Restart=always
 RestartSec=2
 MemoryMax=1G
@@ -182,6 +186,7 @@ def settings(site: Site) -> str:
         "spec": site.spec.model_dump(mode="json"),
         "service": True,
         "as_user": HELPER_SOCKET,
+        "tokens": TOKENS,
     }
     if not page.hsts:
         values["hsts"] = False

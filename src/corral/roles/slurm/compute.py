@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
 from corral.roles.machine.upkeep import LIMITS
@@ -121,14 +121,7 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
     return Gate(
         f"{len(nodes)} nodes are registered",
         site.controller,
-        # Any state that is not waiting for slurmd: unknown, not responding (*), powering up (#).
-        sh(
-            "s=$(timeout 10 sinfo -h -N -n {nodes} -o '%N %t' | sort -u) && "
-            '[ "$(echo "$s" | grep -c .)" -ge {count} ] && '
-            "! echo \"$s\" | grep -E '[*#~@^!%]$| (unk|down|inval)'",
-            nodes=fold(nodes),
-            count=len(nodes),
-        ),
+        call("gates/slurm.sh", "nodes_registered", len(nodes), fold(nodes)),
         # Over a mesh a first try may be lost; slurmd waits longer before each further one.
         180 if mesh else 60,
         hint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine.people import accounts
 from corral.roles.role import Role, Share
@@ -31,10 +31,7 @@ from corral.state.users import UserAccount
 
 ETC = "/etc/slurm"
 
-SPREAD = sh(
-    "i=0; until timeout 5 scontrol ping | grep -q ' is UP'; do i=$((i + 1)); "
-    "[ $i -lt 120 ] || exit 1; sleep 0.5; done; timeout 60 scontrol reconfigure"
-)
+SPREAD = call("slurmctld.sh", "slurmctld_reconfigure")
 """Configless slurmd ask for their files at their own start and when slurmctld reconfigures, not
 when it restarts: without this they keep the old ones after nodes came or went ("appears to have a
 different slurm.conf than the slurmctld", seen with 24.11.5)."""
@@ -123,7 +120,7 @@ def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
     gate = Gate(
         "slurmctld answers",
         site.controller,
-        sh("timeout 5 scontrol ping | grep -q ' is UP'"),
+        call("slurmctld.sh", "slurmctld_is_up"),
         60,
         "read /var/log/slurm/slurmctld.log",
         journal("slurmctld"),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.errors import CorralError
-from corral.hosts.quote import sh, shipped
+from corral.hosts.quote import call, sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
@@ -48,16 +48,7 @@ PAUSED = f"{ROLL_TAG}upgrade of Slurm"
 """Drain reason of a node between its new packages and the restart of its slurmd: a job that began
 there would meet a slurmstepd that is newer than slurmd. Jobs that run go on."""
 
-BACK = sh(
-    '{functions}\ni=0; until timeout 5 scontrol show node "$(uname -n)" | '
-    "grep -q \" Version=$(slurmd -V | sed 's/.* //')\\b\"; do i=$((i + 1)); "
-    "[ $i -lt 120 ] || exit 1; sleep 0.5; done; "
-    'if timeout 5 scontrol -o show node "$(uname -n)" | drained_nodes | cut -d " " -f 3- | '
-    "grep -qxF {reason}; then "
-    'timeout 30 scontrol update "NodeName=$(uname -n)" State=RESUME; fi',
-    functions=shipped("slurm-nodes.sh"),
-    reason=PAUSED,
-)
+BACK = call("gates/slurm.sh", "node_back", PAUSED)
 """After its slurmd was restarted: wait until it registered as new, and let it take jobs again."""
 
 
@@ -203,14 +194,12 @@ def runs_gate(site: Site, nodes: Sequence[str]) -> tuple[Gate, ...]:
         Gate(
             f"slurmd {site.debs.version} runs on {fold(tuple(nodes))}",
             site.controller,
-            # sinfo's %v is the version that slurmd registered with.
-            sh(
-                "s=$(timeout 10 sinfo -h -N -n {nodes} -o '%N %v %t' | sort -u) && "
-                '[ "$(echo "$s" | grep -c .)" -ge {count} ] && '
-                '! echo "$s" | grep -vF {version} && ! echo "$s" | grep -E "[*#~@^!%]\\$"',
-                nodes=fold(tuple(nodes)),
-                count=len(nodes),
-                version=f" {site.debs.version} ",
+            call(
+                "gates/slurm.sh",
+                "nodes_run",
+                site.debs.version,
+                len(nodes),
+                fold(tuple(nodes)),
             ),
             120,
             "read journalctl -u slurmd on the nodes named; the other nodes were not begun",

@@ -18,6 +18,7 @@ from corral.slurm.conf.keys import keys_by_id
 from corral.slurm.duration import clock, seconds
 from corral.spec import values as texts
 from corral.spec.hostlist import fold_in_order
+from corral.spec.providers import OWNED
 
 # Carried by a field of the cluster file, or by what Corral always writes.
 _CARRIED: Final = frozenset(
@@ -279,7 +280,7 @@ def _machines(
 
 def _group_head(name: str, nodes: tuple[str, ...]) -> Iterator[str]:
     yield f"  - name: {name}"
-    yield "    provider: ssh"
+    yield f"    provider: {OWNED}"
     yield f"    nodes: {_scalar(fold_in_order(nodes))}"
 
 

@@ -216,6 +216,7 @@ def past_job(raw: Record, _: int) -> Job:
         workdir=text(raw.get("working_directory")),
         comment=text(record(raw.get("comment")).get("job")),
         restarts=integer(raw.get("restart_cnt")),
+        submit_line=text(raw.get("submit_line")),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.tables import Row, read_table
@@ -55,6 +56,12 @@ def node_flags() -> Mapping[str, Flag]:
     """All flags that are known (``node_flags.yaml``), by name."""
     rows = read_table("corral.slurm.states", "node_flags.yaml", tuple[Flag, ...])
     return MappingProxyType({row.flag: row for row in rows})
+
+
+POWERED_OFF: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+"""Flags of a node whose machine Slurm has ended, or is ending."""
+POWERING_UP: Final = "POWERING_UP"
+"""The flag of a node that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

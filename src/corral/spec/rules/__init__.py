@@ -8,12 +8,12 @@ from typing import Final
 
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
+from corral.spec.providers import PROVIDERS, part_of
 from corral.spec.rules import (
     clouds,
     containers,
     drivers,
     fabric,
-    gcp,
     health,
     machines,
     mesh,
@@ -24,21 +24,25 @@ from corral.spec.rules import (
     shared_resources,
     software,
 )
-from corral.spec.rules.view import Problem, Rule, View, view_of
 from corral.spec.schema import path_of
 from corral.spec.tree import Path
+from corral.spec.view import Problem, Rule, View, view_of
 
 __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
 PROBLEMS_AT_MOST: Final = 100
 """Of one rule. A file of 1 MiB has room for 20,000, each with a search for a name like it."""
 
+_OF_PROVIDERS: Final[tuple[Rule, ...]] = tuple(
+    rule for provider in PROVIDERS.values() if provider.rules for rule in part_of(provider.rules)
+)
+
 RULES: Final = (
     *clouds.RULES,
     *containers.RULES,
     *drivers.RULES,
     *fabric.RULES,
-    *gcp.RULES,
+    *_OF_PROVIDERS,
     *machines.RULES,
     *mesh.RULES,
     *queues.RULES,

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.spec.findings import Level
 from corral.spec.providers import CLOUDS, RENTALS, clouds_with, either
-from corral.spec.rules.view import Problem, Rule, View
+from corral.spec.view import Problem, Rule, View
 
 LABEL_ROOM: Final = 37
 """Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.rules.view import Problem, Rule, View
+from corral.spec.view import Problem, Rule, View
 
 
 def source(view: View) -> Iterator[Problem]:

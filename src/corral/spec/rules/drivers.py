@@ -8,7 +8,8 @@ from typing import Final
 
 from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
-from corral.spec.rules.view import GroupView, Problem, Rule, View
+from corral.spec.providers import OWNED
+from corral.spec.view import GroupView, Problem, Rule, View
 
 NEED: Final = {"13": 580, "12.9": 575, "12.8": 570}
 """The oldest driver branch of CUDA releases (CUDA release notes, table of toolkit drivers)."""
@@ -139,7 +140,7 @@ def vendor_repo(view: View) -> Iterator[Problem]:
 def nvidia_unused(view: View) -> Iterator[Problem]:
     """A driver for machines that get none."""
     if view.spec.software.nvidia is not None and not _real(view):
-        message = "no group of provider ssh declares a GPU: nothing gets a driver"
+        message = f"no group of provider {OWNED} declares a GPU: nothing gets a driver"
         yield Problem(("software", "nvidia"), message, "add gpu to the group, or remove nvidia")
 
 

@@ -13,13 +13,10 @@ from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
 from corral.spec.providers import CONTAINERS
-from corral.spec.rules.view import GroupView, Problem, Rule, View, repeated, some
+from corral.spec.view import GroupView, Problem, Rule, View, repeated, some
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
 RESERVED_NODES: Final = frozenset(("localhost", "default", "all", "localdomain", "broadcasthost"))
-EMBEDDED_AT_MOST: Final = 64
-SMALL_MIB: Final = 1024
-SMALL_CONTROLLER_MIB: Final = 1536
 _NO_BRACKETS: Final = re.compile(r"([A-Za-z_.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
 # What clouds and tailnets take as the name of a machine.
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -105,15 +102,6 @@ def no_brackets(view: View) -> Iterator[Problem]:
             message = f"{group.group.nodes} is one node of that name"
             hint = f"write {match[1]}[{match[2]}-{match[3]}] for a range"
             yield Problem(group.at("nodes"), message, hint)
-
-
-def addresses_missing(view: View) -> Iterator[Problem]:
-    """The user's machines without an address."""
-    for group in view.where(lambda c: c.owned):
-        if group.group.addresses is None:
-            message = f"group {group.group.name} (provider ssh) has no addresses"
-            hint = f"add addresses: 192.168.1.[10-12], or {group.group.nodes} where DNS knows them"
-            yield Problem(group.at(), message, hint)
 
 
 def address_count(view: View) -> Iterator[Problem]:
@@ -202,15 +190,6 @@ def _ipv4(text: str) -> ipaddress.IPv4Address | None:
         return None
 
 
-def mixed_providers(view: View) -> Iterator[Problem]:
-    """Containers and machines in one cluster cannot reach each other."""
-    here, there = view.where(lambda c: c.containers), view.where(lambda c: c.owned)
-    if here and there:
-        message = f"{here[0].group.name} is embedded and {there[0].group.name} is not"
-        hint = "embedded nodes cannot be reached from other machines; make two clusters of it"
-        yield Problem(here[0].at("provider"), message, hint)
-
-
 def field_unused(view: View) -> Iterator[Problem]:
     """Fields that the group's provider does not read."""
     for group in view.groups:
@@ -219,26 +198,6 @@ def field_unused(view: View) -> Iterator[Problem]:
             if getattr(group.group, name) != NodeGroup.model_fields[name].default:
                 message = f"{name} has no effect with provider {provider}"
                 yield Problem(group.at(name), message, f"remove {name}")
-
-
-def embedded_many(view: View) -> Iterator[Problem]:
-    """More embedded nodes than one machine is likely to carry."""
-    groups = view.where(lambda c: c.containers)
-    total = sum(len(group.names) for group in groups)
-    if total > EMBEDDED_AT_MOST:
-        message = f"{total} embedded nodes, each with its own systemd, on one machine"
-        yield Problem(groups[0].at("nodes"), message, "some ten nodes rehearse the same")
-
-
-def memory_small(view: View) -> Iterator[Problem]:
-    """Too little memory for what runs on a node."""
-    database = view.spec.slurm.accounting
-    for group in view.where(lambda c: c.containers):
-        memory = group.group.memory_mib
-        need = SMALL_CONTROLLER_MIB if database and view.controller in group.names else SMALL_MIB
-        if memory is not None and memory < need:
-            message = f"{memory} MiB is little for systemd, sshd and Slurm"
-            yield Problem(group.at("memory_mib"), message, f"write {need} or more, or leave it out")
 
 
 def gpu_source(view: View) -> Iterator[Problem]:
@@ -287,9 +246,6 @@ RULES: Final = (
          "take.", (), dns_names, ("name", "groups.nodes", "groups.provider", "network.control")),
     Rule("node-range-without-brackets", _W, "node0-2 is one node of that name; a range is "
          "node[0-2].", _ADDRESSES, no_brackets),
-    Rule("addresses-missing", _E, "A group of provider ssh without addresses: every node gets "
-         "one in slurm.conf, so that name lookup cannot break it.",
-         ("groups.addresses", "groups.provider"), addresses_missing),
     Rule("address-count", _E, "Not as many addresses as nodes.", _ADDRESSES, address_count),
     Rule("address-duplicate", _E, "Two nodes of one address.",
          (), duplicate_address, ("groups.addresses",)),
@@ -299,17 +255,8 @@ RULES: Final = (
          ("groups.addresses",), address_loopback),
     Rule("address-unsafe", _W, "An address on the open internet, where anybody reaches Slurm's "
          "ports, or a link-local one, which changes.", ("groups.addresses",), address_public),
-    Rule("mixed-providers", _E, "Embedded nodes and real machines in one cluster; they cannot "
-         "reach each other.",
-         (), mixed_providers, ("groups.provider",)),
     Rule("field-unused", _W, "A field that the group's provider does not read.",
          ("groups",), field_unused),
-    Rule("embedded-many", _W, "More than 64 embedded nodes on one machine.",
-         (), embedded_many, ("groups.nodes", "groups.provider")),
-    Rule("memory-small", _W, "Embedded nodes with less than 1024 MiB, or 1536 MiB where the "
-         "database runs.",
-         ("groups.memory_mib", "groups.provider"), memory_small,
-         ("groups.nodes", "controller", "slurm.accounting")),
     Rule("gpu-source", _E, "The source of GPUs is declared for machines that have their own.",
          ("groups.gpu.source",), gpu_source, ("groups.provider",)),
     Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",

@@ -8,7 +8,7 @@ from typing import Final
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.network import Mesh
-from corral.spec.rules.view import Problem, Rule, View, repeated, some
+from corral.spec.view import Problem, Rule, View, repeated, some
 
 
 def mesh_unused(view: View) -> Iterator[Problem]:
@@ -17,14 +17,6 @@ def mesh_unused(view: View) -> Iterator[Problem]:
     if network.mesh is not None and network.control != "tailscale":
         message = f"mesh has no effect with control: {network.control}"
         yield Problem(("network", "mesh"), message, "write control: tailscale, or remove mesh")
-
-
-def mesh_embedded(view: View) -> Iterator[Problem]:
-    """Embedded nodes, which are on one network of this machine."""
-    if view.spec.network.control == "tailscale" and view.where(lambda c: c.containers):
-        message = "embedded nodes share a network of this machine and join no tailnet"
-        hint = "write control: provider; `--rehearse` of a file with a mesh does so"
-        yield Problem(("network", "control"), message, hint)
 
 
 def island_groups(view: View) -> Iterator[Problem]:
@@ -84,8 +76,6 @@ _CONTROL: Final = ("network.control", "network.mesh")
 RULES: Final = (
     Rule("mesh-unused", Level.WARNING, "Settings of a mesh with another control network.",
          _CONTROL, mesh_unused),
-    Rule("mesh-embedded", Level.ERROR, "control: tailscale with embedded nodes.",
-         ("network.control",), mesh_embedded, ("groups.provider",)),
     Rule("mesh-island-group", Level.ERROR, "An island of a group that is not there.",
          ("network.mesh",), island_groups, ("groups.name",)),
     Rule("mesh-island-twice", Level.ERROR, "A group on two islands, or two islands of one name.",

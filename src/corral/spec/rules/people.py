@@ -12,8 +12,8 @@ from corral.spec.findings import Level
 from corral.spec.hostlist import expand
 from corral.spec.people import Limits
 from corral.spec.rules.shared_resources import SYSTEM_FOLDERS, SYSTEM_TREES
-from corral.spec.rules.view import Problem, Rule, View, repeated
 from corral.spec.tree import Path
+from corral.spec.view import Problem, Rule, View, repeated
 
 OWN_ACCOUNT: Final = "corral"
 """The account of users that declare none; it is always there."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.rules.view import Problem, Rule, View
 from corral.spec.values import seconds_of
+from corral.spec.view import Problem, Rule, View
 
 SHORTEST: Final = 600
 PARTITION: Final = "corral-proof"

@@ -11,7 +11,7 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
-from corral.spec.rules.view import Problem, Rule, View, repeated
+from corral.spec.view import Problem, Rule, View, repeated
 
 # Releases of Slurm that Corral knows; a plan asks the machines which of them they have.
 _RELEASES: Final = "20.02 20.11 21.08 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05"

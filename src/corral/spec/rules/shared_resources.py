@@ -9,8 +9,8 @@ from typing import Final
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.models import Storage
-from corral.spec.rules.view import Problem, Rule, View, repeated, some
 from corral.spec.tree import Path
+from corral.spec.view import Problem, Rule, View, repeated, some
 
 # Users and groups of a Debian or Ubuntu system with what Corral installs (base-passwd 3.6; useradd
 # refuses a name whose group exists).
@@ -36,14 +36,6 @@ SYSTEM_FOLDERS: Final = frozenset(map(PurePosixPath, _FOLDERS.split()))
 WIRELESS: Final = ("wl", "wifi", "ath")
 VIRTUAL: Final = ("docker", "podman", "virbr", "veth", "br-", "cni", "lxc", "tap", "dummy")
 FASTEST_GBPS: Final = 1600
-
-
-def control_lan(view: View) -> Iterator[Problem]:
-    """``lan`` without declared addresses."""
-    if view.spec.network.control == "lan" and view.where(lambda c: c.containers):
-        hint = "write control: provider; embedded nodes get their addresses from podman"
-        message = "control is lan, and embedded nodes have no declared addresses"
-        yield Problem(("network", "control"), message, hint)
 
 
 def data_interface(view: View) -> Iterator[Problem]:
@@ -224,9 +216,6 @@ def _system(text: str) -> bool:
 _STORAGE: Final = ("storage",)
 _E, _W = Level.ERROR, Level.WARNING
 RULES: Final = (
-    Rule("network-lan-embedded", _W, "control: lan with embedded nodes, which have no declared "
-         "addresses.",
-         ("network.control",), control_lan, ("groups.provider",)),
     Rule("data-interface-local", _E, "The data network on lo or on a bridge of containers.",
          ("network.data",), data_interface),
     Rule("data-interface-wireless", _W, "The data network on Wi-Fi.",

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.rules.view import Problem, Rule, View
+from corral.spec.view import Problem, Rule, View
 
 TAR: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from corral.api.page.api_tokens import Bearers
 from corral.web.listener.connections import Bounded
 from corral.web.listener.peers import Peer
 from corral.web.listener.request_checks import reply
@@ -27,6 +28,9 @@ STRANGERS: Final = (200.0, 800.0)
 SESSION: Final = (200.0, 1000.0)
 _COOKIE: Final = re.compile(rb"(?:^|[;,:\s])" + COOKIE.encode() + rb"(?:_\d{1,5})?=([\w-]{20,64})")
 _COOKIES: Final = 8
+_BEARER: Final = re.compile(rb"bearer[ \t]+(corral_[\w-]{43})(?![\w-])", re.I)
+
+_SHOWING: Final = (b"cookie", b"authorization")
 
 Clock = Callable[[], float]
 
@@ -64,10 +68,17 @@ class Admission:
     Args:
         sessions: who is logged in.
         clock: seconds that only grow.
+        bearers: the API's tokens.
     """
 
-    def __init__(self, sessions: Sessions, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        clock: Clock = time.monotonic,
+        bearers: Bearers | None = None,
+    ) -> None:
         self._sessions = sessions
+        self._bearers = bearers
         self._of_peers = Budget(*PEER, clock)
         self._of_strangers = Budget(*STRANGERS, clock)
         self._of_sessions = Budget(*SESSION, clock)
@@ -77,11 +88,15 @@ class Admission:
         return self._of_peers.take(peer.name) and self._of_strangers.take("")
 
     def viewer(self, head: bytes) -> bool | None:
-        """Whether one more may come with these cookies; None where nobody is logged in by them."""
+        """Whether one more may come with these headers; None where they show no login."""
         for key in _COOKIE.findall(head)[:_COOKIES]:
             session = self._sessions.find(key.decode(), touch=False)
             if session is not None:
                 return self._of_sessions.take(session.csrf)
+        bearer = _BEARER.search(head) if self._bearers is not None else None
+        if bearer is not None and self._bearers is not None:
+            identity = self._bearers.knows(bearer[1].decode())
+            return self._of_sessions.take(f"token {identity}") if identity else None
         return None
 
 
@@ -109,7 +124,7 @@ class Admitted:
             await self._app(scope, receive, send)
             return
         connection: Bounded = scope["state"]["connection"]
-        head = b";".join(value for name, value in scope["headers"] if name == b"cookie")
+        head = b";".join(value for name, value in scope["headers"] if name in _SHOWING)
         may = self._admission.viewer(head)
         connection.viewer = may is not None
         connection.requests += 1

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.records import Job
+from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
-from corral.web.routes.jobs import audited, elsewhere, own_commands
+from corral.web.routes.jobs import JobId, audited, elsewhere, own_commands, own_job
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 OF_THIS_MACHINE: Final = frozenset({"folder", "in_place", "environment"})
 """JobSpec's fields that name files of the machine that submits (decision 0057)."""
+FIELDS: Final = api.JobSpec.model_fields
 
 
 @router.get("/form")
@@ -29,11 +32,83 @@ async def form(session: Viewer, state: Here) -> Any:
         del schema["properties"][name]
     return {
         "schema": schema,
-        "can_spec": spec is not None
-        and state.own is not None
-        and session.user in {u.name for u in users_of(spec)},
+        "can_spec": can_spec(state, session),
         "storage": [s.mount for s in spec.storage] if spec else [],
     }
+
+
+@router.get("/{job_id}/again")
+async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """One's own job as a filled form, or as a script with all of its options; with what is missing.
+
+    A job that ``corral run`` or the form submitted is the form again. Others are their script, with
+    a line for each option of their command line.
+    """
+    record = await own_job(state, session, job_id)
+    recorded = await own_commands(state).recorded(session.login, record)
+    form, notes = dict[str, Any](), dict[str, str]()
+    if recorded.job and can_spec(state, session):
+        form, notes = form_of(record, recorded)
+    if form:
+        return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
+    made = resubmission(record, recorded.script, recorded.submit_line or record.submit_line)
+    if recorded.job:
+        made.notes["script"] = (
+            f"Corral made this script; it writes into the folder of job {record.id}"
+        )
+    return {
+        **_named(record),
+        "mode": "script",
+        "form": {},
+        "script": made.script,
+        "notes": made.notes,
+        "name": made.name,
+        "workdir": made.workdir,
+    }
+
+
+def _named(record: Job) -> dict[str, Any]:
+    return {"id": record.id, "label": record.label, "name": record.name, "workdir": record.workdir}
+
+
+def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was filled in that is not as it would be anyway, and what is to be stated of it."""
+    fields, notes = dict[str, Any](), dict[str, str]()
+    usual = {name: info.get_default(call_default_factory=True) for name, info in FIELDS.items()}
+    for name, value in recorded.job.items():
+        if name not in usual:
+            notes[name] = f"this version of Corral has no such field; it was {value!r}"
+        elif name not in OF_THIS_MACHINE | {"user", "script"} and value != _plain(usual[name]):
+            fields[name] = value
+    script = str(recorded.job.get("script") or "")
+    if script and recorded.program:
+        fields["script"] = recorded.program
+        if not recorded.job.get("in_place"):
+            notes["script"] = f"the copy of {script} that the job ran"
+    elif script:
+        notes["script"] = f"{script} was uploaded, and its copy is not there any more"
+    if recorded.job.get("environment"):
+        notes["options"] = f"not carried over: environment {recorded.job['environment']}"
+    array, _, task = record.label.partition("_")
+    if task.isdecimal() and fields.get("array"):
+        fields["array"] = task
+        notes["array"] = f"task {task} of array {array} alone"
+    elif task and fields.get("sweep"):
+        notes["sweep"] = f"this was task {task} of array {array}: all points are submitted again"
+    return fields, notes
+
+
+def _plain(value: object) -> object:
+    """As JSON has it."""
+    return [*cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
+
+
+def can_spec(state: State, session: Session) -> bool:
+    """Whether the session's user submits by form here."""
+    spec = state.spec
+    if spec is None or state.own is None:
+        return False
+    return session.user in {user.name for user in users_of(spec)}
 
 
 @router.post("/preview")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -22,6 +23,7 @@ from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.write import faults_of
 from corral.web.routes.view import packed_of
+from corral.web.slurm.arrays import array_rows, grouped
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
 from corral.web.slurm.snapshot import job_fields, job_rows
@@ -82,6 +84,7 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     down: bool = True,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    arrays: Annotated[bool, Query(description="An array is one row, with its counts.")] = False,
 ) -> Response:
     """One page of the jobs that slurmctld knows."""
     test = parse(q)
@@ -91,12 +94,26 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
 
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
-        page = ordered(chosen, by, down=down)[offset : offset + limit]
-        return {"jobs_rev": now.jobs_rev, "total": len(chosen), **job_rows(page)}
+        listed = ordered(chosen, by, down=down)
+        return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
 
     user = session.user if state_of(request).settings.private else ""
-    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}"
+    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
+
+
+def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> dict[str, Any]:
+    """One page of a list; ``total``: how many rows there are, ``jobs``: how many jobs those are."""
+    if not arrays:
+        return {"total": len(listed), **job_rows(listed[offset : offset + limit])}
+    groups = grouped(listed)
+    page = groups[offset : offset + limit]
+    return {
+        "total": len(groups),
+        "jobs": len(listed),
+        "arrays": array_rows(page),
+        **job_rows(group[0] for group in page),
+    }
 
 
 @router.post("")
@@ -203,6 +220,25 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     if state.figures is None:
         return {"from": "", "curves": []}
     return await state.figures.job(record)
+
+
+@router.get("/{job_id}/use")
+async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """What an ended job used of what it was given, as accounting has it; null: nothing measured.
+
+    ``cpu_given_s`` is its processors times its run time. Memory is in MiB.
+    """
+    record = await _known(state, session, job_id)
+    used = await state.past.use(session.login, job_id)
+    elapsed = record.elapsed
+    if elapsed is None and record.start_at and record.end_at:
+        elapsed = record.end_at - record.start_at
+    return {
+        "cpu_s": used.cpu_s,
+        "cpu_given_s": record.cpus * elapsed if elapsed else None,
+        "memory": used.memory,
+        "memory_given": record.memory or None,
+    }
 
 
 @router.get("/{job_id}/extras")

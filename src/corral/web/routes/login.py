@@ -10,8 +10,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
-from corral.web.listener.connections import Bounded
-from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import name_of
 from corral.web.slurm.slurmrest import Login
 from corral.web.state import (
@@ -19,9 +17,11 @@ from corral.web.state import (
     Here,
     State,
     Viewer,
+    address_of,
     cookie_of,
     here_of,
     key_of,
+    peer_of,
     shown,
 )
 from corral.web.users.sessions import expiry, login_of
@@ -46,7 +46,7 @@ class CodeLogin(BaseModel):
 @router.post("/login")
 async def log_in(request: Request, credentials: TokenLogin, response: Response, state: Here) -> Any:
     """Open a session for the user of a token; Slurm itself judges the token."""
-    login = await _checked(request, credentials.token, "login", state)
+    login = await checked_login(request, credentials.token, "login", state)
     return await _opened(state, request, response, login, owner=False)
 
 
@@ -62,7 +62,7 @@ async def log_in_by_code(
     """
     login = state.sessions.redeem(credentials.code)
     if login is None:
-        peer = _peer(request)
+        peer = peer_of(request)
         state.logins.take(peer)
         state.audit.note("", "login-code", peer, Code.LOGIN_REFUSED.value)
         raise CorralError(
@@ -97,7 +97,7 @@ async def new_code(request: Request, state: Here) -> Any:
         raise CorralError(
             Code.NOT_FOUND, "no terminal shows codes of this page", hint="log in with a token"
         )
-    state.logins.take(_peer(request))
+    state.logins.take(peer_of(request))
     if not _shown_in_terminal(state):
         raise CorralError(
             Code.LOGIN_REFUSED, "the login of corral ui has ended", hint="run corral ui again"
@@ -123,8 +123,8 @@ def _shown_in_terminal(state: State) -> bool:
 @router.post("/login/handover")
 async def hand_over(request: Request, credentials: TokenLogin, state: Here) -> Any:
     """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
-    login = await _checked(request, credentials.token, "handover", state)
-    state.audit.note(login.user, "handover", _address(request))
+    login = await checked_login(request, credentials.token, "handover", state)
+    state.audit.note(login.user, "handover", address_of(request))
     return {"code": state.sessions.code(login), "user": login.user}
 
 
@@ -151,13 +151,13 @@ async def log_out(request: Request, session: Changer, response: Response, state:
     return {"ok": True}
 
 
-async def _checked(request: Request, token: str, what: str, state: State) -> Login:
+async def checked_login(request: Request, token: str, what: str, state: State) -> Login:
     """The login of a token that Slurm takes; wrong ones count against who sends them alone.
 
     Raises:
         CorralError: LOGIN_REFUSED; TOO_MANY wrong ones came from there.
     """
-    peer = _peer(request)
+    peer = peer_of(request)
     state.logins.take(peer)  # before slurmrestd is asked: many at once do not get around it
     try:
         login = login_of(token)
@@ -186,7 +186,7 @@ async def _opened(
         secure=_secure(request, state),
         path="/",
     )
-    state.audit.note(login.user, "login", _address(request))
+    state.audit.note(login.user, "login", address_of(request))
     return {**_me(session.as_dict(), state), "csrf": session.csrf}
 
 
@@ -207,16 +207,3 @@ def _secure(request: Request, state: State) -> bool:
         return True
     name = name_of(request.headers.get("host", ""))
     return name in state.settings.names and not state.settings.plain
-
-
-def _peer(request: Request) -> str:
-    """What limits for who is not logged in go by; behind a reverse proxy the address it names."""
-    host = _address(request)
-    connection: Bounded | None = getattr(request.state, "connection", None)
-    if connection is None or not on_this_machine(host):
-        return network_of(host)
-    return connection.peer.name
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "?"

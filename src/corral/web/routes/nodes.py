@@ -1,21 +1,31 @@
-"""Drain and resume: for Slurm's administrators, with their own token.
+"""One node: its jobs, GPUs, events, curves and health; drain and resume, for administrators.
 
 slurmctld lets operators change jobs and reservations, but no nodes (validate_super_user, 24.11).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import asyncio
+import time
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.rest import write
-from corral.web.state import Changer, Here, poller_of
+from corral.web.slurm.node_gpus import gpus_of, jobs_on
+from corral.web.slurm.snapshot import job_rows
+from corral.web.state import Changer, Here, Owner, State, Viewer, here_of, poller_of
+from corral.web.tasks.aside import aside
+from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])
-NodeName = Annotated[str, Path(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+MOST_EVENTS: Final = 200
+READINGS_S: Final = 10.0
+NodeName = Annotated[str, Path(max_length=128, pattern=NAME)]
 
 
 class NodeAction(BaseModel):
@@ -27,6 +37,86 @@ class NodeAction(BaseModel):
     reason: str = Field(
         default="", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="With drain."
     )
+
+
+@router.get("/{name}")
+async def node(request: Request, name: NodeName, session: Viewer, state: Here) -> Any:
+    """What is known of a node: its jobs, whose each GPU is, and what happened to it.
+
+    ``since``: before that time only the last reason, the last boot and, for who runs Corral here,
+    the journal are known. ``readings``: whether there are metrics of its GPUs.
+    """
+    now = await poller_of(request, session).fresh()
+    record = now.nodes.get(name)
+    if record is None:
+        raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
+    jobs = await asyncio.to_thread(jobs_on, name, now.jobs.values())
+    readings = await _readings(state, name) if record.gpus else ()
+    events = [event.as_dict() for event in state.node_events.of(record)]
+    events += await _journal(state, session, name)
+    return {
+        "jobs": job_rows(jobs),
+        "gpus": gpus_of(record, jobs, readings),
+        "readings": bool(readings),
+        "events": sorted(events, key=lambda event: -event["at"])[:MOST_EVENTS],
+        "since": state.node_events.since,
+        "journal": _owns(state, session),
+    }
+
+
+@router.get("/{name}/figures")
+async def node_figures(request: Request, name: NodeName, session: Viewer, state: Here) -> Any:
+    """What a node used in the last day; nothing where the cluster has no metrics."""
+    if name not in (await poller_of(request, session).fresh(jobs=False)).nodes:
+        raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
+    if state.figures is None:
+        return {"from": "", "curves": []}
+    return await state.figures.node(name)
+
+
+@router.post("/{name}/health")
+async def health(name: NodeName, owner: Owner, session: Changer, state: Here) -> Any:
+    """Run the node's health check now; it changes nothing and drains no node."""
+    result = await aside(lambda _: api.node_health(owner[1], name))
+    return {
+        "at": time.time(),
+        "checks": [{"check": c.check, "word": c.word, "text": c.text} for c in result.lines],
+        "silent": [error.message for error in result.silent],
+    }
+
+
+async def _readings(state: State, name: str) -> tuple[api.Reading, ...]:
+    """Metrics of a node's GPUs now; none where they do not answer: the page shows unknown."""
+    if state.figures is None:
+        return ()
+    try:
+        async with asyncio.timeout(READINGS_S):
+            return await state.figures.readings(name)
+    except (TimeoutError, CorralError):
+        return ()
+
+
+def _owns(state: State, session: Session) -> bool:
+    return session.owner and here_of(state) is not None
+
+
+async def _journal(state: State, session: Session, name: str) -> list[dict[str, Any]]:
+    """What Corral did to a node, for who runs it here."""
+    spec = here_of(state)
+    if spec is None or not session.owner:
+        return []
+    records = await asyncio.to_thread(api.history, spec.name, 2000)
+    return [
+        {
+            "at": record["at"],
+            "what": record["what"],
+            "by": record["by"],
+            "why": record["text"],
+            "source": "journal",
+        }
+        for record in records
+        if record.get("node") == name
+    ]
 
 
 @router.post("/{name}")
@@ -51,5 +141,6 @@ async def act(
         state.audit.note(session.user, action.do, name, error.code.value)
         raise
     state.audit.note(session.user, action.do, name)
+    state.node_events.done(name, session.user)
     poller_of(request, session).nudge()
     return {"ok": True}

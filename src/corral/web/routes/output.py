@@ -1,16 +1,20 @@
-"""What a job prints, as it prints it; it ends with the job."""
+"""What a job prints: its files, as they grow and in parts, searched and as a download."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Final
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
+from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.web.routes.jobs import JobId, own_commands, own_job
@@ -21,10 +25,11 @@ from corral.web.users.own import Own
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
-LINES_AT_ONCE: Final = 500
+PIECES_AT_ONCE: Final = 16
 QUIET_S: Final = 15.0
-WAITING: Final = 20_000
-"""Lines that wait for a viewer; more are left out."""
+WAITING: Final = 64
+"""Pieces of up to 45,000 bytes that wait for a viewer. Where more come the page sees by their
+offsets which are missing, and offers to load them."""
 OVER_S: Final = 1.0
 """How often a followed job is checked for its end."""
 LATE_S: Final = 2.0
@@ -32,6 +37,17 @@ LATE_S: Final = 2.0
 LATEST_S: Final = 10.0
 """It is over so long after the job's end in any case."""
 STEP_S: Final = 0.25
+PART: Final = 256 << 10
+"""Bytes of a file that are sent at once."""
+BLOCK: Final = 8 << 20
+"""Bytes of a download that are in memory at once."""
+TASKS: Final = 2000
+"""Tasks of an array that are listed."""
+
+File = Annotated[str, Query(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
+Offset = Annotated[int, Query(ge=0, le=1 << 53)]
+_TASK: Final = re.compile(r"([0-9]+)_([0-9]+)")
+_UTF8_MORE: Final = range(0x80, 0xC0)
 
 
 @router.get(
@@ -39,26 +55,26 @@ STEP_S: Final = 0.25
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
 )
-async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
-    """What one's own job prints, as it prints it (server-sent events); ends with the job."""
-    record = await own_job(state, session, job_id)
-    if not record.stdout:
-        raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    if "%a" in record.stdout:
-        raise CorralError(
-            Code.NOT_FOUND,
-            "each task of an array has its own output",
-            hint=f"none of {record.label} has started; a task that has is in the list of jobs",
-        )
-    output = Output(own_commands(state), state, session, record)
+async def log(
+    request: Request, job_id: JobId, session: Viewer, state: Here, file: File = "all"
+) -> StreamingResponse:
+    """What one's own job prints, as it prints it (server-sent events); ends with the job.
+
+    It begins with the end of each file. A piece has the file's name, its first and last byte
+    and its text; ``again`` where the file was written again from its beginning, ``trouble`` where
+    it cannot be read. ``live`` is true once all is there that was printed before; ``ranks`` is
+    how many there are.
+    """
+    record = printed(await own_job(state, session, job_id))
+    output = Output(own_commands(state), state, session, record, file)
 
     async def stream() -> AsyncGenerator[bytes]:
         reading = asyncio.create_task(output.read())
         try:
-            async for lines in output.batches():
+            async for batch in output.batches():
                 if not still_in(request):
                     break
-                yield b"data: " + dumps({"lines": lines}) + b"\n\n"
+                yield b"data: " + dumps(batch) + b"\n\n"
             end = {"error": output.trouble.as_dict()} if output.trouble else {}
             yield b"event: end\ndata: " + dumps(end) + b"\n\n"
         finally:
@@ -67,66 +83,293 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
     return LiveView(state.streams, session.user, stream())
 
 
+@router.get("/{job_id}/log/files")
+async def log_files(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """The files of one's own job, and the tasks of its array, each with its own files."""
+    record = await own_job(state, session, job_id)
+    lines: list[str] = []
+    if record.stdout and "%a" not in record.stdout:
+        question = api.LogQuestion(do="files")
+        await own_commands(state).log(session.login, record, question, lines.append)
+    tasks = await _tasks(state, session, record)
+    return {
+        "files": [asdict(file) for file in api.log_files(lines)],
+        "tasks": [{"id": j.id, "label": j.label, "state": j.state} for j in tasks[:TASKS]],
+        "tasks_total": len(tasks),
+    }
+
+
+@router.get("/{job_id}/log/part")
+async def log_part(  # noqa: PLR0917  # FastAPI calls it by name
+    job_id: JobId, session: Viewer, state: Here, file: File, start: Offset, end: Offset
+) -> Any:
+    """Complete lines of a file of one's own job, within a range of bytes: 256 KiB at most.
+
+    ``start`` and ``end`` of the answer are those of the lines. A line that is longer than the range
+    is cut where a character ends.
+    """
+    record = printed(await own_job(state, session, job_id))
+    question = api.LogQuestion(do="read", name=file, start=start, end=min(end, start + PART))
+    data, size = await read(own_commands(state), session, record, question)
+    first, last = complete_lines(data, begins=start == 0, ends=start + len(data) >= size)
+    return {
+        "file": file,
+        "start": start + first,
+        "end": start + last,
+        "size": size,
+        "text": data[first:last].decode("utf-8", "replace"),
+    }
+
+
+@router.get("/{job_id}/log/search")
+async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
+    job_id: JobId,
+    session: Viewer,
+    state: Here,
+    file: File,
+    text: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
+    start: Offset = 0,
+    line: Offset = 0,
+) -> Any:
+    """Lines of a file of one's own job with a text, from a byte on; upper and lower case alike.
+
+    At most 200 lines, and 20 s: where ``end`` is before ``size`` the search goes on with it, and
+    with its ``line``.
+    """
+    record = printed(await own_job(state, session, job_id))
+    question = api.LogQuestion(do="find", name=file, text=text, start=start, line=line)
+    lines: list[str] = []
+    with state.searches.counted(session.user):
+        await own_commands(state).log(session.login, record, question, lines.append)
+    return asdict(api.log_found(lines))
+
+
+@router.get(
+    "/{job_id}/log/download",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+async def log_download(
+    job_id: JobId, session: Viewer, state: Here, file: File = "all"
+) -> StreamingResponse:
+    """A file of one's own job as it is; of several each behind a line with its name."""
+    record = printed(await own_job(state, session, job_id))
+    own, lines = own_commands(state), list[str]()
+    await own.log(session.login, record, api.LogQuestion(do="files"), lines.append)
+    files = [f for f in api.log_files(lines) if file in {f.name, "all"} and not f.trouble]
+    if not files:
+        raise CorralError(
+            Code.NOT_FOUND, f"job {record.label} has no such output", hint="it wrote nothing yet"
+        )
+
+    async def content() -> AsyncGenerator[bytes]:
+        for listed in files:
+            if len(files) > 1:
+                yield f"==> {listed.name}: {listed.path} <==\n".encode()
+            for start in range(0, listed.size, BLOCK):
+                end = min(start + BLOCK, listed.size)
+                question = api.LogQuestion(do="read", name=listed.name, start=start, end=end)
+                data, _ = await read(own, session, record, question)
+                yield data
+
+    label = re.sub(r"[^0-9A-Za-z_+]", "", record.label)
+    name = f"job-{label}{'' if file == 'all' else f'-{file}'}.log"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    if (
+        len(files) == 1
+    ):  # a file that became shorter meanwhile breaks off, and is not called complete
+        headers["content-length"] = str(files[0].size)
+    return LiveView(
+        state.streams, session.user, content(), headers, media_type="application/octet-stream"
+    )
+
+
+def printed(record: Job) -> Job:
+    """The job, where it has a file.
+
+    Raises:
+        CorralError: NOT_FOUND, it has none, or is an array.
+    """
+    if not record.stdout:
+        raise CorralError(
+            Code.NOT_FOUND, f"job {record.id} writes no file", hint="an srun does not"
+        )
+    if "%a" in record.stdout:
+        raise CorralError(
+            Code.NOT_FOUND,
+            "each task of an array has its own output",
+            hint=f"none of {record.label} has started; a task that has is in the list of jobs",
+        )
+    return record
+
+
+async def read(
+    own: Own, session: Session, record: Job, question: api.LogQuestion
+) -> tuple[bytes, int]:
+    """Bytes of a file, and how long it is.
+
+    Raises:
+        CorralError: NOT_FOUND, it cannot be read.
+    """
+    lines: list[bytes] = []
+    sizes: list[int] = []
+
+    def take(line: str) -> None:
+        if piece := api.log_piece(line):
+            lines.append(piece.data)
+        elif line.startswith("S "):
+            sizes.append(int(line.rpartition(" ")[2]))
+
+    await own.log(session.login, record, question, take)
+    return b"".join(lines), sizes[0] if sizes else 0
+
+
+def complete_lines(data: bytes, *, begins: bool, ends: bool) -> tuple[int, int]:
+    """Where the first line of a range begins, and its last one ends.
+
+    Args:
+        data: the range.
+        begins: a line begins with it.
+        ends: the file ends with it.
+    """
+    first, last = 0, len(data)
+    if not begins:
+        at = data.find(b"\n") + 1 or data.find(b"\r") + 1
+        first = at if 0 < at < last else _character(data, 0)
+    if not ends:
+        at = data.rfind(b"\n") + 1
+        last = at if at > first else _character_before(data, last)
+    return first, max(first, last)
+
+
+def _character(data: bytes, at: int) -> int:
+    while at < len(data) and data[at] in _UTF8_MORE:
+        at += 1
+    return at
+
+
+def _character_before(data: bytes, at: int) -> int:
+    back = at - 1
+    while back > 0 and at - back < 4 and data[back] in _UTF8_MORE:  # noqa: PLR2004  # UTF-8's longest
+        back -= 1
+    try:
+        data[max(back, 0) : at].decode()
+    except UnicodeDecodeError as error:
+        return back if error.reason == "unexpected end of data" else at
+    return at
+
+
+async def _tasks(state: State, session: Session, record: Job) -> list[Job]:
+    """The tasks of the job's array that have begun, in their order; none for other jobs."""
+    array = re.match(r"([0-9]+)_", record.label)
+    if array is None:
+        return []
+    now = state.pollers.of(session.user).now
+    known = {job.id: job for job in now.jobs.values()}
+    if record.id not in known:  # slurmctld has forgotten the array, or begins to
+        with suppress(CorralError):
+            tasks = await state.past.tasks(session.login, int(array[1]))
+            known = {job.id: job for job in tasks} | known
+    numbered = [(m, job) for job in known.values() if (m := _TASK.fullmatch(job.label))]
+    mine = [
+        (int(m[2]), job)
+        for m, job in numbered
+        if m[1] == array[1] and job.user == session.user and not job.waiting
+    ]
+    return [job for _, job in sorted(mine, key=lambda pair: pair[0])]
+
+
 class Output:
-    """The lines of one job on their way to one viewer.
+    """The files of one job on their way to one viewer.
 
     Args:
         own: reads them with the viewer's rights.
         state: the server's.
         session: the viewer's.
-        job: whose lines.
+        job: whose files.
+        file: which of them, or ``all``.
 
     Attributes:
         trouble: why no more come, None where the job or its file has ended.
     """
 
-    def __init__(self, own: Own, state: State, session: Session, job: Job) -> None:
+    def __init__(self, own: Own, state: State, session: Session, job: Job, file: str) -> None:
         self._own = own
         self._state = state
         self._session = session
         self._job = job
+        self._file = file
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._last = time.monotonic()
+        self._live = False
+        self._ranks = 0
+        self._texts: dict[str, Text] = {}
         self.trouble: CorralError | None = None
 
     async def read(self) -> None:
         """Read until the end of the job or its file, or until cancelled."""
         try:
-            await (self._lines() if self._job.ended else self._until_its_end())
+            await (self._lines("last") if self._job.ended else self._until_its_end())
         except CorralError as error:
             self.trouble = error
         await self._queue.put(None)
 
-    async def batches(self) -> AsyncIterator[list[str]]:
-        """Lines as they come, many at once where they come fast; empty lists keep it alive."""
+    async def batches(self) -> AsyncIterator[dict[str, Any]]:
+        """Pieces as they come, many at once where they come fast; empty ones keep it alive."""
         while True:
             lines: list[str] = []
             try:
                 async with asyncio.timeout(QUIET_S):
                     line = await self._queue.get()
             except TimeoutError:
-                yield lines
+                yield self._batch(lines)
                 continue
             while line is not None:
                 lines.append(line)
-                if self._queue.empty() or len(lines) >= LINES_AT_ONCE:
+                if self._queue.empty() or len(lines) >= PIECES_AT_ONCE:
                     break
                 line = self._queue.get_nowait()
             if lines:
-                yield lines
+                yield self._batch(lines)
             if line is None:
                 return
 
+    def _batch(self, lines: list[str]) -> dict[str, Any]:
+        pieces = [piece for line in lines if (piece := self._piece(line))]
+        return {"pieces": pieces, "live": self._live, "ranks": self._ranks}
+
+    def _piece(self, line: str) -> dict[str, Any] | None:
+        kind, _, rest = line.partition(" ")
+        if kind == "L":
+            self._live = True
+        elif kind == "R":
+            self._ranks = int(rest)
+        elif kind == "N":
+            self._texts.pop(rest, None)
+            return _shown(rest, again=True)
+        elif kind == "X":
+            name, _, why = rest.partition(" ")
+            return _shown(name, trouble=why)
+        elif piece := api.log_piece(line):
+            text = self._texts.setdefault(piece.name, Text()).of(piece)
+            end = piece.start + len(piece.data)
+            return _shown(piece.name, start=piece.start, end=end, text=text)
+        return None
+
     def _take(self, line: str) -> None:
-        self._last = time.monotonic()
+        if line == "h":
+            return
+        if line.startswith("D "):
+            self._last = time.monotonic()
         if not self._queue.full():
             self._queue.put_nowait(line)
 
-    async def _lines(self) -> None:
-        await self._own.log(self._session.login, self._job, self._take)
+    async def _lines(self, do: Any) -> None:
+        question = api.LogQuestion(do=do, name=self._file)
+        await self._own.log(self._session.login, self._job, question, self._take)
 
     async def _until_its_end(self) -> None:
-        reading = asyncio.create_task(self._lines())
+        reading = asyncio.create_task(self._lines("follow"))
         over = asyncio.create_task(self._over())
         try:
             await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -158,3 +401,41 @@ class Output:
             job = job or await self._state.rest.job(self._session.login, self._job.id)
             return job is None or job.ended
         return False
+
+
+class Text:
+    """The text of one file's pieces: a character may be cut between two of them."""
+
+    def __init__(self) -> None:
+        self._decoder = _decoder()
+        self._end = -1
+
+    def of(self, piece: api.LogPiece) -> str:
+        """The next piece's text."""
+        if piece.start != self._end:
+            self._decoder = _decoder()
+        self._end = piece.start + len(piece.data)
+        return self._decoder.decode(piece.data)
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def _shown(
+    file: str,
+    *,
+    start: int = 0,
+    end: int = 0,
+    text: str = "",
+    again: bool = False,
+    trouble: str = "",
+) -> dict[str, Any]:
+    return {
+        "file": file,
+        "start": start,
+        "end": end,
+        "text": text,
+        "again": again,
+        "trouble": trouble,
+    }

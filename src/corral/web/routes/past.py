@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past
+from corral.web.routes.jobs import page_of
 from corral.web.slurm.search import ORDERS, ordered, parse
-from corral.web.slurm.snapshot import job_rows
 from corral.web.state import Here, Viewer, poller_of
 
 router = APIRouter(prefix="/api/past", tags=["jobs"])
@@ -30,6 +30,7 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     down: bool = True,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    arrays: bool = False,
 ) -> dict[str, Any]:
     """One page of the jobs that ended in the last days; ``cut``: older ones are left out.
 
@@ -55,8 +56,7 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
         jobs = {job.id: job for job in history.jobs}
         jobs |= {job.id: job for job in now.jobs.values() if _ended(job, since)}
         chosen = [job for job in jobs.values() if test(job)]
-        page = ordered(chosen, by, down=down)[offset : offset + limit]
-        return {"total": len(chosen), **job_rows(page)}
+        return page_of(ordered(chosen, by, down=down), offset, limit, arrays=arrays)
 
     # In a thread: slurmctld may know 50,000 jobs that ended.
     return {"why": why, "cut": history.cut, "most": MOST, **await asyncio.to_thread(body)}

@@ -21,10 +21,12 @@ class Streams:
 
     Args:
         most: of one user.
+        what: they are, for who has too many.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, what: str = "live views") -> None:
         self._most = most
+        self._what = what
         self._open: Counter[str] = Counter()
 
     @contextmanager
@@ -36,7 +38,7 @@ class Streams:
         """
         if self._open[user] >= self._most:
             raise CorralError(
-                Code.TOO_MANY, f"{user} has {self._most} live views open", hint="close some pages"
+                Code.TOO_MANY, f"{user} has {self._most} {self._what} open", hint="close some pages"
             )
         self._open[user] += 1
         try:
@@ -54,6 +56,7 @@ class LiveView(StreamingResponse):
         user: whose it is.
         source: its parts.
         headers: of the response.
+        media_type: what it is.
     """
 
     media_type = "text/event-stream"
@@ -64,8 +67,9 @@ class LiveView(StreamingResponse):
         user: str,
         source: AsyncGenerator[bytes],
         headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
     ) -> None:
-        super().__init__(source, headers=headers)
+        super().__init__(source, headers=headers, media_type=media_type)
         self._streams = streams
         self._user = user
         self._source = source

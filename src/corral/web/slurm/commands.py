@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.job_use import JobUse, parse_use, show_use
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import (
     commands,
@@ -135,13 +136,32 @@ class ByCommands:
         Raises:
             CorralError: as ``past``.
         """
+        known = await self.past_tasks(login, job_id)
+        return next((job for job in known if job.id == job_id), None)
+
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
+        """A job by sacct, and the tasks of the array of that number.
+
+        Raises:
+            CorralError: as ``past``.
+        """
         mark = secrets.token_hex(8)
-        jobs = await self._history(login, past.command_for(job_id, mark), mark)
-        return next((job for job in past.newest(jobs).jobs if job.id == job_id), None)
+        return past.newest(await self._history(login, past.command_for(job_id, mark), mark)).jobs
+
+    async def past_use(self, login: Login, job_id: int) -> JobUse:
+        """What an ended job used, by sacct.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        return parse_use(await self._sacct(login, show_use(job_id)), job_id)
 
     async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
+        return parse_history(await self._sacct(login, command), mark)
+
+    async def _sacct(self, login: Login, command: tuple[str, ...]) -> str:
         try:
-            output = await self._run(login, command, doing="sacct")
+            return await self._run(login, command, doing="sacct")
         except CorralError as error:
             if _DISABLED in error.message.lower():
                 raise CorralError(
@@ -150,7 +170,6 @@ class ByCommands:
                     hint="slurm: {accounting: true}",
                 ) from error
             raise
-        return parse_history(output, mark)
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from corral.errors import Code, CorralError
+from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.rest.past import Past, settled
 from corral.web.slurm.slurmrest import Login, Slurm
@@ -93,6 +94,22 @@ class PastJobs:
             if error.code is Code.NOT_FOUND:
                 return None
             raise
+
+    async def tasks(self, login: Login, array: int) -> tuple[Job, ...]:
+        """The tasks of an array.
+
+        Raises:
+            CorralError: accounting does not answer, or there is none.
+        """
+        return await self._ask(lambda slurm: slurm.past_tasks(login, array))
+
+    async def use(self, login: Login, job_id: int) -> JobUse:
+        """What an ended job used.
+
+        Raises:
+            CorralError: accounting does not answer, or there is none.
+        """
+        return await self._ask(lambda slurm: slurm.past_use(login, job_id))
 
     async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:

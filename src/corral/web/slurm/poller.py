@@ -51,12 +51,20 @@ class Poller:
         tokens: returns the logins to ask with, best first; none while nobody is logged in.
         fastest: shortest pause between two polls, in seconds.
         max_viewers: live views at once.
+        changed: is called with each state and the one before.
     """
 
     def __init__(
-        self, rest: Slurm, tokens: Tokens, *, fastest: float = 1.0, max_viewers: int = 1000
+        self,
+        rest: Slurm,
+        tokens: Tokens,
+        *,
+        fastest: float = 1.0,
+        max_viewers: int = 1000,
+        changed: Callable[[Snapshot, Snapshot], None] | None = None,
     ) -> None:
         self.now = Snapshot()
+        self._changed = changed
         self._rest = rest
         self._tokens = tokens
         self._fastest = fastest
@@ -230,6 +238,8 @@ class Poller:
     def _is(self, now: Snapshot) -> None:
         """Set the state; viewers are notified where it is new."""
         before, self.now = self.now, now
+        if self._changed is not None:
+            self._changed(before, now)
         if now.rev != before.rev or now.trouble != before.trouble:
             self._publish(dumps(delta(before, now)))
 

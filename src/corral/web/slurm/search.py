@@ -10,7 +10,9 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 
 MAX_QUERY: Final = 300
-KEYS: Final = ("id", "state", "user", "account", "partition", "qos", "name", "reason", "nodes")
+KEYS: Final = (
+    "id", "array", "state", "user", "account", "partition", "qos", "name", "reason", "nodes",
+)  # fmt: skip
 SHOWN: Final[Mapping[str, Callable[[Job], bool]]] = MappingProxyType(
     {
         "all": lambda _: True,

@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 
 from corral.errors import Code, CorralError
+from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.loose import Record, integer, record, records, text
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -117,6 +118,8 @@ class Slurm(Protocol):
     async def job(self, login: Login, job_id: int) -> Job | None: ...
     async def past(self, login: Login, days: int, user: str) -> past.Past: ...
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
+    async def past_use(self, login: Login, job_id: int) -> JobUse: ...
     async def states(self, login: Login) -> dict[str, str]: ...
     async def submit(self, login: Login, submission: write.Submission) -> int: ...
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None: ...
@@ -283,6 +286,29 @@ class SlurmRest:
         Raises:
             CorralError: as ``past``.
         """
+        known = await self.past_tasks(login, job_id)
+        return next((job for job in known if job.id == job_id), None)
+
+    async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
+        """A job out of accounting, and the tasks of the array of that number.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        listed, number = await self._past_records(login, job_id)
+        return past.newest(read.past_jobs(listed, number)).jobs
+
+    async def past_use(self, login: Login, job_id: int) -> JobUse:
+        """What an ended job used; of one that ran several times the last time.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        listed, _ = await self._past_records(login, job_id)
+        runs = [raw for raw in listed if integer(raw.get("job_id")) == job_id]
+        return use_of(runs[-1]) if runs else JobUse()
+
+    async def _past_records(self, login: Login, job_id: int) -> tuple[list[Record], int]:
         number, cluster = await self._accounting(login)
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
         if answer.status != OK:
@@ -293,8 +319,7 @@ class SlurmRest:
             for o in records(record(answer.body).get("jobs"))
             if not cluster or text(o.get("cluster")) == cluster
         ]
-        known = past.newest(read.past_jobs(listed, number)).jobs
-        return next((job for job in known if job.id == job_id), None)
+        return listed, number
 
     async def _accounting(self, login: Login) -> tuple[int, str]:
         number = await self.version(login)

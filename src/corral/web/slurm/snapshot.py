@@ -28,10 +28,10 @@ JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
     "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
     "limit", "exit_status", "exit_signal", "held", "gpus_exact",
-    "waiting", "running", "failed", "cancelled", "kind",
+    "waiting", "running", "ended", "failed", "cancelled", "kind",
 )  # fmt: skip
 
-NOT_SHOWN: Final = frozenset({"elapsed", "gres", "tres"})
+NOT_SHOWN: Final = frozenset({"elapsed", "gres", "gres_detail", "tres"})
 """Fields of a job's record that commands list and the page does not have."""
 
 _BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
@@ -70,7 +70,7 @@ def job_row(job: Job) -> list[Any]:
 def job_fields(job: Job) -> dict[str, Any]:
     """All of a job's record that its page has, and what follows from its state."""
     record = {name: value for name, value in asdict(job).items() if name not in NOT_SHOWN}
-    return record | dict(zip(JOB_COLUMNS, job_row(job), strict=True)) | {"ended": job.ended}
+    return record | dict(zip(JOB_COLUMNS, job_row(job), strict=True))
 
 
 def node_kind(state: NodeState) -> str:

@@ -25,12 +25,16 @@ OnLine = Callable[[str], None]
 class Own(Protocol):
     """What is done as the user, with the user's rights only."""
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
-        """The job's output as it grows, until cancelled; to its end where the job has ended."""
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
+        """The answer to a question about the job's files, line by line (``api.job_log``)."""
         ...
 
     async def script(self, login: Login, job_id: int) -> str:
         """The job's batch script."""
+        ...
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """What the job was: its script, its submit line, the form that Corral keeps."""
         ...
 
     async def requeue(self, login: Login, job_id: int) -> None:
@@ -52,15 +56,17 @@ class BySsh:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
         """See ``Own``."""
-        await api.job_log(
-            self._spec, login.user, job.stdout, job.nodes, follow=not job.ended, on_line=on_line
-        )
+        await api.job_log(self._spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
         return await api.job_text(self._spec, login.user, job_id)
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return await api.job_recorded(self._spec, login.user, job)
 
     async def requeue(self, login: Login, job_id: int) -> None:
         """See ``Own``."""
@@ -93,15 +99,20 @@ class ByHelper:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
         """See ``Own``."""
-        async for reply in self._ask(login, do="log", job=job.id):
+        fields = question.model_dump()
+        async for reply in self._ask(login, do="log", job=job.id, fields=fields):
             if "line" in reply:
                 on_line(reply["line"])
 
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
         return str((await self._first(login, do="script", job=job_id))["text"])
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
     async def requeue(self, login: Login, job_id: int) -> None:
         """See ``Own``."""

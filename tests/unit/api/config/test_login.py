@@ -18,7 +18,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.login import questions
 from corral.inspect.question import shells
-from corral.providers import providers_of
+from corral.providers.lookup import providers_of
 from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.agents import program
 from corral.roles.inventory import Site
 from corral.roles.services import proof
 from corral.spec.services import ScheduledProof
@@ -108,7 +109,7 @@ def test_ranks_share_the_processors_of_the_smallest_node(
 ) -> None:
     shown = "".join(f"NodeName=n{i} {node} OS=Linux #1 SMP\\n" for i, node in enumerate(nodes))
     text = f"timeout() {{ printf '{shown}'; }}\nshare $(fewest_cpus a,b) {ranks}"
-    assert run(f"{CPUS}{text}", tmp_path) == cpus
+    assert run(f"{program('slurm-nodes.sh')}\n{CPUS}{text}", tmp_path) == cpus
     assert '--cpus-per-task="$(share "$cpus" "$ranks")"' in TEXT
 
 

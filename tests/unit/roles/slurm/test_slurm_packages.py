@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -158,7 +159,7 @@ def test_copies_are_made_before_anything_is_replaced() -> None:
     assert "slurm_acct_db" in stage.changes[0].change.script
     bare = of(site(laptop(slurm=Slurm(accounting=False, rest=False))))
     stage = next(s for s in plan(bare).stages if s.name == "upgrade-controller")
-    assert "dump" not in stage.changes[0].change.script
+    assert " whole '' /var/spool/slurmctld\n" in stage.changes[0].change.script
 
 
 def test_each_slurmd_restarts_once_and_after_its_packages() -> None:
@@ -231,14 +232,14 @@ def test_what_no_wanted_package_conflicts_with_is_removed_by_name() -> None:
     new = SlurmPackages(debs(family=Family.SCHEDMD), (Part.CLIENT, Part.SLURMD), "why")
     change = new.diff(Seen(0, "installed slurmrestd 24.11.5-4"), Context("n"))
     assert change is not None
-    assert " slurmrestd- " in change.script
+    assert " slurmrestd- -- " in change.script
     # libslurm42t64 holds files of slurm-smd; Debian's own set needs it.
-    assert "--force-overwrite" in change.script
+    assert re.search(r"\nslurm_install \S+ schedmd ", change.script)
     back = SlurmPackages(debs(), (Part.CLIENT, Part.SLURMD), "why")
     change = back.diff(Seen(0, "installed slurm-smd-slurmd 24.11.5-1"), Context("n"))
     assert change is not None
-    assert " slurm-smd-slurmd- " in change.script
-    assert "--force-overwrite" not in change.script
+    assert " slurm-smd-slurmd- -- " in change.script
+    assert re.search(r"\nslurm_install \S+ distribution ", change.script)
 
 
 def test_mixed_versions_that_fit_are_reported() -> None:

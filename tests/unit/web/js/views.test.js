@@ -11,7 +11,6 @@ import {
 import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/curves.js";
 import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
-import { pieces, settled } from "../../../../src/corral/web/static/js/log.js";
 import {
   exitOf,
   gpus,
@@ -462,33 +461,6 @@ test("GPUs in use that Slurm does not report are unknown, not none", () => {
   assert.match(tiles(0, false), /\? \/ 8 GPUs in use/);
   assert.match(tiles(3, false), /3\+ \/ 8 GPUs in use/);
   assert.match(tiles(3, true), / 3 \/ 8 GPUs in use/);
-});
-
-test("a progress bar is shown as it ended", () => {
-  assert.equal(settled(" 10%|#   |\r 50%|##  |\r100%|####|"), "100%|####|");
-  assert.equal(settled("done\r"), "done"); // a line of Windows
-  assert.equal(settled(""), "");
-  assert.equal(settled("\r"), "");
-});
-
-test("colours of a terminal are kept, what moves its cursor is not shown", () => {
-  const esc = "\x1b";
-  assert.deepEqual(pieces("plain"), [{ text: "plain", look: "" }]);
-  assert.deepEqual(pieces(`${esc}[1;31merror${esc}[0m: ${esc}[32mok${esc}[39m!`), [
-    { text: "error", look: "ink-red bold" },
-    { text: ": ", look: "" },
-    { text: "ok", look: "ink-green" },
-    { text: "!", look: "" },
-  ]);
-  assert.deepEqual(pieces(`${esc}]0;title\x07${esc}[2K${esc}[1Aa${esc}[mb`), [
-    { text: "a", look: "" },
-    { text: "b", look: "" },
-  ]);
-  assert.deepEqual(pieces(`${esc}[38;5;9mred${esc}[38;2;1;2;3mtoo`), [
-    { text: "red", look: "ink-red" },
-    { text: "too", look: "ink-red" },
-  ]);
-  assert.deepEqual(pieces(`${esc}[0m`), [{ text: "", look: "" }]);
 });
 
 test("the list of jobs is in its address, and an address of anybody's chooses it", () => {

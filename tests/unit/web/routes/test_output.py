@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import subprocess
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corral.api import LogPiece, LogQuestion
+from corral.api.page.job_logs import log_script
+from corral.errors import Code, CorralError
 from corral.slurm.records import Job
+from corral.web import schemas
 from corral.web.routes import jobs, output
 from corral.web.slurm.slurmrest import Login
 from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.test_schemas import held
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
+
+
+def piece(name: str, start: int, data: bytes) -> str:
+    return f"D {name} {start} {base64.b64encode(data).decode()}"
 
 
 class Printing:
@@ -26,9 +39,11 @@ class Printing:
     def __init__(self) -> None:
         self.cancelled = False
 
-    async def log(self, login: Login, job: Job, on_line: Callable[[str], None]) -> None:
-        on_line("one")
-        on_line("two")
+    async def log(
+        self, login: Login, job: Job, question: LogQuestion, on_line: Callable[[str], None]
+    ) -> None:
+        on_line(piece("batch", 0, b"one\n"))
+        on_line(piece("batch", 4, b"two\n"))
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -68,8 +83,9 @@ def test_a_log_ends_with_its_job(how: str) -> None:
             rest.touch("jobs")
             await state.pollers.of("kim").look()
             reply = await asyncio.wait_for(asked, 20)
-            assert [line for event in events(reply.text) for line in event.get("lines", ())] == [
-                "one", "two",
+            pieces = [p for event in events(reply.text) for p in event.get("pieces", ())]
+            assert [(p["start"], p["end"], p["text"]) for p in pieces] == [
+                (0, 4, "one\n"), (4, 8, "two\n"),
             ]  # fmt: skip
             assert events(reply.text)[-1] == {}
             assert printing.cancelled
@@ -165,5 +181,178 @@ def test_what_slurm_refuses_is_not_shown_from_memory() -> None:
             await page.get("jobs")
             rest.good.clear()  # Slurm takes the token no more
             assert (await page.get("jobs/1")).status_code == 401
+
+    run(work())
+
+
+class Files:
+    """A user's own commands: the program on the files of a folder of this test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[LogQuestion] = []
+
+    async def log(
+        self, login: Login, job: Job, question: LogQuestion, on_line: Callable[[str], None]
+    ) -> None:
+        self.asked.append(question)
+        there = replace(job, stdout=str(self.folder / "batch.log"), stderr="")
+        argv = ["sh", "-c", str(log_script(there, question))]
+        ran = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True)
+        for line in ran.stdout.splitlines():
+            on_line(line)
+        if ran.returncode == 4:
+            raise CorralError(Code.NOT_FOUND, ran.stdout)
+        assert ran.returncode == 0, ran.stderr
+
+
+def asked(folder: Path, *paths: str) -> list[Any]:
+    """The answers of job 1's page, whose files are in a folder."""
+
+    async def work() -> list[Any]:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            page.app.state.corral.own = Files(folder)
+            return [await page.get(f"jobs/1/{path}") for path in paths]
+
+    return run(work())
+
+
+@pytest.fixture
+def ranks(hostile_tmp_path: Path) -> Path:
+    folder = hostile_tmp_path / "job"
+    folder.mkdir()
+    (folder / "batch.log").write_bytes(b"batch\n")
+    (folder / "job.json").write_text('{"logs": 2}')
+    lines = [f"{n:05d} \u00e4\u00e4\n" for n in range(40_000)]
+    (folder / "rank-0.log").write_text("".join(lines))
+    return folder
+
+
+def test_the_files_of_a_job_are_listed(ranks: Path) -> None:
+    (reply,) = asked(ranks, "log/files")
+    held(schemas.LogFiles, reply.json())
+    files = reply.json()["files"]
+    assert [(file["name"], file["size"]) for file in files] == [("batch", 6), ("rank-0", 440_000)]
+    assert files[1]["path"] == str(ranks / "rank-0.log")
+
+
+def test_a_part_of_a_log_has_complete_lines(ranks: Path) -> None:
+    (reply,) = asked(ranks, "log/part?file=rank-0&start=100&end=999999999")
+    held(schemas.LogPart, reply.json())
+    part = reply.json()
+    assert part["size"] == 440_000
+    assert (part["start"], part["text"][:9]) == (110, "00010 \u00e4\u00e4\n")
+    assert part["end"] == part["start"] + len(part["text"].encode())
+    assert part["end"] <= 100 + output.PART
+    assert part["text"].endswith("\n")
+
+
+def test_a_search_of_a_log_goes_on_where_it_was(ranks: Path) -> None:
+    first, second, none = asked(
+        ranks,
+        "log/search?file=rank-0&text=7%20%C3%A4",
+        "log/search?file=rank-0&text=7%20%C3%A4&start=22000&line=2000",
+        "log/search?file=rank-0&text=nowhere",
+    )
+    held(schemas.LogFound, first.json())
+    response = first.json()
+    assert len(response["hits"]) == 200
+    assert response["hits"][1] == {
+        "name": "rank-0", "start": 187, "line": 17, "text": "00017 \u00e4\u00e4",
+    }  # fmt: skip
+    assert (response["end"], response["line"]) == (21_978, 1998)
+    assert second.json()["hits"][0]["line"] == 2007
+    assert (none.json()["hits"], none.json()["end"]) == ([], 440_000)
+
+
+def test_a_log_is_downloaded_as_it_is(ranks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "BLOCK", 100_000)
+    single, every, none = asked(
+        ranks, "log/download?file=rank-0", "log/download", "log/download?file=rank-1"
+    )
+    assert single.content == (ranks / "rank-0.log").read_bytes()
+    assert single.headers["content-disposition"] == 'attachment; filename="job-1-rank-0.log"'
+    assert single.headers["content-length"] == "440000"
+    heads = [line for line in every.content.splitlines() if line.startswith(b"==> ")]
+    assert [head.split(b":")[0] for head in heads] == [b"==> batch", b"==> rank-0"]
+    assert none.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["log?file=../job", "log/part?file=/etc/passwd&start=0&end=9",
+             "log/download?file=rank-", "log/search?file=rank-0&text=a%0Ab",
+             "log/part?file=rank-0&start=-1&end=9"],
+)  # fmt: skip
+def test_a_file_has_a_name_and_no_path(ranks: Path, path: str) -> None:
+    (reply,) = asked(ranks, path)
+    assert reply.status_code == 422
+
+
+def test_logs_are_their_owners_alone() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login("lee", "Administrator")
+            page.app.state.corral.own = Files(Path("/nonexistent"))
+            for path in ("log", "log/files", "log/part?file=batch&start=0&end=9",
+                         "log/search?file=batch&text=a", "log/download"):  # fmt: skip
+                reply = await page.get(f"jobs/1/{path}")
+                assert reply.status_code == 403, path
+            assert page.app.state.corral.own.asked == []
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("data", "begins", "ends", "kept"),
+    [
+        (b"ab\ncd\nef", False, False, b"cd\n"),
+        (b"ab\ncd\nef", True, False, b"ab\ncd\n"),
+        (b"ab\ncd\nef", False, True, b"cd\nef"),
+        (b"5%\r6%\r7", False, True, b"6%\r7"),
+        (b"\xa4ab\xc3", False, False, b"ab"),
+        (b"ab\xc3\xa4", True, False, b"ab\xc3\xa4"),
+        (b"ab\xff\xff", True, False, b"ab\xff\xff"),
+        (b"", False, False, b""),
+    ],
+)
+def test_a_range_is_cut_at_lines_else_at_characters(
+    data: bytes, begins: bool, ends: bool, kept: bytes
+) -> None:
+    first, last = output.complete_lines(data, begins=begins, ends=ends)
+    assert data[first:last] == kept
+
+
+def test_a_character_that_is_cut_between_two_pieces() -> None:
+    text = output.Text()
+    assert text.of(LogPiece("batch", 0, b"a\xc3")) == "a"
+    assert text.of(LogPiece("batch", 2, b"\xa4b")) == "\u00e4b"
+    assert text.of(LogPiece("batch", 9, b"\xa4b")) == "\ufffdb"
+
+
+def test_tasks_of_an_array_that_have_begun() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        listed = rest.bodies["jobs"]["body"]["jobs"]
+        (array,) = [job for job in listed if job["job_id"] == 6]
+        number = {"set": True, "infinite": False}
+        for task, state, user in ((10, "FAILED", "kim"), (2, "RUNNING", "kim"),
+                                  (3, "FAILED", "lee"), (4, "PENDING", "kim")):  # fmt: skip
+            listed.append(
+                {**array, "job_id": 900 + task, "job_state": [state], "user_name": user,
+                 "array_task_id": {**number, "number": task}}
+            )  # fmt: skip
+        array["standard_output"] = "/shared/task-%a/batch.log"
+        array["user_name"] = "kim"
+        async with Page(rest) as page:
+            await page.login()
+            page.app.state.corral.own = Files(Path("/nonexistent"))
+            await page.get("jobs")
+            label = array["array_job_id"]["number"]
+            answer = (await page.get("jobs/6/log/files")).json()
+            assert [(t["id"], t["label"]) for t in answer["tasks"]] == [
+                (902, f"{label}_2"), (910, f"{label}_10"),
+            ]  # fmt: skip
+            assert (answer["files"], answer["tasks_total"]) == ([], 2)
 
     run(work())

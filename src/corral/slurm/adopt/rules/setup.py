@@ -13,6 +13,7 @@ from corral.slurm.adopt.script import Broken, Command, commands_of
 from corral.slurm.adopt.source import Edit, Kind, Source, Spot
 from corral.slurm.adopt.view import Existing
 from corral.spec.findings import shown
+from corral.spec.providers import machines_on
 
 _FOLDERS: Final = ("StateSaveLocation", "SlurmdSpoolDir")
 # Searched for: what may come before the number would only cost time, with its square.
@@ -262,6 +263,9 @@ def job_script(existing: Existing) -> Iterator[Problem]:
                 )
 
 
+_GUIDE: Final = next(kind.guide for kind in machines_on("tcpxo").values())
+"""The page about NCCL's settings that an image replaces."""
+
 RULES: Final = (
     Rule("setup-folders", E, Kind.SETUP, "A script makes other folders than slurm.conf uses.",
          "the folders of slurm.conf", folders, "", "failures.md S004-7"),
@@ -283,5 +287,5 @@ RULES: Final = (
          "plain quotation marks", quotes, "", ""),
     Rule("job-environment", E, Kind.SETUP,
          "An escaped $, // for a comment, an image whose NCCL settings win.",
-         "see the finding", job_script, "", "a3mega"),
+         "see the finding", job_script, "", _GUIDE),
 )  # fmt: skip

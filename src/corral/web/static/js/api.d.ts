@@ -5,9 +5,49 @@ export interface AllFigures {
   nodes: Record<string, NodeFigures>;
 }
 
+/** A bearer token of the API, without the token. */
+export interface ApiToken {
+  id: string;
+  name: string;
+  user: string;
+  scopes: ("read" | "submit" | "administer")[];
+  made: number;
+  ends: number;
+}
+
+/** Tokens that are good, newest first. */
+export interface ApiTokens {
+  tokens: ApiToken[];
+}
+
+/** An array in a list: exact: no task is left out; alike: all tasks have the same resources. */
+export interface ArrayRow {
+  array: string;
+  tasks: number;
+  exact: boolean;
+  alike: boolean;
+  ended: boolean;
+  counts: StateCount[];
+}
+
 /** A job's batch script. */
 export interface BatchScript {
   script: string;
+}
+
+/** What was done to several jobs or nodes. */
+export interface BulkResult {
+  done: string[];
+  failed: FailedOne[];
+}
+
+/** What a choice of jobs is; others: of others, which are left out. */
+export interface ChosenJobs {
+  targets: string[];
+  tasks: number;
+  exact: boolean;
+  users: UserCount[];
+  others: number;
 }
 
 /** The cluster file; path is "" where it is not on this machine. */
@@ -95,6 +135,13 @@ export interface Extras {
   recordings: string[];
 }
 
+/** A job or node of several that was not changed, and why. */
+export interface FailedOne {
+  name: string;
+  message: string;
+  hint: string;
+}
+
 /** Why a request or a piece of work failed. */
 export interface Failure {
   code: string;
@@ -123,6 +170,25 @@ export interface Head {
   complete: boolean;
   counts: Counts;
   at?: number;
+}
+
+/** One check of a node's health check. */
+export interface HealthLine {
+  check: string;
+  word: "ok" | "warn" | "fail" | "none";
+  text: string;
+}
+
+/** A job to be submitted again; notes: by field, what is missing or is not as it was. */
+export interface JobAgain {
+  id: number;
+  label: string;
+  mode: "form" | "script";
+  form: Record<string, unknown>;
+  script: string;
+  name: string;
+  workdir: string;
+  notes: Record<string, string>;
 }
 
 /** One job, with what its viewer may do to it. */
@@ -158,12 +224,13 @@ export interface JobDetail {
   comment: string;
   dependency: string;
   restarts: number;
+  submit_line: string;
   waiting: boolean;
   running: boolean;
+  ended: boolean;
   failed: boolean;
   cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
-  ended: boolean;
   mine: boolean;
   may: boolean;
   forgotten: boolean;
@@ -205,17 +272,28 @@ export interface JobRow {
   gpus_exact: boolean;
   waiting: boolean;
   running: boolean;
+  ended: boolean;
   failed: boolean;
   cancelled: boolean;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
-/** One page of the queue. */
+/** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
+export interface JobUse {
+  cpu_s: number | null;
+  cpu_given_s: number | null;
+  memory: number | null;
+  memory_given: number | null;
+}
+
+/** One page of the queue; arrays: of rows that stand for one, by their id. */
 export interface Jobs {
   columns: string[];
   rows: unknown[][];
   jobs_rev: number;
   total: number;
+  jobs?: number;
+  arrays?: Record<string, ArrayRow>;
 }
 
 /** The journal, newest first. */
@@ -256,6 +334,71 @@ export interface LintFinding {
   where: string;
 }
 
+/** An event of a log; live: what was printed before has all come; ranks: how many it has. */
+export interface LogBatch {
+  pieces: LogPiece[];
+  live: boolean;
+  ranks: number;
+}
+
+/** A file that a job prints to; trouble: why it cannot be read. */
+export interface LogFile {
+  name: string;
+  path: string;
+  size: number;
+  at: number;
+  trouble: string;
+}
+
+/** The files of a job, and the tasks of its array; the first ones of tasks_total. */
+export interface LogFiles {
+  files: LogFile[];
+  tasks: LogTask[];
+  tasks_total: number;
+}
+
+/** Lines with a text; where end is below size the search goes on there, in line. */
+export interface LogFound {
+  hits: LogHit[];
+  end: number;
+  line: number;
+  size: number;
+}
+
+/** A line with the text that was searched: its first byte, its number from 0. */
+export interface LogHit {
+  name: string;
+  start: number;
+  line: number;
+  text: string;
+}
+
+/** Complete lines of a file, and how long it is. */
+export interface LogPart {
+  file: string;
+  start: number;
+  end: number;
+  size: number;
+  text: string;
+}
+
+/** Text of a file; again: it was written again; trouble: why it cannot be read. */
+export interface LogPiece {
+  file: string;
+  start: number;
+  end: number;
+  text: string;
+  again: boolean;
+  trouble: string;
+}
+
+/** A task of an array that has begun. */
+export interface LogTask {
+  id: number;
+  label: string;
+  state: string;
+}
+
 /** How one logs in: codes, whether a terminal shows them. */
 export interface Logins {
   codes: boolean;
@@ -275,11 +418,58 @@ export interface Me {
   csrf?: string;
 }
 
+/** A job that has a GPU. */
+export interface NamedJob {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+}
+
+/** One node; events before ``since`` are known in part, journal: Corral's are among them. */
+export interface NodeDetail {
+  jobs: Rows;
+  gpus: NodeGpu[];
+  readings: boolean;
+  events: NodeEvent[];
+  since: number;
+  journal: boolean;
+}
+
+/** What happened to a node; by is "" where nothing records who. */
+export interface NodeEvent {
+  at: number;
+  what: string;
+  by: string;
+  why: string;
+  source: "page" | "slurm" | "journal";
+}
+
 /** What a node's metrics report; only what there is. */
 export interface NodeFigures {
   celsius?: number;
   watts?: number;
   gpu?: number;
+}
+
+/** One GPU of a node; None is unknown, and an empty list of jobs is nobody. */
+export interface NodeGpu {
+  index: number;
+  jobs: NamedJob[] | null;
+  use: number | null;
+  memory: number | null;
+  memory_total: number | null;
+  celsius: number | null;
+  watts: number | null;
+  xid: number | null;
+  ecc: number | null;
+}
+
+/** A node's health check; silent: why it did not answer. */
+export interface NodeHealth {
+  at: number;
+  checks: HealthLine[];
+  silent: string[];
 }
 
 /** A node, as a row of the columns of this name. */
@@ -339,6 +529,8 @@ export interface Past {
   columns: string[];
   rows: unknown[][];
   total: number;
+  jobs?: number;
+  arrays?: Record<string, ArrayRow>;
   why: string;
   cut: boolean;
   most: number;
@@ -419,6 +611,12 @@ export interface Reports {
   reports: ReportRow[];
 }
 
+/** Records as rows of named columns. */
+export interface Rows {
+  columns: string[];
+  rows: unknown[][];
+}
+
 /** A line of a script, and what is to be stated about it. */
 export interface ScriptLine {
   line: number;
@@ -476,6 +674,19 @@ export interface ShownStage {
   title: string;
   changes: ShownNodeChange[];
   roll: Record<string, unknown> | null;
+}
+
+/** How many tasks of an array are in a state. */
+export interface StateCount {
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  count: number;
+}
+
+/** How many jobs of a choice are whose. */
+export interface UserCount {
+  user: string;
+  count: number;
 }
 
 /** The work in progress, or the last one. */

@@ -47,6 +47,7 @@ const PAGES = [
     view: async () => (await import("./history.js")).HistoryPage,
   },
   { name: "node", tab: "cluster", view: async () => (await import("./node.js")).NodePage },
+  { name: "tokens", view: async () => (await import("./tokens.js")).TokensPage },
   { name: "job", tab: "jobs", view: async () => (await import("./job.js")).JobPage },
 ];
 const LATE_S = 45;

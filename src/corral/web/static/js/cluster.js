@@ -3,6 +3,7 @@ import { Component, createRef, h } from "../vendor/preact.mjs";
 import { nodeTest } from "./filter.js";
 import { Heat, SHARES } from "./heat.js";
 import { listen, live, loadNodes, now, watchFigures } from "./live.js";
+import { NodeBulk } from "./node_bulk.js";
 import { call } from "./server.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -234,10 +235,10 @@ export function Card({ node }) {
     el("i", { key: i, class: i < (node.gpus_used ?? 0) ? "used" : "" }),
   );
   const label = `${known(node.gpus_used)} of ${many(node.gpus, "GPU")} in use`;
-  const { onClick } = leadsTo(`node/${node.name}`);
+  const href = `#node/${node.name}`;
   return el(
-    "button",
-    { class: `node ${node.kind}`, type: "button", "data-key": node.name, onClick },
+    "a",
+    { class: `node ${node.kind}`, "data-key": node.name, href },
     el("span", { class: "row between" }, el("b", null, node.name), nodeBadge(node)),
     shown ? el("span", { class: "gpus", role: "img", "aria-label": label }, gpus) : null,
     el("small", null, words.join(" · ")),
@@ -253,7 +254,11 @@ function NodeTable({ nodes }) {
     el(
       "tr",
       { key: node.name, "data-key": `row ${node.name}`, ...leadsTo(`node/${node.name}`) },
-      el("td", null, node.name),
+      el(
+        "td",
+        null,
+        el("a", { class: "plain", href: `#node/${node.name}`, tabIndex: -1 }, node.name),
+      ),
       el("td", null, nodeBadge(node)),
       el("td", { class: "cut", title: node.reason }, node.reason),
       el("td", { class: "num" }, `${known(node.gpus_used)}/${node.gpus}`),
@@ -409,6 +414,16 @@ class NodesCard extends Component {
     ];
   }
 
+  /**
+   * What administrators may do to the nodes that are chosen by the filter.
+   * @param {(node: NodeRow) => boolean} test
+   * @param {number} count
+   */
+  bulk(test, count) {
+    if (this.props.me.role !== "administrator" || !chosen.filter.trim() || !count) return null;
+    return h(NodeBulk, { nodes: [...now.nodes.values()].filter(test) });
+  }
+
   render() {
     const { test, wrong } = nodeTest(chosen.filter);
     const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
@@ -423,6 +438,7 @@ class NodesCard extends Component {
         this.controls(count),
         el("span", { class: "reason", role: "status" }, wrong),
       ),
+      this.bulk(test, count),
       el("br"),
       el(
         "div",

@@ -12,6 +12,7 @@ const KINDS = [
   { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 },
   { what: "gpu_memory", title: "GPU memory, GiB", scale: 1 / GIB },
   { what: "watts", title: "GPU power, W", scale: 1 },
+  { what: "celsius", title: "GPU temperature, °C", scale: 1 },
   { what: "memory", title: "Memory, GiB", scale: 1 / GIB },
   { what: "cpus", title: "Processors in use", scale: 1 },
 ];

@@ -5,6 +5,7 @@ import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "./live.js";
 import { Log } from "./log.js";
 import { call, Latest, refused, ticketed } from "./server.js";
+import { AskedUsed } from "./use.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "./api.js" */
@@ -44,6 +45,12 @@ const outcomeFacts = (job) => [
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
 
+/**
+ * Whether there may be output: of an array that waits some tasks may have begun.
+ * @param {api.JobDetail} job
+ */
+const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includes("_["));
+
 /** @param {number} at unix seconds */
 const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
 
@@ -70,9 +77,19 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("restarts", job.restarts || null),
     fact("folder", code(job.workdir)),
     fact("output", code(job.stdout)),
+    fact("submitted by", code(job.submit_line)),
     fact("comment", job.comment),
   );
 }
+
+/**
+ * The way back to the form with what the job was; on each of the viewer's jobs that ended.
+ * @param {{ job: api.JobDetail, me: api.Me }} props
+ */
+export const SubmitAgain = ({ job, me }) =>
+  job.ended && job.mine && me.mine
+    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
+    : null;
 
 /**
  * What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
@@ -265,8 +282,11 @@ export class JobPage extends Component {
     const before = this.state.job;
     document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
-    const prints = Boolean(job.stdout) && !job.waiting;
-    this.setState({ job, failure: undefined, following: this.state.following || (own && prints) });
+    this.setState({
+      job,
+      failure: undefined,
+      following: this.state.following || (own && prints(job)),
+    });
     if (before?.state === job.state) return;
     this.measure(job);
     if (!own) return;
@@ -344,6 +364,16 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   buttons(job) {
+    return el(
+      "div",
+      { class: "row" },
+      this.actions(job),
+      h(SubmitAgain, { job, me: this.props.me }),
+    );
+  }
+
+  /** @param {api.JobDetail} job */
+  actions(job) {
     if (!job.may || job.forgotten) return null;
     const pending = job.waiting && !job.nodes; // with nodes it is being started
     /** @type {[boolean, string, () => void][]} */
@@ -359,12 +389,8 @@ export class JobPage extends Component {
       [!job.ended, "Cancel", () => this.cancel(job)],
     ];
     const shown = offers.filter(([offered]) => offered);
-    return el(
-      "div",
-      { class: "row" },
-      shown.map(([, word, onClick]) =>
-        el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
-      ),
+    return shown.map(([, word, onClick]) =>
+      el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
     );
   }
 
@@ -396,7 +422,10 @@ export class JobPage extends Component {
     return [
       back,
       this.summary(job),
-      following ? h(Log, { key: "log", job: job.id, ended: job.ended }) : null,
+      following
+        ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
+        : null,
+      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined

@@ -1,10 +1,12 @@
 // The queue: pending, running, ended; filtered and ordered by the server, page by page.
 import { Component, h } from "../vendor/preact.mjs";
+import { ArrayLine, ArrayTasks } from "./arrays.js";
+import { Bar, Box, cancelJobs, Failures, toggled } from "./bulk.js";
 import { listen, now } from "./live.js";
 import { call, Latest, records } from "./server.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { JobRow, Jobs, Me, Past } from "./api.js" */
+/** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past } from "./api.js" */
 /** @import { Refused } from "./server.js" */
 
 const { addressOf, badge, bar, clock, complain, el, keepAddress, leadsTo, many } = view;
@@ -83,14 +85,43 @@ export function whereOf(job) {
   return job.nodes || (job.cancelled ? "it had not started" : job.reason) || "-";
 }
 
-/** @param {{ job: JobRow, ended: boolean }} props */
-function Row({ job, ended }) {
-  const where = whereOf(job);
+/**
+ * @typedef {object} RowProps
+ * @property {JobRow} job
+ * @property {boolean} ended the list is that of ended jobs, which has nothing to choose
+ * @property {boolean} [chosen]
+ * @property {(() => void) | null} [choose] null: it cannot be chosen
+ * @property {boolean} [task] it is below its array
+ */
+
+/** @param {Pick<RowProps, "job" | "chosen" | "choose">} props */
+const BoxCell = ({ job, chosen = false, choose = null }) =>
+  el(
+    "td",
+    { class: "boxes" },
+    choose && h(Box, { label: `Choose job ${job.label}`, checked: chosen, onChange: choose }),
+  );
+
+/** Its time, and how much of its limit that is. @param {{ job: JobRow }} props */
+function TimeCell({ job }) {
   const elapsed = job.running && job.limit && job.start_at;
   const used = elapsed ? Date.now() / 1000 + now.skew - Number(job.start_at) : 0;
+  const share = elapsed ? bar(used, Number(job.limit), true) : null;
+  return el("td", { class: "num" }, share, timeOf(job));
+}
+
+/** @param {RowProps} props */
+function Row({ job, ended, chosen, choose, task = false }) {
+  const where = whereOf(job);
   return el(
     "tr",
-    { "data-job": job.id, "data-key": job.id, ...leadsTo(`job/${job.id}`) },
+    {
+      class: task ? "task" : "",
+      "data-job": job.id,
+      "data-key": job.id,
+      ...leadsTo(`job/${job.id}`),
+    },
+    ended ? null : h(BoxCell, { job, chosen, choose }),
     el(
       "td",
       { class: "nowrap" },
@@ -102,16 +133,66 @@ function Row({ job, ended }) {
     el("td", { class: "cut why", title: where }, where),
     el("td", { class: "num" }, gpus(job) || "-"),
     el("td", { class: "num" }, job.cpus),
-    el("td", { class: "num" }, elapsed ? bar(used, Number(job.limit), true) : null, timeOf(job)),
+    h(TimeCell, { job }),
     ended ? el("td", { class: "num nowrap" }, clock(job.end_at)) : null,
   );
 }
 
+/** What a row is chosen by: a job's number, or its array's. @param {string} array */
+const arrayKey = (array) => `array ${array}`;
+
 /**
+ * @typedef {object} Choosing
+ * @property {ReadonlySet<string>} chosen
+ * @property {(key: string) => void} choose
+ * @property {(keys: string[]) => void} chooseAll
+ * @property {(job: JobRow) => boolean} may
+ * @property {Record<string, ArrayRow>} arrays by the number of the job whose row it has
+ * @property {ReadonlySet<string>} open arrays that are unfolded
+ * @property {(array: string) => void} unfold
+ * @property {URLSearchParams} query of the list
+ *
  * @typedef {{ by: string, down: boolean, ended: boolean, order: (key: string) => void }} Order
- * @param {{ jobs: JobRow[] } & Order} props
  */
-export function JobsTable({ jobs, by, down, ended, order }) {
+
+/** @param {{ jobs: JobRow[], ended: boolean, columns: number } & Choosing} props */
+function rowsOf({ jobs, ended, columns, arrays, ...how }) {
+  /** @param {JobRow} job */
+  const task = (job) => row(job, true);
+  /** @param {JobRow} job */
+  const row = (job, below = false) => {
+    const key = String(job.id);
+    const choose = how.may(job) ? () => how.choose(key) : null;
+    return h(Row, { key: job.id, job, ended, chosen: how.chosen.has(key), choose, task: below });
+  };
+  return jobs.map((job) => {
+    const array = arrays[job.id];
+    if (!array) return row(job);
+    const open = how.open.has(array.array);
+    const key = arrayKey(array.array);
+    const line = h(ArrayLine, {
+      ...{ key, job, array, gpus: gpus(job), open, ended, chosen: how.chosen.has(key) },
+      choose: how.may({ ...job, ended: array.ended }) ? () => how.choose(key) : null,
+      unfold: () => how.unfold(array.array),
+    });
+    const list = ended ? "past" : "jobs";
+    const tasks = { array: array.array, list, query: how.query, row: task, columns };
+    return [line, open ? h(ArrayTasks, { key: `tasks ${array.array}`, ...tasks }) : null];
+  });
+}
+
+/** @param {{ jobs: JobRow[] } & Choosing} props */
+function AllBox({ jobs, arrays, chosen, may, chooseAll }) {
+  const keys = jobs
+    .filter((job) => may({ ...job, ended: arrays[job.id]?.ended ?? job.ended }))
+    .map((job) => (arrays[job.id] ? arrayKey(arrays[job.id].array) : String(job.id)));
+  const checked = keys.length > 0 && keys.every((key) => chosen.has(key));
+  const onChange = () => chooseAll(checked ? [] : keys);
+  return h(Box, { label: "Choose all of this page", checked, onChange });
+}
+
+/** @param {{ jobs: JobRow[] } & Order & Choosing} props */
+export function JobsTable({ jobs, by, down, ended, order, ...how }) {
   /** @type {typeof HEADS} */
   const heads = ended ? [...HEADS, ENDED] : HEADS;
   const cells = heads.map(([key, word, numeric]) => {
@@ -123,11 +204,14 @@ export function JobsTable({ jobs, by, down, ended, order }) {
       : word;
     return el("th", { key: word, class: numeric ? "num" : "", "aria-sort": sort }, label);
   });
-  const rows = jobs.map((job) => h(Row, { key: job.id, job, ended }));
+  const box = ended
+    ? null
+    : el("th", { key: "boxes", class: "boxes" }, h(AllBox, { jobs, ...how }));
+  const rows = rowsOf({ jobs, ended, columns: cells.length + 1, ...how });
   return el(
     "div",
     { class: "scroll", tabIndex: 0 },
-    el("table", null, el("thead", null, el("tr", null, cells)), el("tbody", null, rows)),
+    el("table", null, el("thead", null, el("tr", null, box, cells)), el("tbody", null, rows)),
   );
 }
 
@@ -153,17 +237,19 @@ const Chips = ({ choices, chosen, label, hidden, choose }) =>
     ),
   );
 
-/** @param {{ offset: number, total: number, go: (offset: number) => void }} props */
-function Foot({ offset, total, go }) {
+/** @param {{ offset: number, total: number, jobs: number, go: (offset: number) => void }} props */
+function Foot({ offset, total, jobs, go }) {
   const last = Math.min(offset + PAGE, total);
-  const part = `${formatted(offset + 1)} to ${formatted(last)} of ${many(total, "job")}`;
+  const rows =
+    total === jobs ? many(total, "job") : `${many(total, "row")}, ${many(jobs, "record")}`;
+  const part = `${formatted(offset + 1)} to ${formatted(last)} of ${rows}`;
   const earlier = { disabled: offset === 0, onClick: () => go(offset - PAGE) };
   const next = { disabled: last >= total, onClick: () => go(offset + PAGE) };
   const turn = [el("button", earlier, "Earlier page"), el("button", next, "Next page")];
   return el(
     "div",
     { class: "row between" },
-    el("span", { class: "dim" }, total > PAGE ? part : many(total, "job")),
+    el("span", { class: "dim" }, total > PAGE ? part : rows),
     total > PAGE ? el("span", { class: "row" }, turn) : null,
   );
 }
@@ -187,6 +273,12 @@ function aboutPast({ why, cut, most }) {
  * @property {string} typed
  * @property {JobRow[] | null} jobs
  * @property {number} total
+ * @property {number} all jobs in those rows
+ * @property {Record<string, ArrayRow>} arrays
+ * @property {ReadonlySet<string>} chosen
+ * @property {boolean} every all that match are chosen, on every page
+ * @property {ReadonlySet<string>} open
+ * @property {FailedOne[]} failed
  * @property {string} about
  * @property {string} wrong
  */
@@ -246,7 +338,8 @@ export class JobsPage extends Component {
     /** @type {QueueState} */
     this.state = {
       ...{ ...choice, typed: choice.q },
-      ...{ jobs: null, total: 0, about: "", wrong: "" },
+      ...{ jobs: null, total: 0, all: 0, arrays: {}, about: "", wrong: "" },
+      ...{ chosen: new Set(), every: false, open: new Set(), failed: [] },
     };
   }
 
@@ -283,14 +376,20 @@ export class JobsPage extends Component {
     }, NEWS_MS);
   };
 
-  load = () => {
+  query() {
     const { show, q, by, down, offset, days } = this.state;
     const ask = { q, by, down: String(down), offset: String(offset), limit: String(PAGE) };
+    const arrays = String(!/(^| )array=/.test(q)); // who asks for an array wants its tasks
+    const query = new URLSearchParams({ ...ask, arrays });
+    if (show === "ended") query.set("days", days);
+    else query.set("show", show);
+    return query;
+  }
+
+  load = () => {
+    const list = this.state.show === "ended" ? "past" : "jobs";
     /** @type {Promise<Jobs & Partial<Past>>} */
-    const answer =
-      show === "ended"
-        ? call(`past?${new URLSearchParams({ ...ask, days })}`)
-        : call(`jobs?${new URLSearchParams({ ...ask, show })}`);
+    const answer = call(`${list}?${this.query()}`);
     this.newest.take(answer, this.answered, this.failed);
   };
 
@@ -299,7 +398,8 @@ export class JobsPage extends Component {
     /** @type {JobRow[]} */
     const jobs = records(data.columns, data.rows);
     const about = data.most === undefined ? "" : aboutPast(/** @type {any} */ (data));
-    this.setState({ jobs, total: data.total, about, wrong: "" });
+    const { total, jobs: all = total, arrays = {} } = data;
+    this.setState({ jobs, total, all, arrays, about, wrong: "" });
   };
 
   /** @param {Refused} failure */
@@ -310,7 +410,8 @@ export class JobsPage extends Component {
 
   /** @param {Partial<QueueState>} change */
   choose(change) {
-    this.setState({ offset: 0, ...change }, this.chosen);
+    const none = { chosen: new Set(), every: false };
+    this.setState({ offset: 0, ...none, ...change }, this.chosen);
   }
 
   /** @param {string} typed */
@@ -332,6 +433,52 @@ export class JobsPage extends Component {
     const { by: before, down } = this.state;
     this.setState({ by, down: before === by ? !down : true }, this.chosen);
   };
+
+  /** @param {JobRow} job */
+  may = (job) => !job.ended && (this.props.me.role !== "user" || job.user === this.props.me.user);
+
+  /** @param {string} key */
+  pick = (key) => this.setState(({ chosen }) => ({ chosen: toggled(chosen, key), every: false }));
+
+  /** @param {string[]} keys */
+  pickAll = (keys) => this.setState({ chosen: new Set(keys), every: false });
+
+  /** @param {string} array */
+  unfold = (array) => this.setState(({ open }) => ({ open: toggled(open, array) }));
+
+  clear = () => this.setState({ chosen: new Set(), every: false });
+
+  cancel = async () => {
+    const { chosen, every, show, q } = this.state;
+    const keys = [...chosen];
+    const arrays = keys.filter((key) => key.startsWith("array ")).map((key) => key.slice(6));
+    const ids = keys.filter((key) => !key.startsWith("array ")).map(Number);
+    const failed = await cancelJobs(every ? { show, q } : { ids, arrays });
+    if (failed === null) return;
+    this.clear();
+    this.setState({ failed });
+  };
+
+  /** What can be done with what is chosen. */
+  bulk() {
+    const { chosen, every, total, all, jobs, show } = this.state;
+    if (show === "ended" || (!chosen.size && !every)) return null;
+    const words = every
+      ? `All ${many(all, "record")} that match`
+      : `${many(chosen.size, "row")} chosen`;
+    const more = el(
+      "button",
+      { class: "quiet", onClick: () => this.setState({ every: true }) },
+      `Choose all ${many(total, "row")}`,
+    );
+    const cancel = el("button", { class: "danger", onClick: this.cancel }, "Cancel…");
+    return h(
+      Bar,
+      { words, clear: this.clear },
+      cancel,
+      !every && jobs && total > jobs.length ? more : null,
+    );
+  }
 
   filters() {
     const { show, typed, q, days } = this.state;
@@ -379,7 +526,7 @@ export class JobsPage extends Component {
 
   /** @returns {ComponentChildren} */
   list() {
-    const { jobs, total, offset, show, q, by, down } = this.state;
+    const { jobs, total, all, offset, show, q, by, down, arrays, chosen, open } = this.state;
     if (!jobs) return null;
     if (!jobs.length) {
       const none = q || show !== "all" ? "No job matches." : "No jobs. The queue is empty.";
@@ -387,16 +534,22 @@ export class JobsPage extends Component {
     }
     const go = (/** @type {number} */ to) => this.choose({ offset: to });
     return [
-      h(JobsTable, { jobs, by, down, ended: show === "ended", order: this.order }),
-      h(Foot, { offset, total, go }),
+      h(JobsTable, {
+        ...{ jobs, by, down, ended: show === "ended", order: this.order, arrays, chosen, open },
+        ...{ may: this.may, choose: this.pick, chooseAll: this.pickAll, unfold: this.unfold },
+        query: this.query(),
+      }),
+      h(Foot, { offset, total, jobs: all, go }),
     ];
   }
 
   render() {
-    const { about, wrong } = this.state;
+    const { about, wrong, failed } = this.state;
+    const close = () => this.setState({ failed: [] });
     return el(
       "div",
       { class: "card" },
+      failed.length ? h(Failures, { what: "job", failed, close }) : null,
       el(
         "div",
         { class: "row between" },
@@ -407,6 +560,7 @@ export class JobsPage extends Component {
       this.filters(),
       el("p", { class: "reason", role: "alert" }, wrong),
       el("p", { class: "dim", role: "status" }, about),
+      this.bulk(),
       this.list(),
     );
   }

@@ -1,150 +1,91 @@
-// A job's output as it comes. Lines are appended to the text that is there, so that what somebody
-// selected or scrolled to stays.
-import { Component, createRef } from "../vendor/preact.mjs";
-import { refused, ticketed } from "./server.js";
-import { el } from "./view.js";
-/** @import { Failure } from "./api.js" */
+// The output of a job: its files or one of them, as they grow; earlier parts, search, download.
+import { Component, createRef, h } from "../vendor/preact.mjs";
+import { LogBox } from "./logbox.js";
+import { bytes, fileWords } from "./logtext.js";
+import { logPath, LogSearch } from "./logsearch.js";
+import { call, Latest, refused, ticketed } from "./server.js";
+import { complain, el } from "./view.js";
+/** @import * as api from "./api.js" */
 
-const MOST_LINES = 5000;
-const NEAR_PX = 40;
-const INKS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
-// CSI sequences (colours are those that end in m), OSC (titles, links), and two-letter escapes.
-// eslint-disable-next-line no-control-regex
-const ESCAPE = /\x1b(?:\[([0-9;:?<=>]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
+const EARLIER = 128 << 10;
+const AROUND = 96 << 10;
+/** Of more files together no earlier part is loaded: one is chosen first. */
+const FILES_TOGETHER = 8;
 
+/** @typedef {{ job: number, ended: boolean, waiting?: boolean }} LogProps */
 /**
- * What a terminal shows of a line in the end: a progress bar writes over itself after each \r.
- * @param {string} line
+ * @typedef {object} LogState
+ * @property {string} how
+ * @property {number} task the job whose log is shown; 0 while none of an array's is chosen
+ * @property {string} file
+ * @property {api.LogFile[]} files
+ * @property {api.LogTask[]} tasks
+ * @property {number} total
+ * @property {boolean} wrap
+ * @property {number} before bytes before what is shown
+ * @property {boolean} following
+ * @property {number} after bytes after what is shown, where it is not followed
  */
-export const settled = (line) => line.split("\r").filter(Boolean).at(-1) ?? "";
 
-/** @typedef {{ ink: string, bold: boolean, dim: boolean }} Style */
-
-/** @type {Record<number, Partial<Style>>} */
-const STYLES = {
-  0: { ink: "", bold: false, dim: false },
-  1: { bold: true },
-  2: { dim: true },
-  22: { bold: false, dim: false },
-  39: { ink: "" },
-};
-INKS.forEach((ink, i) => {
-  STYLES[30 + i] = { ink };
-  STYLES[90 + i] = { ink };
-});
-
-/**
- * The style after one more sequence of colours; what is not of the 16 colours changes nothing.
- * @param {string} codes
- * @param {Style} before
- * @returns {Style}
- */
-function inked(codes, before) {
-  let after = before;
-  const numbers = codes.split(/[;:]/).map(Number);
-  for (let i = 0; i < numbers.length; i += 1) {
-    const [code, kind, colour] = numbers.slice(i);
-    if (code === 38 || code === 48) {
-      const named = code === 38 && kind === 5 && colour < 16;
-      if (named) after = { ...after, ink: INKS[colour % 8] };
-      i += kind === 5 ? 2 : 4;
-    } else after = { ...after, ...STYLES[code] };
-  }
-  return after;
-}
-
-/**
- * A line in pieces of one style each, without what moves a terminal's cursor or names its window.
- * @param {string} line
- * @returns {{ text: string, look: string }[]}
- */
-export function pieces(line) {
-  const text = settled(line);
-  if (!text.includes("\x1b")) return [{ text, look: "" }];
-  /** @type {{ text: string, look: string }[]} */
-  const made = [];
-  /** @type {Style} */
-  let style = { ink: "", bold: false, dim: false };
-  let at = 0;
-  const until = (/** @type {number} */ end) => {
-    const { ink, bold, dim } = style;
-    const look = [ink && `ink-${ink}`, bold && "bold", dim && "dim"].filter(Boolean).join(" ");
-    if (end > at) made.push({ text: text.slice(at, end), look });
-  };
-  for (const match of text.matchAll(ESCAPE)) {
-    until(match.index);
-    at = match.index + match[0].length;
-    if (match[2] === "m") style = inked(match[1] || "0", style);
-  }
-  until(text.length);
-  return made.length ? made : [{ text: "", look: "" }];
-}
-
-/**
- * One element for many lines: lines without colours are one text in it.
- * @param {string[]} lines
- */
-function batchOf(lines) {
-  const batch = document.createElement("span");
-  let plain = "";
-  for (const line of lines) {
-    for (const { text, look } of pieces(line)) {
-      if (look) {
-        const piece = document.createElement("span");
-        piece.className = look;
-        piece.textContent = text;
-        batch.append(plain, piece);
-        plain = "";
-      } else plain += text;
-    }
-    plain += "\n";
-  }
-  batch.append(plain);
-  return batch;
-}
-
-/** @typedef {{ job: number, ended: boolean }} LogProps */
-
-/** @extends {Component<LogProps, { how: string }>} */
+/** @extends {Component<LogProps, LogState>} */
 export class Log extends Component {
   /** @type {{ current: HTMLPreElement | null }} */
   box = createRef();
-  /** How many lines each element of the box has, oldest first. @type {number[]} */
-  batches = [];
-  lines = 0;
+  /** @type {LogBox | null} */
+  shown = null;
   /** @type {EventSource | null} */
   source = null;
+  newestFiles = new Latest();
+  newestPart = new Latest();
   ended = false;
   lost = false;
+  asked = 0;
 
   /** @param {LogProps} props */
   constructor(props) {
     super(props);
-    this.state = { how: props.ended ? "loading" : "live" };
+    /** @type {LogState} */
+    this.state = {
+      how: props.waiting ? "" : "loading",
+      task: props.waiting ? 0 : props.job,
+      file: "all",
+      ...{ files: [], tasks: [], total: 0 },
+      ...{ wrap: true, before: 0, following: true, after: 0 },
+    };
   }
 
   componentDidMount() {
-    this.follow();
+    if (this.box.current) this.shown = new LogBox(this.box.current);
+    this.list();
+    if (this.state.task) this.follow();
   }
 
   componentWillUnmount() {
     this.ended = true;
     this.source?.close();
+    this.shown?.drop();
+    this.newestFiles.drop();
+    this.newestPart.drop();
   }
 
   // The page draws a running job every few seconds: a broken connection is tried again then. A job
   // that ended and was put back into the queue writes again.
   /** @param {LogProps} next */
   componentWillReceiveProps(next) {
-    if (this.lost || (this.props.ended && !next.ended)) this.follow(next);
+    const again = this.props.ended && !next.ended;
+    if (again || next.ended !== this.props.ended) this.list();
+    if (this.lost || again) this.follow();
   }
 
-  // Its text is not Preact's: only the word next to the heading is.
-  /** @param {LogProps} _props
-   * @param {{ how: string }} state */
-  shouldComponentUpdate(_props, state) {
-    return state.how !== this.state.how;
-  }
+  list = () => {
+    /** @type {Promise<api.LogFiles>} */
+    const answer = call(logPath(this.state.task || this.props.job, "files"));
+    return this.newestFiles.take(
+      answer,
+      ({ files, tasks, tasks_total: total }) => this.setState({ files, tasks, total }),
+      (failure) => this.setState({ how: failure.message }),
+    );
+  };
 
   /** @param {string} how */
   over(how) {
@@ -158,50 +99,225 @@ export class Log extends Component {
     this.over(how);
   }
 
-  async follow({ job, ended } = this.props) {
+  async follow() {
+    const { task, file } = this.state;
+    this.asked += 1;
+    const mine = this.asked;
     this.lost = false;
+    this.source?.close();
+    this.newestPart.drop();
     let address;
     try {
-      address = await ticketed(`jobs/${job}/log`);
+      address = await ticketed(logPath(task, "", { file }));
     } catch (error) {
       this.broke(refused(error).message);
       return;
     }
-    if (this.ended) return;
-    this.clear(); // the server sends it from its beginning
-    this.setState({ how: ended ? "loading" : "live" });
+    if (this.ended || mine !== this.asked) return;
+    this.shown?.clear(); // the server sends the end of each file again
+    this.setState({ how: "loading", following: true, after: 0, before: 0 });
     this.source = new EventSource(address);
-    this.source.onmessage = (event) => this.append(JSON.parse(event.data).lines);
+    this.source.onmessage = (event) => this.take(JSON.parse(event.data));
     this.source.addEventListener("end", (event) => {
-      /** @type {{ error?: Failure }} */
+      /** @type {{ error?: api.Failure }} */
       const { error } = JSON.parse(event.data);
       this.over(error ? error.message : "the end");
     });
     this.source.onerror = () => this.broke("the connection broke");
   }
 
-  clear() {
-    this.box.current?.replaceChildren();
-    this.batches = [];
-    this.lines = 0;
+  /** @param {api.LogBatch} batch */
+  take({ pieces, live, ranks }) {
+    if (!this.shown) return;
+    this.shown.ranks = this.state.file === "all" ? ranks : 1; // one alone needs no number
+    this.shown.take(pieces);
+    if (live && this.state.how === "loading") this.setState({ how: "live" });
+    const known = new Set(this.state.files.map(({ name }) => name));
+    if (pieces.some(({ file, trouble }) => !trouble && !known.has(file)) && known.size) this.list();
+    this.measure();
   }
 
-  /** @param {string[]} lines */
-  append(lines) {
-    const box = this.box.current;
-    if (!box || !lines.length) return;
-    const bottom = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
-    box.append(batchOf(lines));
-    this.batches.push(lines.length);
-    this.lines += lines.length;
-    while (this.lines > MOST_LINES && this.batches.length > 1) {
-      this.lines -= this.batches.shift() ?? 0;
-      box.firstChild?.remove();
+  measure() {
+    const before = this.shown?.before.reduce((sum, { first }) => sum + first, 0) ?? 0;
+    if (before !== this.state.before) this.setState({ before });
+  }
+
+  /** @param {number} task */
+  toTask(task) {
+    this.setState({ task, file: "all", files: [] }, () => {
+      this.list();
+      this.follow();
+    });
+  }
+
+  /** @param {string} file */
+  toFile(file) {
+    this.setState({ file }, () => this.follow());
+  }
+
+  /**
+   * @param {string} file
+   * @param {number} start
+   * @param {number} end
+   * @returns {Promise<api.LogPart>}
+   */
+  part = (file, start, end) =>
+    call(logPath(this.state.task, "part", { file, start: Math.max(0, start), end }));
+
+  earlier = async () => {
+    const files = this.shown?.before ?? [];
+    const share = EARLIER / Math.max(1, files.length);
+    const asked = files.map(({ file, first }) => this.part(file, first - share, first));
+    await this.newestPart.take(
+      Promise.all(asked),
+      (parts) => {
+        const complete = parts.reverse().map((part) => this.shown?.prepend(part));
+        if (complete.includes(false)) this.stop();
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  later = async () => {
+    const [[file, stream] = []] = this.shown?.streams ?? [];
+    if (!file || !stream) return;
+    const answer = this.part(file, stream.end, stream.end + EARLIER);
+    await this.newestPart.take(
+      answer,
+      (part) => {
+        this.shown?.add(file, part.text, part.start, part.end);
+        this.shown?.trim();
+        this.setState({ after: Math.max(0, part.size - part.end) });
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  /** What comes now is not shown: the part on the page is an earlier one. */
+  stop() {
+    this.asked += 1;
+    this.source?.close();
+    this.lost = false;
+    this.setState({ following: false, how: "an earlier part", after: 1 });
+  }
+
+  /** @param {api.LogHit} hit */
+  toHit = async ({ name, start }) => {
+    await this.newestPart.take(
+      this.part(name, start - AROUND, start + AROUND),
+      (part) => {
+        this.stop();
+        this.shown?.showAround(part, start);
+        const words = `${bytes(part.start)} to ${bytes(part.end)} of ${bytes(part.size)}`;
+        this.setState({ how: `${fileWords(name)}: ${words}`, after: part.size - part.end });
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  toEnd = () => {
+    if (this.state.following) this.shown?.toEnd();
+    else this.follow();
+  };
+
+  download = async () => {
+    const { task, file } = this.state;
+    try {
+      const link = document.createElement("a");
+      link.href = await ticketed(logPath(task, "download", { file }));
+      link.download = "";
+      link.click();
+    } catch (error) {
+      complain(error);
     }
-    if (bottom) box.scrollTop = box.scrollHeight;
+  };
+
+  choices() {
+    const { task, file, files, tasks, total } = this.state;
+    const readable = files.filter(({ trouble }) => !trouble);
+    const taskOptions = tasks.map(({ id, label, state }) =>
+      el("option", { key: id, value: id }, `task ${label.split("_")[1]} (${state.toLowerCase()})`),
+    );
+    const more =
+      total > tasks.length ? `Task (the first ${tasks.length} of ${total} that began)` : "Task";
+    const known = tasks.some(({ id }) => id === task);
+    const none = known ? null : el("option", { key: 0, value: 0, disabled: true }, "choose a task");
+    const fileOptions = readable.map(({ name, size }) =>
+      el("option", { key: name, value: name }, `${fileWords(name)} (${bytes(size)})`),
+    );
+    return [
+      taskOptions.length
+        ? el(
+            "select",
+            {
+              ...{ key: "task", class: "narrow", "aria-label": more, title: more },
+              value: known ? task : 0,
+              onChange: ({ currentTarget }) => this.toTask(Number(currentTarget.value)),
+            },
+            none,
+            taskOptions,
+          )
+        : null,
+      readable.length > 1
+        ? el(
+            "select",
+            {
+              ...{ key: "file", class: "narrow", "aria-label": "File", value: file },
+              onChange: ({ currentTarget }) => this.toFile(currentTarget.value),
+            },
+            el("option", { key: "all", value: "all" }, "all files"),
+            fileOptions,
+          )
+        : null,
+    ];
+  }
+
+  buttons() {
+    const { wrap, before, following, after, task } = this.state;
+    if (!task) return null;
+    const together = (this.shown?.before.length ?? 0) > FILES_TOGETHER;
+    const quiet = { class: "small", type: /** @type {const} */ ("button") };
+    const why = together ? "choose one of the files first" : `${bytes(before)} before this`;
+    return [
+      el(
+        "button",
+        {
+          key: "wrap",
+          ...quiet,
+          "aria-pressed": wrap,
+          onClick: () => this.setState({ wrap: !wrap }),
+        },
+        "Wrap",
+      ),
+      before
+        ? el(
+            "button",
+            { key: "earlier", ...quiet, disabled: together, title: why, onClick: this.earlier },
+            `Earlier part (${bytes(before)})`,
+          )
+        : null,
+      !following && after && this.shown?.streams.size === 1
+        ? el("button", { key: "later", ...quiet, onClick: this.later }, "Later part")
+        : null,
+      el("button", { key: "end", ...quiet, onClick: this.toEnd }, "Jump to end"),
+      el("button", { key: "save", ...quiet, onClick: this.download }, "Download"),
+    ];
+  }
+
+  get words() {
+    const { how, tasks, task } = this.state;
+    if (!task && !how) return tasks.length ? "choose a task" : "no task has begun";
+    // The job has ended, and what it printed last is on its way.
+    return how === "live" && this.props.ended && task === this.props.job ? "ended" : how;
   }
 
   render() {
+    const { file, files, task, wrap } = this.state;
+    const names = files.filter(({ trouble }) => !trouble).map(({ name }) => name);
+    const searched = file === "all" ? names : [file];
     return el(
       "div",
       { class: "card" },
@@ -209,10 +325,20 @@ export class Log extends Component {
         "div",
         { class: "row between" },
         el("h2", null, "Output"),
-        el("span", { class: "dim" }, this.state.how),
+        el("span", { class: "dim", role: "status" }, this.words),
       ),
+      el("div", { class: "row logbar" }, this.choices(), this.buttons()),
+      task
+        ? h(LogSearch, {
+            key: `${task} ${file}`,
+            job: task,
+            files: searched,
+            go: this.toHit,
+            mark: (/** @type {string} */ text) => this.shown?.seek(text),
+          })
+        : null,
       el("pre", {
-        class: "log",
+        class: wrap ? "log" : "log nowrap",
         role: "log",
         tabIndex: 0,
         "aria-label": "Output of the job",

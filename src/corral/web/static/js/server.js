@@ -32,7 +32,7 @@ function secret() {
 export async function ticketed(path) {
   /** @type {{ ticket: string }} */
   const { ticket } = await call("ticket", {});
-  return `api/${path}?ticket=${ticket}`;
+  return `api/${path}${path.includes("?") ? "&" : "?"}ticket=${ticket}`;
 }
 
 // What a page asks on a timer keeps no session alive that nobody uses.

@@ -1,6 +1,7 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../vendor/preact.mjs";
-import { call, Latest } from "./server.js";
+import { begunWith, faultsOf, wordsOf } from "./again.js";
+import { call, Latest, refused } from "./server.js";
 import { complain, el, Loaded, pre, toast } from "./view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "./api.js" */
@@ -92,7 +93,9 @@ const INPUTS = {
   integer: (schema) => numberOf(schema),
   number: (schema) => numberOf(schema),
   array: ({ items }) =>
-    items?.type === "string" || items?.$ref ? { placeholder: "separated by blanks" } : null,
+    items?.type === "string" || items?.$ref
+      ? { placeholder: "separated by blanks; quotes keep them" }
+      : null,
   object: (schema) => {
     const values = valuesOf(schema);
     if (!values) return null;
@@ -125,8 +128,9 @@ const numberOf = ({ minimum, maximum, default: given }) => ({
 export function field(name, schema, more) {
   const id = `field-${name}`;
   if (schema.enum) {
+    const begun = more.defaultValue;
     const options = schema.enum.map((value) =>
-      el("option", { key: value, value, selected: value === schema.default }, value),
+      el("option", { key: value, value, selected: value === (begun ?? schema.default) }, value),
     );
     return el("select", { name, id }, options);
   }
@@ -144,7 +148,7 @@ export function field(name, schema, more) {
  * @param {boolean} lists
  */
 function pairsOf(text, lists) {
-  const pairs = text.split(/\s+/).map((pair) => {
+  const pairs = wordsOf(text).map((pair) => {
     const at = pair.includes("=") ? pair.indexOf("=") : pair.length;
     const value = pair.slice(at + 1);
     return [pair.slice(0, at), lists ? value.split(",") : value];
@@ -164,7 +168,7 @@ export function valueOf(input, schema) {
   const text = input.value.trim();
   if (!text || text === String(schema.default ?? "")) return undefined;
   if (schema.type === "integer" || schema.type === "number") return Number(text);
-  if (schema.type === "array") return text.split(/\s+/);
+  if (schema.type === "array") return wordsOf(text);
   return schema.type === "object" ? pairsOf(text, valuesOf(schema) === "array") : text;
 }
 
@@ -178,17 +182,32 @@ export function fieldsOf(root) {
   return all.map(([name, schema]) => [name, kindOf(resolved(schema, root))]);
 }
 
+/**
+ * What is missing of a job that is submitted again, and belongs to no field.
+ * @param {{ notes: string[] }} props
+ */
+export function Notes({ notes }) {
+  if (!notes.length) return null;
+  const rows = notes.map((text) => el("li", { key: text }, text));
+  return el("ul", { class: "reason notes" }, rows);
+}
+
 /** @param {number} id */
 function submitted(id) {
   toast(`job ${id} is submitted`);
   location.hash = `job/${id}`;
 }
 
-/** @typedef {{ form: api.JobForm }} FormProps */
+/** A job that was not there before. @type {Pick<api.JobAgain, "form" | "notes">} */
+const NEW = { form: {}, notes: {} };
 
-/** @extends {Component<FormProps, { script: string | null, sending: boolean }>} */
+/** @typedef {{ form: api.JobForm, again: api.JobAgain | null }} FormProps */
+/** @typedef {{ script: string | null, sending: boolean, faults: Record<string, string> }} FormState */
+
+/** @extends {Component<FormProps, FormState>} */
 class JobForm extends Component {
-  state = { script: null, sending: false };
+  /** @type {FormState} */
+  state = { script: null, sending: false, faults: {} };
   /** @type {{ current: HTMLFormElement | null }} */
   form = createRef();
   newest = new Latest();
@@ -210,7 +229,7 @@ class JobForm extends Component {
   // What is submitted is what was shown: an answer about fields that were changed since is not.
   changed = () => {
     this.newest.drop();
-    this.setState({ script: null });
+    this.setState({ script: null, faults: {} });
   };
 
   /** @param {Event} event */
@@ -224,9 +243,31 @@ class JobForm extends Component {
       );
     this.newest.take(answer, show, (failure) => {
       this.setState({ script: null });
-      complain(failure);
+      this.failed(failure);
     });
   };
+
+  /**
+   * What is wrong is shown at its field, where the refusal names one.
+   * @param {unknown} thrown
+   */
+  failed(thrown) {
+    const failure = refused(thrown);
+    const faults = faultsOf(
+      failure.message,
+      this.fields.map(([name]) => name),
+    );
+    const [first] = Object.keys(faults);
+    if (!first) complain(failure);
+    this.setState({ faults }, () => {
+      const input = this.form.current?.elements.namedItem(first);
+      if (input instanceof HTMLElement) {
+        const details = input.closest("details");
+        if (details) details.open = true;
+        input.focus();
+      }
+    });
+  }
 
   send = async () => {
     this.setState({ sending: true });
@@ -235,7 +276,7 @@ class JobForm extends Component {
       const { id } = await call("jobs/spec", this.read());
       submitted(id);
     } catch (error) {
-      complain(error);
+      this.failed(error);
       this.setState({ sending: false });
     }
   };
@@ -244,14 +285,43 @@ class JobForm extends Component {
   line = ([name, schema]) => {
     const { storage } = this.props.form;
     const script = { placeholder: `${storage[0] || ""}/train.py` };
-    const input = field(name, schema, name === "script" ? script : {});
+    const fault = this.state.faults[name];
+    const { form: values, notes } = this.props.again ?? NEW;
+    const input = field(name, schema, {
+      ...(name === "script" ? script : {}),
+      ...begunWith(values[name]),
+      ...(fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {}),
+    });
     if (!input) return null;
     const about =
       name === "script"
         ? `A program on the cluster's shared storage (${storage.join(", ") || "none"}).`
         : schema.description;
-    return el("label", { key: name }, name.replaceAll("_", " "), el("small", null, about), input);
+    return el(
+      "label",
+      { key: name },
+      name.replaceAll("_", " "),
+      el("small", null, about),
+      notes[name] && el("small", { class: "reason" }, notes[name]),
+      input,
+      fault && el("small", { class: "fault", id: `fault-${name}` }, fault),
+    );
   };
+
+  /** What the job was and no field of this form takes. */
+  unshown() {
+    const { form: values, notes } = this.props.again ?? NEW;
+    const inputs = this.fields.filter(([name, schema]) => field(name, schema, {}));
+    const names = inputs.map(([name]) => name);
+    const left = Object.keys(values).filter((name) => !names.includes(name));
+    const words = left.map(
+      (name) => `${name}: not in this form; it was ${JSON.stringify(values[name])}`,
+    );
+    const others = Object.keys(notes).filter(
+      (name) => !names.includes(name) && !left.includes(name),
+    );
+    return [...words, ...others.map((name) => notes[name])];
+  }
 
   render() {
     const { script, sending } = this.state;
@@ -266,6 +336,7 @@ class JobForm extends Component {
     return el(
       "form",
       { ref: this.form, onSubmit: this.preview, onInput: this.changed },
+      h(Notes, { notes: this.unshown() }),
       el("div", { class: "fields" }, first),
       el("br"),
       el(
@@ -377,9 +448,12 @@ class ScriptForm extends Component {
   /** @type {ScriptState} */
   state = {
     sending: false,
-    script: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
+    script: this.again?.script || "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
     read: NOTHING,
-    typed: {},
+    typed: {
+      ...(this.again?.name ? { name: this.again.name } : {}),
+      ...(this.again?.workdir ? { workdir: this.again.workdir } : {}),
+    },
   };
   newest = new Latest();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -392,6 +466,10 @@ class ScriptForm extends Component {
   componentWillUnmount() {
     clearTimeout(this.wait);
     this.newest.drop();
+  }
+
+  get again() {
+    return this.props.again?.mode === "script" ? this.props.again : null;
   }
 
   get folder() {
@@ -471,6 +549,7 @@ class ScriptForm extends Component {
         onInput: ({ currentTarget }) => this.edited(currentTarget.value),
         "aria-label": "Batch script",
       }),
+      h(Notes, { notes: Object.values(this.again?.notes ?? {}) }),
       h(DirectiveLines, { read }),
       el("br"),
       el("div", { class: "fields" }, this.fields()),
@@ -482,7 +561,7 @@ class ScriptForm extends Component {
 
 /** @extends {Component<FormProps & { me: api.Me }, { mode: string }>} */
 class SubmitCard extends Component {
-  state = { mode: this.props.form.can_spec ? "form" : "script" };
+  state = { mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script") };
 
   tabs() {
     const modes = [["script", "By script"]];
@@ -497,19 +576,23 @@ class SubmitCard extends Component {
 
   /** @returns {ComponentChildren} */
   render() {
-    const { form, me } = this.props;
+    const { form, me, again } = this.props;
+    const title = again ? `Submit job ${again.label} again` : "Submit a job";
     return el(
       "div",
       { class: "card" },
-      el("div", { class: "row between" }, el("h2", null, "Submit a job"), this.tabs()),
-      this.state.mode === "form" ? h(JobForm, { form }) : h(ScriptForm, { form, me }),
+      el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
+      this.state.mode === "form" ? h(JobForm, { form, again }) : h(ScriptForm, { form, me, again }),
     );
   }
 }
 
-/** @param {{ me: api.Me }} props */
-export const SubmitPage = ({ me }) =>
-  h(Loaded, {
-    load: () => call("jobs/form"),
-    view: (/** @type {api.JobForm} */ form) => h(SubmitCard, { form, me }),
-  });
+/** @param {{ me: api.Me, query: URLSearchParams }} props */
+export function SubmitPage({ me, query }) {
+  const job = Number(query.get("again")) || 0;
+  /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
+  const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
+  const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
+    h(SubmitCard, { form, again, me });
+  return h(Loaded, { key: job, load, view });
+}

@@ -305,7 +305,8 @@ export const keepAddress = (address) => history.replaceState(null, "", address);
 export const leadsTo = (address) => {
   /** @param {{ target?: EventTarget | null }} [event] */
   const go = (event) => {
-    if (event?.target instanceof Element && event.target.closest("a")) return; // a link goes itself
+    // A link goes itself, and what is in a row to be pressed leads nowhere.
+    if (event?.target instanceof Element && event.target.closest("a, button, input, label")) return;
     location.hash = address;
   };
   /** @param {KeyboardEvent} event */

@@ -1,0 +1,346 @@
+#!/bin/sh
+# Functions for a user's jobs: their files on shared storage, their progress, their logs. POSIX sh.
+#
+# Installed as: nowhere: sent in front of a call of one of them
+# Started by: corral run, jobs, logs and data, and the page
+# Runs as: the user, or root for a user
+# shellcheck source=src/corral/agents/folder-checks.sh
+. folder-checks.sh #include
+
+# array_watch ID FORMAT GOING SECONDS: lines "q ROW" of all parts and then ".", each time they change; "h" after each pause;
+# until none matches the pattern GOING. One squeue for all parts; pending parts share one line of it.
+# SLURM_BITSTR_LEN=0: their numbers are not cut off after 64 characters.
+array_watch() (
+  export SLURM_BITSTR_LEN=0
+  before=
+  while :; do
+    now=$(squeue --noheader --states=all --jobs="$1" --format="$2" 2>&1)
+    case $now in *'Invalid job id'*) exit 0 ;; esac
+    [ "$now" = "$before" ] || {
+      printf '%s\n' "$now" | sed 's/^/q /'
+      echo .
+      before=$now
+    }
+    printf '%s\n' "$now" | grep -qE "$3" || exit 0
+    sleep "$4"
+    echo h
+  done
+)
+
+# array_queue ID FORMAT: the same once.
+array_queue() { SLURM_BITSTR_LEN=0 squeue --noheader --states=all --jobs="$1" --format="$2" 2>/dev/null | sed 's/^/q /'; }
+
+# array_lines FOLDER: the last line of each part's first rank.
+array_lines() (
+  cd "$1" || exit 4
+  for log in task-*/rank-0.log; do
+    [ -s "$log" ] || continue
+    number=${log#task-}
+    printf '%s ' "${number%/*}"
+    tail -c 500 "$log" | tail -n 1 | tr -d '\n'
+    echo
+  done
+)
+
+# array_ends FOLDER: exit status of each part that has ended.
+array_ends() (
+  cd "$1" || exit 4
+  for file in task-*/ended; do
+    number=${file#task-}
+    [ ! -s "$file" ] || echo "${number%/*} $(cat "$file")"
+  done
+)
+
+# shards_kept FOLDER: size and description of each complete shard.
+shards_kept() (
+  cd "$1" 2>/dev/null || exit 0
+  for about in .*.tar.json; do
+    [ -s "$about" ] || continue
+    tar=${about#.}
+    tar=${tar%.json}
+    [ ! -e "$tar" ] || echo "$(stat -c %s "$tar") $(tr -d '\n' <"$about")"
+  done
+)
+
+# shard_put FOLDER NAME SUM SIZE DESCRIPTION: from standard input. The size comes first, so that a connection that breaks leaves
+# no shard under its name.
+shard_put() (
+  side=.$2.json
+  umask 022
+  mkdir -p "$1" && cd "$1" && head -c "$4" >".$2.part" && echo "$3" | sha256sum -c --quiet - &&
+    printf %s "$5" >"$side.new" && mv -f ".$2.part" "$2" && mv -f "$side.new" "$side"
+)
+
+# user_there USER FOLDER: "no-user", "no-storage", or nothing, and $there is set.
+user_there() {
+  there=
+  if ! id -u "$1" >/dev/null 2>&1; then
+    echo no-user
+  elif [ ! -d "$2" ]; then
+    echo no-storage
+  else
+    # shellcheck disable=SC2034 # what is asked after this reads it
+    there=y
+  fi
+}
+
+# paths_unread PATH...: those that this user cannot read, with the folder above that is there and what it holds. As the
+# job's user: what root can read proves nothing. A folder must be entered, too.
+paths_unread() (
+  for path in "$@"; do
+    [ -r "$path" ] && { [ ! -d "$path" ] || [ -x "$path" ]; } && continue
+    above=$path
+    until [ -d "${above:-/}" ]; do above=${above%/*}; done
+    printf 'unread %s\nabove %s\n' "$path" "${above:-/}"
+    # shellcheck disable=SC2012 # one a line
+    ls -1 "${above:-/}" 2>/dev/null | head -n 500 | sed 's/^/name /'
+  done
+)
+
+# contents_lacking STORE ALL: of the names on standard input; ALL where there is no store. xargs cuts the list into
+# argument lists; `read` of dash takes a byte at a time.
+contents_lacking() (
+  cd "$1/blobs" 2>/dev/null || {
+    cat >/dev/null
+    echo "$2"
+    exit 0
+  }
+  # shellcheck disable=SC2016 # the inner shell's own
+  xargs sh -c 'for blob; do [ -e "$blob" ] || echo "$blob"; done' sh
+)
+
+# archive_unpack STORE USER_FOLDER NAME TOKEN: from standard input: contents to the store, files to the job's folder NAME. Contents
+# come into their own folder and are checked there: a connection that broke, or a full disk, never leaves a wrong
+# content under a right name. Their links in the job's folder stay valid when they are moved, as a link is to the
+# content and not to the name. -f: another job of the user may have brought the same content meanwhile.
+archive_unpack() (
+  store=$1 user=$2 job=$2/$3 new=$1/$4
+  umask 077
+  mkdir -p "$store/blobs" && mkdir "$job" || exit 1
+  drop() {
+    rm -rf "$new" "$job"
+    echo "$1" >&2
+    exit 1
+  }
+  tar -C "$user" -xzf - || drop "the archive could not be unpacked"
+  if [ -d "$new" ]; then
+    (cd "$new/blobs" && sha256sum --quiet -c ../digests) || drop "a file is incomplete"
+    cp -rlf "$new/blobs/." "$store/blobs/" || drop "the store could not be written"
+    rm -rf "$new"
+  fi
+  chmod 0700 "$job"
+)
+
+# roof_make MOUNT TOP KIND USER MISSING: MOUNT/TOP/KIND/USER, as root; without root it must be there. mkdir may lose to another
+# submission that makes the same folder; what is there then is checked.
+roof_make() (
+  user=$4 roof=$1 mine=$1/$2/$3/$4
+  held "$1" "$(id -u "$user" 2>/dev/null || echo 0)" || exit 1
+  if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
+    echo "$mine $5" >&2
+    exit 1
+  fi
+  for part in "$2" "$3"; do
+    roof=$roof/$part
+    [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
+    roots "$roof" || exit 1
+  done
+  if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
+    mkdir -m 0700 "$mine" && chown -h "$user:$(id -g "$user")" "$mine" || exit 1
+  fi
+  if [ -L "$mine" ] || [ ! -d "$mine" ] || [ "$(stat -c %u "$mine")" != "$(id -u "$user")" ]; then
+    echo "$mine belongs to $(stat -c %U "$mine") and must be a folder of $user" >&2
+    exit 1
+  fi
+  case $(stat -c %A "$mine") in ?????w* | ????????w*)
+    echo "$mine belongs to $user and others may write to it" >&2
+    exit 1
+    ;;
+  esac
+)
+
+# roof_guard MOUNT TOP KIND USER: fails where another user than this one could replace MOUNT/TOP/KIND.
+roof_guard() (
+  top=$1/$2 kind=$1/$2/$3
+  if [ -e "$top" ] || [ -L "$top" ]; then
+    held "$1" "$(id -u "$4")" && roots "$top" || exit 1
+  fi
+  if [ -e "$kind" ] || [ -L "$kind" ]; then roots "$kind" || exit 1; fi
+)
+
+# image_import_job FOLDER PARTITION MINUTES SCRIPT: a job of one task. Standard input is its own.
+image_import_job() {
+  command -v enroot >/dev/null || {
+    echo 'enroot is not installed' >&2
+    return 127
+  }
+  mkdir -p "$1" && srun -Q -J corral-image -p "$2" -N1 -n1 -t "$3" sh -c "$4"
+}
+
+# image_import PATH ADDRESS REGISTRY LOGIN HTTP COMMON: in that job; HTTP and COMMON are yes or no: without TLS; a folder of all
+# users, where nobody may replace it. A key for the LOGIN ("" for none) comes on standard input: it is in a file of
+# mode 600 on this node, in a separate folder, as long as the job runs.
+image_import() (
+  path=$1 part=${1%/*}/.corral-import.XXXXXXXXXX
+  umask 077
+  home=$(mktemp -d) || exit 1
+  trap 'rm -rf "$home"' EXIT
+  export HOME="$home"
+  if [ -n "$4" ]; then
+    printf 'machine %s login %s password %s\n' "$3" "$4" "$(cat)" >"$home/.credentials" || exit 1
+    export ENROOT_CONFIG_PATH="$home"
+  fi
+  [ "$5" = no ] || export ENROOT_ALLOW_HTTP=yes
+  [ "$6" = no ] || held "${path%/*}" "$(id -u)" || exit 1
+  folder=$(mktemp -d "$part") || exit 1
+  trap 'rm -rf "$home" "$folder"' EXIT
+  enroot import -o "$folder/image.sqsh" "$2" </dev/null || exit 1
+  chmod 644 "$folder/image.sqsh" && mv -f -T "$folder/image.sqsh" "$path"
+)
+
+# job_extras FOLDER PROFILE ID RUNNING: MLflow's run, recordings, and, where RUNNING is yes, the environment of its first process
+# that has Slurm's variables; /proc shows it to its owner alone.
+job_extras() (
+  if cd "$1" 2>/dev/null; then
+    [ ! -r mlflow-run ] || printf 'run %s\n' "$(head -c 200 mlflow-run)"
+    # shellcheck disable=SC2012 # one a line
+    ls "$2" 2>/dev/null | sed 's/^/recording /'
+  fi
+  [ "$4" = yes ] || exit 0
+  for process in $(timeout 10 scontrol listpids "$3" 2>/dev/null | sed -n 's/^\([0-9][0-9]*\) .*/\1/p'); do
+    variables=$(tr '\n\0' ' \n' <"/proc/$process/environ" 2>/dev/null) || continue
+    case $variables in *"SLURM_JOB_ID=$3"*)
+      printf '%s\n' "$variables" | sed 's/^/env /'
+      exit 0
+      ;;
+    esac
+  done
+)
+
+# logs_follow PATH FOLLOW MOST START LEAST SECONDS: the end of a job's output, START bytes; of MOST ranks at most LEAST bytes each
+# where there are many; FOLLOW, yes or no: and what comes. Next to batch.log are the ranks' logs of a job that
+# Corral submitted; job.json states how many there will be: in the same folder, for a task of an array in the one
+# above. tail -F waits for those that are not there yet, and follows what a requeue writes again. Where there are
+# several ranks it prints a header where it goes over to another file, named as it is in their folder. The batch
+# log, which is there, is the last of them: tail takes the last file for the one that it has printed of, and prints
+# no header before its lines.
+logs_follow() (
+  path=$1 file=$1 follow=$2 most=$3 start=$4 least=$5 limit=$6 count=0 i=0 many=-q each=$4 about=
+  case $file in
+    */task-*/batch.log) about=${file%/*/*}/job.json ;;
+    */batch.log) about=${file%/*}/job.json ;;
+  esac
+  if [ -n "$about" ]; then
+    count=$(sed -n 's/.*"logs": *\([0-9][0-9]*\).*/\1/p' "$about" 2>/dev/null | head -n 1)
+    cd "${file%/*}" 2>/dev/null && file=./batch.log || count=0
+  fi
+  set --
+  while [ "$i" -lt "${count:-0}" ] && [ "$i" -lt "$most" ]; do
+    rank=./rank-$i.log i=$((i + 1))
+    if [ "$follow" = yes ] || [ -r "$rank" ]; then set -- "$@" "$rank"; fi
+  done
+  if [ "${count:-0}" -lt 2 ]; then
+    set -- "$file" "$@"
+  else
+    set -- "$@" "$file"
+    many=-v each=$((start / count))
+    [ "$each" -gt "$least" ] || each=$least
+  fi
+  i=0
+  while [ ! -r "$file" ] && [ $i -lt 30 ]; do
+    i=$((i + 1))
+    sleep 0.5
+  done
+  [ -r "$file" ] || {
+    echo "corral: there is no $path on $(hostname) that its owner can read"
+    exit 4
+  }
+  [ "$follow" = no ] || set -- -F -- "$@"
+  [ "$follow" = yes ] || set -- -- "$@"
+  exec timeout "$limit" tail -c "$each" "$many" "$@" 2>/dev/null
+)
+
+# job_find ID MOUNT TOP KIND: its user, its folder, and its description, where Corral submitted it.
+job_find() (
+  user=$(squeue --noheader --states=all --jobs="$1" --format=%u 2>/dev/null | head -n 1)
+  [ -n "$user" ] || user=$(sacct --noheader --allocations --jobs="$1" --format=User%64 2>/dev/null | awk 'END { print $1 }')
+  [ -n "$user" ] || exit 0
+  roof_guard "$2" "$3" "$4" "$user" || exit 1
+  link=$2/$3/$4/$user/$1
+  [ -L "$link" ] || exit 0
+  echo "$user"
+  readlink "$link"
+  [ "$(id -u)" = 0 ] || exec cat "$link/job.json"
+  exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups cat "$link/job.json"
+)
+
+# environment_path BASE DIGEST: where the environment of these requirements is, for this machine's Python.
+environment_path() (
+  tag=$(python3 -c 'import sys, platform; print("py%d.%d-%s" % (*sys.version_info[:2], platform.machine()))' 2>/dev/null) &&
+    echo "$1/$2-$tag"
+)
+
+# environment_ready BASE DIGEST NO_PYTHON: its path where it is complete; the marker is written last: one without it was cut off
+# and is made again. Ends with NO_PYTHON where there is no Python.
+environment_ready() (
+  umask 022
+  cd "$1" || exit 1
+  environment=$(environment_path "$1" "$2") || exit "$3"
+  [ ! -e "$environment/.complete" ] || echo "$environment"
+)
+
+# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SIZE LENGTH NAME=VALUE...: pip's zip of SIZE bytes and the requirements of
+# LENGTH come on standard input. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
+# pip (or one before 22.3, which knows no --python), this machine's own is used, by the program RUNNER.
+environment_make() (
+  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 size=$6 length=$7
+  shift 7
+  umask 022
+  cd "$base" || exit 1
+  environment=$(environment_path "$base" "$digest") || exit "$no_python"
+  exec 9>"$environment.lock"
+  flock 9
+  complete=$(environment_ready "$base" "$digest" "$no_python") || exit
+  if [ -n "$complete" ]; then
+    echo "$complete"
+    exit
+  fi
+  rm -rf "$environment" "$environment.pip"
+  # shellcheck disable=SC2163 # NAME=VALUE
+  [ $# = 0 ] || export "$@"
+  head -c "$size" >"$environment.zip" && head -c "$length" >"$environment.txt" || exit 1
+  python3 -m venv --without-pip "$environment" || exit "$no_python"
+  if python3 -m pip --python "$environment/bin/python3" --version >/dev/null 2>&1; then
+    set -- python3 -m pip --python "$environment/bin/python3"
+  else
+    python3 -m zipfile -e "$environment.zip" "$environment.pip" || exit "$no_python"
+    set -- "$environment/bin/python3" -c "$runner" "$environment.pip"
+  fi
+  "$@" install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off \
+    -r "$environment.txt" >&2 || {
+    rm -rf "$environment" "$environment.zip" "$environment.pip"
+    exit "$failed"
+  }
+  rm -rf "$environment.zip" "$environment.pip"
+  mv "$environment.txt" "$environment/requirements.txt"
+  : >"$environment/.complete"
+  echo "$environment"
+)
+
+# job_submit STORE USER_FOLDER NAME TOKEN REFUSED TASK...: its archive comes on standard input. The link leads from Slurm's number
+# to the folder, whose name had to be there before the number.
+job_submit() (
+  folder=$2/$3 refused=$5
+  archive_unpack "$1" "$2" "$3" "$4" && cd "$folder" || exit 1
+  shift 5
+  [ $# = 0 ] || mkdir -m 0700 "$@" || exit 1
+  id=$(sbatch --parsable job.sh) || exit "$refused"
+  id=${id%%;*}
+  ln -sfn "$folder" "../$id"
+  echo "$id"
+)
+
+# programs_missing NAME...
+programs_missing() (
+  for name in "$@"; do command -v "$name" >/dev/null || echo "$name"; done
+)

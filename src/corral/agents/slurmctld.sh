@@ -1,0 +1,21 @@
+#!/bin/sh
+# Functions that ask whether slurmctld answers, by scontrol ping. POSIX sh.
+#
+# Installed as: part of the programs that include it; else nowhere: sent in front of a call
+# Started by: nobody, it defines functions
+# Runs as: who runs the program
+
+# slurmctld_is_up: one of the controllers answers.
+slurmctld_is_up() { timeout 10 scontrol ping 2>/dev/null | grep -q ' is UP'; }
+
+# slurmctld_wait SECONDS
+slurmctld_wait() (
+  end=$(($(date +%s) + $1))
+  until slurmctld_is_up; do
+    [ "$(date +%s)" -lt "$end" ] || exit 1
+    sleep 0.5
+  done
+)
+
+# slurmctld_reconfigure: once it answers.
+slurmctld_reconfigure() { slurmctld_wait 60 && timeout 60 scontrol reconfigure; }

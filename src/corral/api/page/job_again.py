@@ -1,0 +1,139 @@
+"""Use case of the page: what a job was, so that it can be edited and submitted again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from corral.api.sync import reached
+from corral.errors import BAD_JSON, Code, CorralError
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import check
+from corral.jobs.follow import as_user
+from corral.slurm.records import Job
+from corral.spec.models import ClusterSpec
+
+LONGEST: Final = 1 << 20
+"""Of a script: as much as the page submits."""
+_SCRIPT: Final = """\
+text=$(timeout 20 scontrol write batch_script {id} - 2>/dev/null) && [ -n "$text" ] || text=
+[ -n "$text" ] || text=$(timeout 20 sacct --batch-script --jobs={id} 2>/dev/null |
+  awk 'seen {{ print }} /^-----/ && !seen {{ seen = 1 }}')
+[ "$text" != NONE ] || text=
+printf '%s\\n' "$text" | head -c {longest}"""
+_SUBMIT_LINE: Final = """\
+timeout 20 sacct --noheader --parsable2 --allocations --jobs={id} --format=SubmitLine 2>/dev/null |
+  head -n 1 | head -c 65536"""
+_ABOUT: Final = "[ ! -f {folder}/job.json ] || head -c {longest} {folder}/job.json"
+# The code that a job ran, as it was uploaded: under the name that the job gave, or its last part.
+_PROGRAM: Final = """\
+cd {folder}/code 2>/dev/null || exit 0
+for path in {script} {base}; do
+  [ -f "$path" ] && printf '%s/%s\\n' "$(pwd -P)" "$path" && exit 0
+done
+exit 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a job was.
+
+    Attributes:
+        script: its batch script, "" where neither slurmctld nor accounting has it.
+        submit_line: the command that submitted it, "" where it is unknown.
+        job: ``corral run``'s own fields of it, where Corral submitted it.
+        program: the program that it ran, as a path on the shared storage; "" for a command, and
+            where it is not there any more.
+    """
+
+    script: str = ""
+    submit_line: str = ""
+    job: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    program: str = ""
+
+
+async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = False) -> Recorded:
+    """Look, with the rights of the job's owner.
+
+    Args:
+        spec: the cluster.
+        user: owner of the job.
+        job: as Slurm reports it.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    folder = folder_of(job)
+    asked = Inquiry(
+        {
+            "script": as_user(user, sh(_SCRIPT, id=job.id, longest=LONGEST)),
+            "line": as_user(user, sh(_SUBMIT_LINE, id=job.id)),
+            "about": as_user(user, sh(_ABOUT, folder=folder, longest=LONGEST)),
+        }
+    )
+    async with reached(spec, here=here) as (fleet, controller):
+        result = await fleet.run(controller, asked.script, timeout=90)
+        texts = asked.read(check(result, "reading what the job was").stdout).texts()
+        own = fields_of(texts.get("about", ""))
+        program = ""
+        if own.get("script") and not own.get("in_place"):
+            located = await fleet.run(controller, as_user(user, program_script(folder, own)))
+            program = located.stdout.strip()
+    script = texts.get("script", "")
+    return Recorded(
+        f"{script}\n" if script else "", texts.get("line", ""), own, program or _in_place(own)
+    )
+
+
+def folder_of(job: Job) -> str:
+    """The folder in which Corral keeps what a job is; one that does not exist for other jobs."""
+    folder, slash, name = job.stdout.rpartition("/")
+    if name != "batch.log" or not slash:
+        return "/nonexistent"
+    above, _, last = folder.rpartition("/")
+    return above if last.startswith("task-") else folder
+
+
+def program_script(folder: str, own: Mapping[str, Any]) -> Script:
+    """Prints where the program is that an uploaded job ran."""
+    script = str(own["script"])
+    base = script.rpartition("/")[2]
+    relative = base if script.startswith("/") or ".." in script.split("/") else script
+    return sh(_PROGRAM, folder=folder, script=relative, base=base)
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """The job of a job.json; nothing where it is another file."""
+    try:
+        about: Any = json.loads(text) if text else {}
+    except BAD_JSON:
+        return {}
+    job = cast("dict[str, Any]", about).get("job") if isinstance(about, dict) else None
+    return dict(cast("dict[str, Any]", job)) if isinstance(job, dict) else {}
+
+
+def _in_place(own: Mapping[str, Any]) -> str:
+    return str(own.get("script", "")) if own.get("in_place") else ""
+
+
+def recorded_of(fields: Mapping[str, Any]) -> Recorded:
+    """As the controller's helper sends it.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    try:
+        return Recorded(
+            str(fields["script"]),
+            str(fields["submit_line"]),
+            dict(fields["job"]),
+            str(fields["program"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED, "the helper's answer cannot be read", hint="load the page again"
+        ) from error

@@ -1,0 +1,1 @@
+"""How messages of programs are read, by subject: YAML files, as ``readings.yaml``."""

@@ -1,0 +1,293 @@
+"""A cluster file in the words of Google's Cluster Toolkit: blueprints and their settings. Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from corral.errors import Code, CorralError
+from corral.providers.foreign import Export, unexpressed
+from corral.providers.gcp.blueprint import modules as blueprint_image
+from corral.providers.gcp.blueprint import modules as parts
+from corral.providers.gcp.blueprint.releases import check
+from corral.providers.gcp.made import section_of
+from corral.providers.gcp.section import Gcp
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.nodes import nodes_of, partitions_of
+
+HEADER: Final = "# Written by Corral from the cluster file {name}: edits here are lost.\n"
+IMAGE_FAMILY: Final = "slurm-{name}"
+FOLDED: Final = 4096
+_MISSING: Final = (
+    "  # server_ip_{id}: ADDRESS\n"
+    "  #   write here server_ip of the output network_storage_{id} of {base}, once that is made\n"
+)
+_EXPRESSED: Final[frozenset[str]] = frozenset(
+    (
+        "corral", "name", "controller", "groups[].name", "groups[].provider", "groups[].nodes",
+        "groups[].machine", "groups[].gpu", "partitions", "gcp.project", "gcp.zone",
+        "gcp.state_bucket", "gcp.toolkit", "gcp.provisioning", "gcp.reservation", "gcp.storage",
+        "gcp.public_addresses",
+    )
+)  # fmt: skip
+_NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "": "the Cluster Toolkit has no setting for it that Corral knows",
+        "groups[].ssh": "how Corral logs in",
+        "users": "Google's OS Login knows the people",
+        "gcp.nccl_tests": "what corral prove measures",
+        "gcp.nccl_image": "what corral prove measures",
+        "slurm.version": "the toolkit's release decides",
+    }
+)
+_SETTINGS: Final = {True: "deployment-base.yaml", False: "deployment-image-cluster.yaml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One run of gcluster.
+
+    Attributes:
+        name: base, image, cluster; or all.
+        deployment: the deployment's name, which is its folder's.
+        blueprint: name of the blueprint's file.
+        settings: name of the deployment file's.
+        groups: its deployment groups in order.
+    """
+
+    name: str
+    deployment: str
+    blueprint: str
+    settings: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """All files of a cluster, and the runs that make it.
+
+    Attributes:
+        release: the toolkit's.
+        files: text by file name.
+        phases: in the order of making; removed in reverse.
+    """
+
+    release: str
+    files: Mapping[str, str]
+    phases: tuple[Phase, ...]
+
+
+def deployment_of(
+    spec: ClusterSpec, addresses: Mapping[str, str] | None = None, unknown: str = ""
+) -> Deployment:
+    """The toolkit's files for a cluster.
+
+    Args:
+        spec: the cluster.
+        addresses: of the file systems that the base made (v1.39.0), by module id, once they are
+            known: the phases after the base need them.
+        unknown: stands for an address that is not known yet; "" leaves it out, and gcluster refuses
+            the last phase at once. Nodes that mount from 0.0.0.0 would fail an hour later.
+
+    Raises:
+        CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
+            setting.
+    """
+    gcp = section_of(spec)
+    if gcp is None or not spec.groups or any(not g.capabilities.configures for g in spec.groups):
+        raise CorralError(
+            Code.SPEC_INVALID,
+            "this cluster is not made by the Cluster Toolkit",
+            hint="write gcp: and groups with provider: gcp",
+        )
+    made = _Maker(spec, gcp)
+    return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.one()
+
+
+def export(spec: ClusterSpec, _folder: str) -> Export:
+    """The toolkit's files, and the commands that make the deployment from their folder.
+
+    Raises:
+        CorralError: SPEC_INVALID, the cluster is not made by the toolkit.
+    """
+    made = deployment_of(spec)
+    return Export(made.files, commands(made), not_exported(spec))
+
+
+def commands(made: Deployment) -> tuple[str, ...]:
+    """How gcluster makes the deployment, from its folder."""
+    lines: list[str] = []
+    for phase in made.phases:
+        lines.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
+        if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
+            # The next phases mount what the base made: corral up fills the address in
+            # automatically.
+            lines.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
+            later = made.phases[-1].settings
+            lines.append(f"# write each server_ip that it prints into {later}, as described there")
+    return tuple(lines)
+
+
+def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
+    """What the cluster file declares and blueprints cannot express, with why."""
+    return unexpressed(spec, _EXPRESSED, _NOTES)
+
+
+class _Maker:
+    """Puts one cluster's blueprints together."""
+
+    def __init__(self, spec: ClusterSpec, gcp: Gcp) -> None:
+        self.spec, self.gcp = spec, gcp
+        self.region = gcp.zone.rpartition("-")[0]
+        self.sizes = {g.name: 0 for g in spec.groups}
+        for node in nodes_of(spec):
+            self.sizes[node.group.name] += 1
+        self.storage = gcp.file_systems()
+
+    def one(self) -> Deployment:
+        """One blueprint with four groups, as the toolkit's example has been since v1.53."""
+        groups = [
+            _group("primary", parts.system_network()),
+            _group("build-script", blueprint_image.image_script(self.gcp)),
+            _group("slurm-build", blueprint_image.image(self.gcp)),
+            _group("cluster", *self._cluster()),
+        ]
+        settings = {**self._vars(), "deployment_name": self.spec.name, "enable_slurm_auth": True}
+        phase = Phase(
+            "all",
+            self.spec.name,
+            "blueprint.yaml",
+            "deployment.yaml",
+            tuple(g["group"] for g in groups),
+        )
+        return self._deployment(
+            {
+                "blueprint.yaml": self._blueprint(self.spec.name, groups),
+                "deployment.yaml": self._settings(settings),
+            },
+            (phase,),
+        )
+
+    def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
+        """Base, image and cluster, each its own blueprint, as in v1.39."""
+        name = self.spec.name
+        shared = [s for s in self.storage if s.kind != "bucket"]
+        base = [parts.system_network(), *parts.base_storage(shared)]
+        image = [parts.known_network(), *blueprint_image.image_script(self.gcp)]
+        phases = tuple(
+            Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
+            for p, groups in (
+                ("base", ("primary",)),
+                ("image", ("build-script", "slurm-build")),
+                ("cluster", ("cluster",)),
+            )
+        )
+        later = self._vars()
+        missing = ""
+        for id in parts.ids(shared):
+            address = addresses.get(id, unknown)
+            if address:
+                later[f"server_ip_{id}"] = address
+            else:
+                missing += _MISSING.format(id=id, base=f"{name}-base")
+        files = {
+            "base.yaml": self._blueprint(f"{name}-base", [_group("primary", *base)]),
+            "image.yaml": self._blueprint(
+                f"{name}-image",
+                [
+                    _group("build-script", *image),
+                    _group("slurm-build", blueprint_image.image(self.gcp)),
+                ],
+                {"deployment_name": f"{name}-image"},
+            ),
+            "cluster.yaml": self._blueprint(
+                f"{name}-cluster",
+                [_group("cluster", parts.known_network(), *self._cluster())],
+                {"deployment_name": f"{name}-cluster"},
+            ),
+            "deployment-base.yaml": self._settings(
+                {k: v for k, v in self._vars().items() if k in parts.BASE_VARS}
+                | {"deployment_name": f"{name}-base"}
+            ),
+            "deployment-image-cluster.yaml": self._settings(later) + missing,
+        }
+        return self._deployment(files, phases)
+
+    def _cluster(self) -> list[dict[str, Any]]:
+        return [
+            *parts.cluster_storage(self.gcp, self.storage),
+            parts.gpu_networks(),
+            *(m for g in self.spec.groups if g.machine for m in self._group(g)),
+            *map(parts.partition, partitions_of(self.spec)),
+            *parts.controller(self.gcp, partitions_of(self.spec), self.storage),
+        ]
+
+    def _group(self, group: NodeGroup) -> list[dict[str, Any]]:
+        return parts.nodeset(self.gcp, group, self.sizes[group.name])
+
+    def _vars(self) -> dict[str, Any]:
+        return {
+            "project_id": self.gcp.project,
+            "region": self.region,
+            "zone": self.gcp.zone,
+            "network_name_system": f"{self.spec.name}-sys-net",
+            "subnetwork_name_system": f"{self.spec.name}-sys-subnet",
+            "slurm_cluster_name": self.spec.name,
+            "final_image_family": IMAGE_FAMILY.format(name=self.spec.name),
+            "disk_size_gb": 200,
+            "instance_image": {
+                "family": IMAGE_FAMILY.format(name=self.spec.name),
+                "project": self.gcp.project,
+            },
+            **({"instance_image_custom": True} if self.gcp.toolkit == "v1.39.0" else {}),
+        }
+
+    def _blueprint(
+        self, name: str, groups: list[dict[str, Any]], variables: dict[str, Any] | None = None
+    ) -> str:
+        blueprint: dict[str, Any] = {
+            "blueprint_name": name,
+            # The deployment file serves several blueprints, or a variable is used by some releases.
+            "validators": [
+                {"validator": "test_deployment_variable_not_used", "inputs": {}, "skip": True}
+            ],
+            **({"vars": variables} if variables else {}),
+            "deployment_groups": groups,
+        }
+        check(self.gcp.toolkit, blueprint)
+        return self._yaml(blueprint)
+
+    def _settings(self, variables: dict[str, Any]) -> str:
+        backend = {"type": "gcs", "configuration": {"bucket": self.gcp.state_bucket}}
+        return self._yaml({"terraform_backend_defaults": backend, "vars": variables})
+
+    def _yaml(self, data: dict[str, Any]) -> str:
+        yaml = YAML()
+        yaml.width = FOLDED
+        yaml.indent(mapping=2, sequence=4, offset=2)
+        out = io.StringIO()
+        yaml.dump(_literal(data), out)  # pyright: ignore[reportUnknownMemberType]
+        return HEADER.format(name=self.spec.name) + out.getvalue()
+
+    def _deployment(self, files: dict[str, str], phases: tuple[Phase, ...]) -> Deployment:
+        return Deployment(self.gcp.toolkit, files, phases)
+
+
+def _group(name: str, *modules: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+    flat = [m for part in modules for m in (part if isinstance(part, list) else [part])]
+    return {"group": name, "modules": flat}
+
+
+def _literal(value: Any) -> Any:
+    """Texts of several lines as YAML blocks, which people can read."""
+    if isinstance(value, dict):
+        return {k: _literal(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_literal(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value

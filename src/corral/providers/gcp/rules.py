@@ -1,0 +1,224 @@
+"""Rules about A3 Mega on Google Cloud."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
+
+from corral.providers.gcp.made import section_of
+from corral.providers.gcp.section import MACHINE
+from corral.spec.findings import Level
+from corral.spec.nodes import partitions_of
+from corral.spec.view import Problem, Rule, View
+
+ZONES: Final = frozenset(
+    {
+        "asia-northeast1-b", "asia-southeast1-b", "asia-southeast1-c", "australia-southeast1-c",
+        "europe-west1-b", "europe-west1-c", "europe-west4-b", "europe-west4-c",
+        "us-central1-a", "us-central1-b", "us-central1-c", "us-east4-a", "us-east4-b",
+        "us-east4-c", "us-east5-a", "us-west1-a", "us-west1-b", "us-west4-a",
+    }
+)  # fmt: skip
+"""Zones that offered A3 Mega in 2026; Google adds some, so another one is a warning. What the
+zone offers today is asked when the cluster is made (``machineTypes.get``)."""
+
+LUSTRE: Final = MappingProxyType({1000: 9000, 500: 18000, 250: 36000, 125: 72000})
+"""GiB by throughput tier: the least a Managed Lustre can have, and the step above it
+(cloud.google.com/managed-lustre/docs/performance-tiers)."""
+
+FILESTORE_LEAST: Final = 10240
+"""GiB of the tier HIGH_SCALE_SSD (cloud.google.com/filestore/docs/service-tiers)."""
+
+NAMES: Final = MappingProxyType(
+    {"v1.95.0": re.compile(r"[a-z][-a-z0-9]{0,19}"), "v1.39.0": re.compile(r"[a-z][a-z0-9]{0,9}")}
+)
+"""What each release takes as slurm_cluster_name (the controller module's variables.tf)."""
+
+NAME_WORDS: Final = MappingProxyType(
+    {
+        "v1.95.0": "20 characters at most: lower-case letters, digits and '-'",
+        "v1.39.0": "10 characters at most: lower-case letters and digits",
+    }
+)
+
+NODESET: Final = re.compile(r"[a-z][a-z0-9]{0,13}")
+"""A nodeset's name: the module cuts longer ones and takes other characters out, and then two
+could become one."""
+
+
+def together(view: View) -> Iterator[Problem]:
+    """``gcp`` and groups of provider gcp need each other, and allow no other groups."""
+    groups = view.where(lambda c: c.configures)
+    gcp = section_of(view.spec)
+    if gcp and not groups:
+        hint = "add a group with provider: gcp, or leave gcp out"
+        yield Problem(("gcp",), "no group is of provider gcp", hint)
+    for group in groups:
+        if not gcp:
+            hint = "add gcp: with project, zone and state_bucket"
+            yield Problem(group.at("provider"), "no project and zone for provider gcp given", hint)
+    if groups and len(groups) != len(view.groups):
+        other = next(g for g in view.groups if not g.group.capabilities.configures)
+        hint = "give them their own cluster file: the toolkit makes all of a cluster's nodes"
+        yield Problem(other.at("provider"), "other machines cannot join this cluster", hint)
+
+
+def controller(view: View) -> Iterator[Problem]:
+    """The toolkit's controller is a separate machine, with a name of the toolkit's."""
+    expected = f"{view.spec.name}-controller"
+    groups = [g for g in view.where(lambda c: c.configures) if g.group.machine is None]
+    hint = f"{{name: controller, provider: gcp, nodes: {expected}}}, and controller: {expected}"
+    if not view.where(lambda c: c.configures):
+        return
+    if not groups:
+        yield Problem(("groups",), "the controller's group is missing", f"add {hint}")
+    for group in groups:
+        if group.names and group.names != (expected,):
+            message = f"a group without machine is the controller, {expected}"
+            yield Problem(group.at("nodes"), message, f"add machine: {MACHINE}, or write {hint}")
+    if view.spec.controller != expected:
+        yield Problem(
+            ("controller",),
+            "the toolkit's controller has another name",
+            f"write controller: {expected}",
+        )
+    used = {name for part in partitions_of(view.spec) for name in part.groups}
+    for group in groups:
+        if group.group.name in used:
+            hint = "declare partitions over the other groups"
+            yield Problem(("partitions",), "no jobs run on the toolkit's controller", hint)
+
+
+def login(view: View) -> Iterator[Problem]:
+    """Google's OS Login lets nobody in as root, and only Google knows the user's name there."""
+    groups = view.where(lambda c: c.configures)
+    if groups and all(group.group.ssh.user == "root" for group in groups):
+        hint = "write ssh: {user: NAME}, as gcloud compute os-login describe-profile prints"
+        yield Problem(groups[0].at("ssh"), "no login user given, and root cannot log in", hint)
+
+
+def machine(view: View) -> Iterator[Problem]:
+    """The machine type and its eight GPUs."""
+    for group in view.where(lambda c: c.configures):
+        gpu = group.group.gpu
+        if group.group.machine is None:
+            continue
+        if gpu is None or gpu.count != 8:  # noqa: PLR2004
+            hint = "write gpu: {type: h100, count: 8}"
+            yield Problem(group.at("gpu"), f"{MACHINE} has eight GPUs in each node", hint)
+
+
+def zone(view: View) -> Iterator[Problem]:
+    """A zone that is not known to offer the machine."""
+    gcp = section_of(view.spec)
+    if gcp and gcp.zone not in ZONES:
+        near = sorted(z for z in ZONES if z.rpartition("-")[0] == gcp.zone.rpartition("-")[0])
+        known = ", ".join(near or sorted(ZONES)[:6])
+        yield Problem(
+            ("gcp", "zone"), f"{gcp.zone} is not known to offer {MACHINE}", f"known ones: {known}"
+        )
+
+
+def provisioning(view: View) -> Iterator[Problem]:
+    """One way to capacity, and only where the release has it."""
+    gcp = section_of(view.spec)
+    if gcp is None:
+        return
+    if gcp.reservation and gcp.provisioning != "reservation":
+        message = f"a reservation cannot be used with {gcp.provisioning}"
+        yield Problem(("gcp", "reservation"), message, "leave one of the two out")
+    if gcp.provisioning == "reservation" and not gcp.reservation:
+        hint = "write reservation: NAME, or provisioning: flex-start or spot"
+        yield Problem(("gcp", "provisioning"), "the reservation's name is missing", hint)
+    if gcp.provisioning == "flex-start" and gcp.toolkit == "v1.39.0":
+        hint = "toolkit: v1.95.0, or a reservation"
+        yield Problem(("gcp", "provisioning"), "toolkit v1.39.0 has no flex-start", hint)
+
+
+def names(view: View) -> Iterator[Problem]:
+    """Names that the toolkit's modules take."""
+    gcp = section_of(view.spec)
+    if gcp is None:
+        return
+    if not NAMES[gcp.toolkit].fullmatch(view.spec.name):
+        yield Problem(
+            ("name",), f"toolkit {gcp.toolkit} takes no such name", NAME_WORDS[gcp.toolkit]
+        )
+    for group in view.where(lambda c: c.configures):
+        name = group.group.name
+        if group.group.machine is None:
+            continue
+        if not NODESET.fullmatch(name):
+            hint = "14 lower-case letters and digits at most, from a letter"
+            yield Problem(group.at("name"), "not a valid name of a nodeset", hint)
+            continue
+        made = tuple(f"{view.spec.name}-{name}-{i}" for i in range(len(group.names)))
+        if group.names and group.names != made:
+            ends = f"[0-{len(made) - 1}]" if len(made) > 1 else "0"
+            hint = f"write nodes: {view.spec.name}-{name}-{ends}"
+            yield Problem(group.at("nodes"), "the toolkit gives its nodes other names", hint)
+
+
+def storage(view: View) -> Iterator[Problem]:
+    """File systems that the release has, in sizes that there are."""
+    gcp = section_of(view.spec)
+    if gcp is None:
+        return
+    for i, file_system in enumerate(gcp.storage):
+        at = ("gcp", "storage", i)
+        if file_system.kind == "lustre" and gcp.toolkit == "v1.39.0":
+            hint = "exascaler or filestore, or toolkit: v1.95.0"
+            yield Problem((*at, "kind"), "toolkit v1.39.0 has no Managed Lustre", hint)
+        if file_system.kind == "exascaler" and gcp.toolkit != "v1.39.0":
+            hint = "lustre, or toolkit: v1.39.0 (the module went with v1.78)"
+            yield Problem((*at, "kind"), f"toolkit {gcp.toolkit} has no EXAScaler", hint)
+        least = LUSTRE.get(file_system.mbps_per_tib, 0)
+        if not least:
+            hint = f"one of {', '.join(map(str, sorted(LUSTRE)))}"
+            yield Problem((*at, "mbps_per_tib"), "Managed Lustre has no such tier", hint)
+        elif file_system.kind == "lustre" and file_system.size_gib and file_system.size_gib % least:
+            hint = f"a multiple of {least} at {file_system.mbps_per_tib} MB/s for each TiB"
+            small = "too small" if file_system.size_gib < least else "not a size of Managed Lustre"
+            yield Problem((*at, "size_gib"), f"{file_system.size_gib} GiB is {small}", hint)
+        if (
+            file_system.kind == "filestore"
+            and file_system.size_gib
+            and file_system.size_gib < FILESTORE_LEAST
+        ):
+            hint = f"at least {FILESTORE_LEAST}"
+            yield Problem(
+                (*at, "size_gib"), f"{file_system.size_gib} GiB is too small for the tier", hint
+            )
+    for kind in ("exascaler", "lustre"):
+        same = [i for i, file_system in enumerate(gcp.storage) if file_system.kind == kind]
+        if len(same) > 1:
+            hint = "use folders below its one mount point"
+            yield Problem(
+                ("gcp", "storage", same[1], "kind"), f"only one {kind} can be mounted", hint
+            )
+
+
+_GCP: Final = ("gcp",)
+_NODES: Final = ("groups.provider", "groups.name", "groups.nodes")
+
+RULES: Final = (
+    Rule("gcp-groups", Level.ERROR, "gcp without groups of provider gcp, or the reverse.",
+         (*_GCP, "groups.provider"), together),
+    Rule("gcp-controller", Level.ERROR, "A controller that the toolkit does not make.",
+         (*_NODES, "groups.machine", "controller", "partitions"), controller,
+         across=("groups.machine", "name")),
+    Rule("gcp-machine", Level.ERROR, "GPUs that the machine type does not have.",
+         ("groups.provider", "groups.gpu"), machine),
+    Rule("gcp-login", Level.WARNING, "No user to log in as: Corral cannot reach the machines.",
+         ("groups.provider", "groups.ssh.user"), login),
+    Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer A3 Mega.",
+         ("gcp.zone",), zone),
+    Rule("gcp-provisioning", Level.ERROR, "A reservation with flex-start or spot, or none at all.",
+         ("gcp.provisioning", "gcp.reservation", "gcp.toolkit"), provisioning),
+    Rule("gcp-names", Level.ERROR, "Names that the toolkit's modules refuse or change.",
+         (*_NODES, "gcp.toolkit"), names, across=("name",)),
+    Rule("gcp-storage", Level.ERROR, "A file system the release lacks, or of a size there is not.",
+         ("gcp.storage", "gcp.toolkit"), storage),
+)  # fmt: skip

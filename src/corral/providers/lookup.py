@@ -1,0 +1,26 @@
+"""The providers of a cluster file, each made from its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from corral.providers.base import Provider
+from corral.providers.cloud.provider import CloudProvider
+from corral.providers.login_host import LoginHost
+from corral.spec.client import ClientSpec
+from corral.spec.models import ClusterSpec
+from corral.spec.providers import PROVIDERS, part_of
+
+
+def provider_class(name: str) -> Callable[[ClusterSpec], Provider]:
+    """The class of a provider, by the word in the cluster file; all clouds have one."""
+    home = PROVIDERS[name].provider
+    return part_of(home) if home else CloudProvider
+
+
+def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
+    """The providers that a cluster file names, each once, in its order; of a profile its login."""
+    if isinstance(spec, ClientSpec):
+        return (LoginHost(spec),)
+    kinds = dict.fromkeys(provider_class(group.provider) for group in spec.groups)
+    return tuple(kind(spec) for kind in kinds)

@@ -1,0 +1,70 @@
+"""Arrays as one entry of a list of jobs: their tasks, counted by state. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.jobs.points import indices
+from corral.slurm.records import Job
+from corral.web.slurm.snapshot import job_kind
+
+_PENDING: Final = re.compile(r"\d+_\[(?P<tasks>[0-9,:-]+)(?P<cut>[,.]*\.\.\.)?(?:%\d+)?\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """How many tasks a record of Slurm's stands for; exact: none is left out of its text."""
+
+    count: int
+    exact: bool = True
+
+
+def tasks_of(job: Job) -> Tasks:
+    """One task, or those of an array that have not begun, which share one record."""
+    match = _PENDING.fullmatch(job.label)
+    if match is None:
+        return Tasks(1, exact="[" not in job.label)
+    return Tasks(len(indices(match["tasks"].strip(",-:"))), exact=not match["cut"])
+
+
+def grouped(jobs: Iterable[Job]) -> list[list[Job]]:
+    """Jobs of one array together, where the first of them is; any other job alone."""
+    groups = dict[object, list[Job]]()
+    for job in jobs:
+        groups.setdefault(job.array or job.id, []).append(job)
+    return list(groups.values())
+
+
+def array_rows(groups: Iterable[Sequence[Job]]) -> dict[str, dict[str, Any]]:
+    """What a list shows of each array, by the number of the job whose row it has."""
+    return {str(group[0].id): array_row(group) for group in groups if group[0].array}
+
+
+def array_row(jobs: Sequence[Job]) -> dict[str, Any]:
+    """An array's tasks, counted by state.
+
+    Args:
+        jobs: the records of the array that are to be counted.
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    total, exact = 0, True
+    for job in jobs:
+        tasks = tasks_of(job)
+        counted[job.state, job_kind(job)] += tasks.count
+        total += tasks.count
+        exact = exact and tasks.exact
+    return {
+        "array": jobs[0].array,
+        "tasks": total,
+        "exact": exact,
+        "alike": len({(job.gpus, job.cpus) for job in jobs}) == 1,
+        "ended": all(job.ended for job in jobs),
+        "counts": [
+            {"state": state, "kind": kind, "count": count}
+            for (state, kind), count in counted.most_common()
+        ],
+    }

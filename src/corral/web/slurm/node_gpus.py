@@ -1,0 +1,102 @@
+"""The GPUs of one node: whose job has each, what it does, and its errors. Pure.
+
+Whose it is comes from Slurm's list of what each job was given (``gres_detail``), what it does from
+the metrics. What neither has is None: unknown, which is not the same as nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from corral import api
+from corral.slurm.records import Job, Node
+from corral.spec.hostlist import expand
+
+_INDEX: Final = re.compile(r"gpu[^,(]*\(IDX:([0-9,-]+)\)")
+_VALUES: Final = {
+    "corral_gpu_utilization_ratio": "use",
+    "corral_gpu_memory_used_bytes": "memory",
+    "corral_gpu_memory_total_bytes": "memory_total",
+    "corral_gpu_celsius": "celsius",
+    "corral_gpu_watts": "watts",
+    "DCGM_FI_DEV_XID_ERRORS": "xid",
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "ecc",
+}
+MOST: Final = 64
+
+
+def jobs_on(node: str, jobs: Iterable[Job]) -> list[Job]:
+    """Jobs that have a part of a node now."""
+    return [
+        job for job in jobs if job.nodes and not job.ended and not job.waiting and _on(node, job)
+    ]
+
+
+def _on(node: str, job: Job) -> bool:
+    several = "[" in job.nodes or "," in job.nodes
+    return job.nodes == node or (several and node in expand(job.nodes))
+
+
+def given(node: str, job: Job) -> list[int] | None:
+    """The GPUs of a node that a job was given; None where Slurm's answer does not have it."""
+    names = list(expand(job.nodes))
+    if node not in names or len(job.gres_detail) != len(names):
+        return None
+    detail = job.gres_detail[names.index(node)]
+    matches = _INDEX.findall(detail)
+    if not matches and "gpu" in detail:
+        return None
+    return [number for match in matches for number in _numbers(match)]
+
+
+def _numbers(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal():
+            yield from range(int(first), int(last or first) + 1)
+
+
+def gpus_of(
+    node: Node, jobs: Sequence[Job], readings: Sequence[api.Reading]
+) -> list[dict[str, Any]]:
+    """Each GPU of a node.
+
+    Args:
+        node: as Slurm reports it.
+        jobs: those on it.
+        readings: of its metrics; none where there are no metrics.
+    """
+    lists = [(job, given(node.name, job) if job.gpus else []) for job in jobs]
+    known = all(indices is not None for _, indices in lists)
+    values = _values(readings)
+    count = max([node.gpus, *(int(index) + 1 for index in values if index.isdecimal())])
+    rows: list[dict[str, Any]] = []
+    for index in range(min(count, MOST)):
+        measured = values.get(str(index), {})
+        mine = [job for job, indices in lists if indices is not None and index in indices]
+        mine = mine or [job for job in jobs if str(job.id) in measured.get("", ())]
+        row: dict[str, Any] = dict.fromkeys(_VALUES.values())
+        row |= {name: value for name, value in measured.items() if name}
+        row["index"] = index
+        row["jobs"] = [_named(job) for job in mine] if mine or known else None
+        rows.append(row)
+    return rows
+
+
+def _named(job: Job) -> dict[str, Any]:
+    return {"id": job.id, "label": job.label, "name": job.name, "user": job.user}
+
+
+def _values(readings: Iterable[api.Reading]) -> dict[str, dict[str, Any]]:
+    """Values by GPU and name; under "" the jobs with a process there."""
+    values: dict[str, dict[str, Any]] = {}
+    for reading in readings:
+        gpu = reading.labels.get("gpu", "")
+        if reading.name in _VALUES:
+            values.setdefault(gpu, {})[_VALUES[reading.name]] = reading.value
+        elif reading.name == "corral_gpu_job":
+            own = values.setdefault(gpu, {}).setdefault("", set[str]())
+            own.add(reading.labels.get("jobid", ""))
+    return values

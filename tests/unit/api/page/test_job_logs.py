@@ -1,0 +1,216 @@
+"""The program that reads a job's output: of a plain job, of its ranks, of the tasks of an array."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from corral.api.page.job_logs import (
+    HITS,
+    START,
+    LogPiece,
+    LogQuestion,
+    log_files,
+    log_found,
+    log_piece,
+    log_script,
+)
+from corral.slurm.records import Job
+
+
+def answered(path: Path, status: int = 0, **question: Any) -> list[str]:
+    job = Job(id=1, stdout=str(path), stderr=str(question.pop("stderr", "")))
+    script = str(log_script(job, LogQuestion(**question)))
+    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (status, ""), ran.stdout
+    return ran.stdout.splitlines()
+
+
+def pieces(lines: list[str]) -> list[LogPiece]:
+    return [piece for line in lines if (piece := log_piece(line))]
+
+
+def shown(path: Path, **question: Any) -> dict[str, bytes]:
+    """What is shown of each file."""
+    made: dict[str, bytes] = {}
+    for piece in pieces(answered(path, **{"do": "last", **question})):
+        made[piece.name] = made.get(piece.name, b"") + piece.data
+    return made
+
+
+def made(folder: Path, ranks: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "batch.log").write_text("batch\n")
+    for rank in range(ranks):
+        (folder / f"rank-{rank}.log").write_text(f"rank {rank} of {folder.name}\n")
+    return folder / "batch.log"
+
+
+@pytest.mark.parametrize("name", ["plain", "task-7"])
+def test_ranks_of_a_job_are_read_next_to_its_batch_log(hostile_tmp_path: Path, name: str) -> None:
+    log = made(hostile_tmp_path / name, 2)
+    about = hostile_tmp_path / ("plain" if name == "plain" else ".") / "job.json"
+    about.write_text(json.dumps({"logs": 2, "array": []}))
+    assert shown(log) == {
+        "batch": b"batch\n",
+        "rank-0": b"rank 0 of %s\n" % name.encode(),
+        "rank-1": b"rank 1 of %s\n" % name.encode(),
+    }
+    assert shown(log, name="rank-1") == {"rank-1": b"rank 1 of %s\n" % name.encode()}
+    files = log_files(answered(log, do="files"))
+    assert [(file.name, file.path, file.size) for file in files[:2]] == [
+        ("batch", str(log), 6), ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
+    ]  # fmt: skip
+
+
+def test_of_many_ranks_the_end_of_each_is_read_from_a_line_on(hostile_tmp_path: Path) -> None:
+    log = made(hostile_tmp_path / "many", 100)
+    (log.parent / "job.json").write_text('{"logs": 100}')
+    for rank in range(100):
+        (log.parent / f"rank-{rank}.log").write_text(f"{'x' * 99}\n" * 1000)
+    ends = shown(log)
+    assert len(ends) == 101
+    assert ends["rank-99"] == b"x" * 99 + b"\n" + (b"x" * 99 + b"\n") * 38
+    (piece,) = [p for p in pieces(answered(log, do="last")) if p.name == "rank-7"]
+    assert piece.start == 100_000 - len(piece.data)
+
+
+def test_a_job_of_sbatch_has_what_slurm_names(hostile_tmp_path: Path) -> None:
+    log, errors = hostile_tmp_path / "slurm-1.out", hostile_tmp_path / "slurm-1.err"
+    log.write_text("one\n")
+    errors.write_text("two\n")
+    (hostile_tmp_path / "rank-0.log").write_text("somebody else's\n")
+    (hostile_tmp_path / "job.json").write_text('{"logs": 1}')
+    assert shown(log) == {"output": b"one\n"}
+    assert shown(log, stderr=errors) == {"output": b"one\n", "errors": b"two\n"}
+    assert shown(log, stderr=log) == {"output": b"one\n"}
+    assert answered(log, 4, do="read", name="rank-0", end=9) == [
+        "X rank-0 no such file of this job"
+    ]
+
+
+def test_a_pipe_or_a_device_is_not_read(hostile_tmp_path: Path) -> None:
+    pipe = hostile_tmp_path / "slurm-1.out"
+    os.mkfifo(pipe)
+    assert answered(pipe, do="last") == ["R 0", "X output Invalid argument"]
+    assert answered(Path("/dev/zero"), 4, do="read", name="output", end=9) == [
+        "X output Invalid argument"
+    ]
+    (file,) = log_files(answered(hostile_tmp_path / "none", do="files"))
+    assert file.trouble == "No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["../x", "rank-", "rank-1/..", "/etc/passwd", "rank-1\n", ""])
+def test_a_file_has_a_name_and_no_path(name: str) -> None:
+    with pytest.raises(ValidationError):
+        LogQuestion(do="last", name=name)
+
+
+def test_a_range_is_what_the_file_holds(hostile_tmp_path: Path) -> None:
+    log = hostile_tmp_path / "a.out"
+    data = bytes(range(256)) * 1000
+    log.write_bytes(data)
+    lines = answered(log, do="read", name="output", start=1000, end=200_000)
+    assert lines[0] == "S output 256000"
+    assert b"".join(p.data for p in pieces(lines)) == data[1000:200_000]
+    assert pieces(lines)[1].start == 46_000
+    assert answered(log, do="read", name="output", start=1 << 40, end=1 << 41) == [
+        "S output 256000"
+    ]
+
+
+@given(st.lists(st.text("aA\r\n", max_size=8), max_size=6).map("".join))
+def test_a_search_finds_what_is_shown_in_the_end(text: str) -> None:
+    path = Path(f"/tmp/corral-search-{os.getpid()}")
+    try:
+        path.write_bytes(text.encode())
+        response = log_found(answered(path, do="find", name="output", text="aa"))
+    finally:
+        path.unlink()
+    lines = text.split("\n")
+    ends = [[part for part in line.split("\r") if part][-1:] for line in lines]
+    assert [hit.line for hit in response.hits] == [
+        n for n, end in enumerate(ends) if end and "aa" in end[0].lower()
+    ]
+    for hit in response.hits:
+        assert hit.start == sum(len(line) + 1 for line in lines[: hit.line])
+        assert hit.text == ends[hit.line][0]
+    assert response.end == len(text)
+
+
+def test_a_search_ends_after_some_lines_and_goes_on(hostile_tmp_path: Path) -> None:
+    log = hostile_tmp_path / "a.out"
+    log.write_text("".join(f"Error {n}\n" for n in range(1000)))
+    first = log_found(answered(log, do="find", name="output", text="eRRor"))
+    assert len(first.hits) == HITS
+    again = answered(log, do="find", name="output", text="eRRor", start=first.end, line=first.line)
+    assert log_found(again).hits[0].text == f"Error {HITS}"
+    assert log_found(again).hits[0].line == HITS
+    log.write_bytes(b"5%\r" * 3_000_000 + b"end\n" + b"x" * (9 << 20) + b"needle")
+    response = log_found(answered(log, do="find", name="output", text="5%"))
+    assert (response.hits, response.end) == ((), response.size)
+    (hit,) = log_found(answered(log, do="find", name="output", text="needle")).hits
+    assert hit.line == 1
+    assert len(hit.text) < 500
+
+
+class Following:
+    """The program while it follows; its lines so far."""
+
+    def __init__(self, log: Path) -> None:
+        script = str(log_script(Job(id=1, stdout=str(log)), LogQuestion(do="follow")))
+        self.process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(line.rstrip("\n") for line in self.process.stdout)
+
+    def wait(self, test: Callable[[list[str]], bool]) -> None:
+        until = time.monotonic() + 20
+        while not test(self.lines):
+            assert time.monotonic() < until, self.lines
+            time.sleep(0.05)
+
+
+def test_what_is_written_comes_as_it_is_written(hostile_tmp_path: Path) -> None:
+    log = made(hostile_tmp_path / "live", 0)
+    (log.parent / "job.json").write_text('{"logs": 1}')
+    following = Following(log)
+    try:
+        following.wait(lambda lines: "L" in lines)
+        rank = log.parent / "rank-0.log"
+        rank.write_bytes(b"5%\r")
+        following.wait(lambda lines: LogPiece("rank-0", 0, b"5%\r") in pieces(lines))
+        with rank.open("ab") as file:
+            file.write(b"6%\r")
+        following.wait(lambda lines: LogPiece("rank-0", 3, b"6%\r") in pieces(lines))
+        with rank.open("ab") as file:  # faster than anybody reads
+            file.write(b"".join(b"%07d\n" % n for n in range(1_000_000)))
+        following.wait(lambda lines: pieces(lines)[-1].data.endswith(b"0999999\n"))
+        assert sum(len(piece.data) for piece in pieces(following.lines)) < 1_000_000
+        rank.write_bytes(b"again\n")
+        following.wait(lambda lines: LogPiece("rank-0", 0, b"again\n") in pieces(lines))
+        assert "N rank-0" in following.lines
+    finally:
+        following.process.kill()
+        following.process.wait()
+
+
+def test_the_end_of_a_line_that_is_a_bar_is_shown(hostile_tmp_path: Path) -> None:
+    log = hostile_tmp_path / "bar.out"
+    log.write_bytes(b"%5d\r" * START)
+    (first, *_) = pieces(answered(log, do="last"))
+    assert first.start == log.stat().st_size - START

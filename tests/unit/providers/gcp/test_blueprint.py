@@ -1,0 +1,274 @@
+"""Blueprints of the Cluster Toolkit: golden files, and every setting in the recorded schema."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from corral.errors import CorralError
+from corral.providers.foreign import _below, unexpressed
+from corral.providers.gcp.blueprint import cluster, releases
+from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
+from corral.providers.gcp.blueprint.modules import LATER
+from corral.providers.gcp.deployment import _require_addresses
+from corral.providers.ssh.deepops import export
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.spec.reference import _path
+from corral.spec.schema import walk
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def mega(**gcp: object) -> ClusterSpec:
+    spec = load_or_raise(EXAMPLES / "a3mega.yaml")
+    assert spec.gcp is not None
+    data = spec.model_dump()
+    data["gcp"] |= gcp
+    return ClusterSpec.model_validate(data)
+
+
+SEED: dict[str, object] = {
+    # Seed 003: v1.39.0, EXAScaler next to a home on the controller's own disk.
+    "toolkit": "v1.39.0",
+    "storage": ({"mount": "/data", "kind": "exascaler"}, {"mount": "/gcs", "kind": "bucket"}),
+}
+CASES: dict[str, dict[str, object]] = {
+    "today": {},
+    "seed": SEED,
+    "seed-filestore": {"toolkit": "v1.39.0", "storage": ()},
+    "flex": {"provisioning": "flex-start", "reservation": None},
+    "spot-filestore": {
+        "provisioning": "spot",
+        "reservation": None,
+        "storage": ({"mount": "/home", "kind": "filestore", "size_gib": 20480},),
+    },
+}
+
+
+def read(made: Deployment) -> Mapping[str, Any]:
+    return {name: YAML(typ="safe").load(text) for name, text in made.files.items()}
+
+
+def modules(made: Deployment) -> dict[str, dict[str, Any]]:
+    return {
+        m["id"]: m
+        for name, data in read(made).items()
+        if "deployment_groups" in data
+        for g in data["deployment_groups"]
+        for m in g["modules"]
+    }
+
+
+@pytest.mark.parametrize("case", ["today", "seed"])
+def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
+    for name, text in deployment_of(mega(**CASES[case])).files.items():
+        golden(f"gcluster/{case}/{name}", text)
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_every_setting_is_in_the_release(case: str) -> None:
+    made = deployment_of(mega(**CASES[case]))  # it checks itself; and a wrong one is refused:
+    for module in modules(made).values():
+        broken = {"deployment_groups": [{"modules": [module]}]}
+        module.setdefault("settings", {})["no_such_setting"] = 1
+        with pytest.raises(CorralError, match="no_such_setting"):
+            releases.check(made.release, broken)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [("mtu", "8244", "mtu is a number"), ("network_name", 5, "network_name is a string")],
+)
+def test_types_are_checked(setting: str, value: object, reason: str) -> None:
+    module = {"id": "n", "source": "modules/network/vpc", "settings": {setting: value}}
+    with pytest.raises(CorralError, match=reason):
+        releases.check("v1.95.0", {"deployment_groups": [{"modules": [module]}]})
+
+
+def test_nine_networks_with_large_frames() -> None:
+    for case in ("today", "seed"):
+        exported = modules(deployment_of(mega(**CASES[case])))
+        assert exported["gpunets"]["settings"]["network_count"] == 8
+        assert {
+            m["settings"]["mtu"] for m in exported.values() if "mtu" in m.get("settings", {})
+        } == {8244}
+
+
+def test_capacity_is_asked_for_one_way_only() -> None:
+    for case, want in (
+        ("today", ("my-reservation", False, False)),
+        ("flex", ("", False, True)),
+        ("spot-filestore", ("", True, False)),
+    ):
+        s = modules(deployment_of(mega(**CASES[case])))["a3mega_nodeset"]["settings"]
+        assert (s["reservation_name"], s["enable_spot_vm"], s["dws_flex"]["enabled"]) == want
+        assert s["enable_placement"] is (case != "flex")
+
+
+def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
+    for case in ("today", "seed"):
+        runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
+        text = runners["runners"][0]["content"]
+        assert releases.PROLOGS_COMMIT in text
+        assert "/master/" not in text
+        assert all(digest in text for digest in releases.PROLOGS.values())
+        assert "@" not in text.replace("@tcp", "")
+        assert "partition-a3mega-prolog_slurmd.d" in text
+
+
+def test_the_bases_address_reaches_the_later_phases() -> None:
+    made = deployment_of(mega(**SEED), {"datafs": "172.16.0.7@tcp"})
+    files = read(made)
+    assert files["deployment-image-cluster.yaml"]["vars"]["server_ip_datafs"] == "172.16.0.7@tcp"
+    used = modules(made)["datafs"]["settings"]
+    assert used["server_ip"] == "$(vars.server_ip_datafs)"
+    assert (used["fs_type"], used["local_mount"]) == ("lustre", "/data")
+    assert [p.name for p in made.phases] == ["base", "image", "cluster"]
+
+
+def test_an_unknown_address_is_left_open() -> None:
+    """It was 0.0.0.0: gcluster took it, and the nodes mounted from nowhere."""
+    for case in ("seed", "seed-filestore"):
+        made = deployment_of(mega(**CASES[case]))
+        assert not any(f": {LATER}" in text for text in made.files.values())
+        (later,) = (t for n, t in made.files.items() if n == "deployment-image-cluster.yaml")
+        (id,) = (m["id"] for m in modules(made).values() if "server_ip" in m.get("settings", {}))
+        assert f"server_ip_{id}" not in YAML(typ="safe").load(later)["vars"]
+        assert f"# server_ip_{id}: ADDRESS" in later
+
+
+def test_an_address_that_the_base_did_not_give_stops_the_next_phase() -> None:
+    _require_addresses(deployment_of(mega(**SEED), {"datafs": "172.16.0.7@tcp"}, LATER))
+    with pytest.raises(CorralError, match="no address of datafs"):
+        _require_addresses(deployment_of(mega(**SEED), {}, LATER))
+
+
+def test_what_blueprints_cannot_express_is_reported() -> None:
+    assert not_exported(mega()) == ("groups[].ssh: how Corral logs in",)
+    data = mega().model_dump(mode="json")
+    data["users"] = [{"name": "ann", "uid": 2000}]
+    data["accounts"] = [{"name": "lab"}]
+    data["health"] = {"every": "off"}
+    data["groups"][1]["features"] = ["big"]
+    text = "\n".join(not_exported(ClusterSpec.model_validate(data)))
+    for field in ("users: Google's OS Login", "accounts", "health.every", "groups[].features"):
+        assert field in text
+
+
+EXPORTERS = {"blueprint": cluster._EXPRESSED, "deepops": export._EXPRESSED}
+PATHS = [_path(field) for field in walk() if field.path]
+
+
+class Declared:
+    """A cluster file that declares one field."""
+
+    def __init__(self, path: str) -> None:
+        self.data: Any = 1
+        for part in reversed(path.split(".")):
+            self.data = [self.data] if part.endswith("[]") else self.data
+            self.data = {part.removesuffix("[]"): self.data}
+
+    def model_dump(self, **_: object) -> Any:
+        return self.data
+
+
+@pytest.mark.parametrize("name", EXPORTERS)
+def test_each_field_of_the_cluster_file_is_expressed_or_reported(name: str) -> None:
+    """Those that come later are in no table, and so are reported."""
+    expressed = EXPORTERS[name]
+    assert expressed <= set(PATHS), "no such field"
+    for path in PATHS:
+        lines = unexpressed(Declared(path), expressed, {"": "why"})  # type: ignore[arg-type]
+        there = any(_below(path, field) or _below(field, path) for field in expressed)
+        assert bool(lines) is not there, path
+        assert all(_below(path, line.removesuffix(": why")) for line in lines)
+
+
+def test_shell_in_blueprints_is_no_expression() -> None:
+    """``$(`` begins an expression of the toolkit's, wherever it stands."""
+    for case in ("today", "seed"):
+        for name, text in deployment_of(mega(**CASES[case])).files.items():
+            for at in range(len(text)):
+                if text.startswith("$(", at) and text[at - 1] != "\\":
+                    inner = text[at + 2 : text.index(")", at)]
+                    assert inner.startswith("vars.") or inner.endswith("startup_script"), name
+
+
+def test_another_cluster_is_refused() -> None:
+    with pytest.raises(CorralError, match="not made by"):
+        deployment_of(load_or_raise(EXAMPLES / "laptop.yaml"))
+
+
+def binary(release: str) -> str:
+    """A gcluster of that release: CORRAL_TEST_GCLUSTER_V1_95_0, or the one on PATH."""
+    variable = "CORRAL_TEST_GCLUSTER_" + release.replace(".", "_").upper()
+    program = os.environ.get(variable) or shutil.which("gcluster") or ""
+    if not program:
+        pytest.skip(f"gcluster is not on PATH, and {variable} names none")
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    if release not in version:
+        pytest.skip(f"{program} is not {release}: {version.splitlines()[0]}")
+    return program
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
+    made = deployment_of(mega(**CASES[case]), {"datafs": "172.16.0.7@tcp", "homefs": "10.0.0.9"})
+    program = binary(made.release)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    # Google is asked nothing: validators that need credentials warn, machine types are given.
+    mock = '{"gpus": {"g": {"count": 8, "type": "nvidia-h100-mega-80gb"}}}'
+    for phase in made.phases:
+        done = subprocess.run(
+            [program, "create", phase.blueprint, "-d", phase.settings, "-o", "out",
+             "--validation-level", "WARNING"],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "GHPC_MOCK_MACHINE_CONFIG": mock, "HOME": str(tmp_path)},
+        )  # fmt: skip
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output
+        assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), output
+    shutil.rmtree(tmp_path / "out")
+
+
+def test_a_real_gcluster_refuses_a_phase_whose_address_is_not_known(tmp_path: Path) -> None:
+    made = deployment_of(mega(**SEED))
+    program = binary(made.release)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    codes = [
+        subprocess.run(
+            [
+                program,
+                "create",
+                phase.blueprint,
+                "-d",
+                phase.settings,
+                "-o",
+                "out",
+                "--validation-level",
+                "WARNING",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        for phase in made.phases
+    ]
+    assert [done.returncode == 0 for done in codes] == [True, True, False]
+    assert "server_ip_datafs" in codes[2].stdout + codes[2].stderr
+    shutil.rmtree(tmp_path / "out")

@@ -1,0 +1,111 @@
+// The text of a log as a terminal shows it in the end.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { logPath, plainText } from "../../../../src/corral/web/static/js/logsearch.js";
+import * as log from "../../../../src/corral/web/static/js/logtext.js";
+
+const ESC = "\x1b";
+
+/**
+ * Texts with their classes and colours.
+ * @type {(line: string, before?: any) => any[]}
+ */
+function styles(line, before) {
+  return log.styled(line, before).pieces.map(({ text, style }) => {
+    const { classes, color, backgroundColor } = log.lookOf(style);
+    return [text, [classes, color, backgroundColor].filter(Boolean).join("; ")];
+  });
+}
+
+test("a progress bar is shown as it ended", () => {
+  assert.equal(log.settled(" 10%|#   |\r 50%|##  |\r100%|####|"), "100%|####|");
+  assert.equal(log.settled("done\r"), "done"); // a line of Windows
+  assert.equal(log.settled("done\r\r"), "done");
+  assert.equal(log.settled(""), "");
+  assert.equal(log.settled("\r"), "");
+});
+
+test("colours of a terminal are kept, what moves its cursor is not shown", () => {
+  assert.deepEqual(styles("plain"), [["plain", ""]]);
+  assert.deepEqual(styles(`${ESC}[1;31merror${ESC}[0m: ${ESC}[32mok${ESC}[39m!`), [
+    ["error", "ink-red bold"],
+    [": ", ""],
+    ["ok", "ink-green"],
+    ["!", ""],
+  ]);
+  assert.deepEqual(styles(`${ESC}]0;title\x07${ESC}[2K${ESC}[1Aa\x07${ESC}[mb`), [
+    ["a", ""],
+    ["b", ""],
+  ]);
+  assert.deepEqual(styles(`${ESC}[38;5;9mred${ESC}[38;5;208morange${ESC}[38;2;1;2;3mown`), [
+    ["red", "ink-red"],
+    ["orange", "rgb(255 135 0)"],
+    ["own", "rgb(1 2 3)"],
+  ]);
+  assert.deepEqual(styles(`${ESC}[38;5;240mgrey${ESC}[38;5;999mstill`), [
+    ["grey", "rgb(88 88 88)"],
+    ["still", "rgb(88 88 88)"],
+  ]);
+  assert.deepEqual(styles(`${ESC}[41;7mswapped${ESC}[27m${ESC}[4;3mx`), [
+    ["swapped", "ink-red paper-front"],
+    ["x", "paper-red italic underlined"],
+  ]);
+  assert.deepEqual(styles(`${ESC}[0m`), []);
+});
+
+test("a colour goes on in the next line, and over what a bar wrote over", () => {
+  const { after } = log.styled(`${ESC}[31mone`);
+  assert.deepEqual(styles("two", after), [["two", "ink-red"]]);
+  assert.deepEqual(styles(`${ESC}[32m5%\r6%`), [["6%", "ink-green"]]);
+});
+
+test("a long line is cut, and states how much", () => {
+  const pieces = styles("x".repeat(log.LONGEST + 1234));
+  assert.equal(pieces[0][0].length, log.LONGEST);
+  assert.deepEqual(pieces[1], [" … 1,234 more characters", "dim"]);
+});
+
+test("the text of a file comes in pieces that end anywhere", () => {
+  const stream = new log.Stream();
+  /** @param {{ lines: { text: string }[][] }} made */
+  const words = ({ lines }) => lines.map((pieces) => pieces.map(({ text }) => text).join(""));
+  const open = () => stream.shown.map(({ text }) => text).join("");
+  let made = stream.take("one\ntw", 100, 106);
+  assert.deepEqual([words(made), open(), made.from, stream.from], [["one"], "tw", 100, 104]);
+  made = stream.take("o ä\n5%\r6%\r", 106, 117);
+  assert.deepEqual([words(made), open()], [["two ä"], "6%"]);
+  assert.deepEqual([made.from, made.next, stream.from, stream.end], [104, 111, 111, 117]);
+  made = stream.take("7%", 117, 119);
+  assert.deepEqual([words(made), open()], [[], "7%"]);
+  made = stream.take("\nthree\n", 119, 126);
+  assert.deepEqual([words(made), open()], [["7%", "three"], ""]);
+  assert.deepEqual([made.from, made.next, stream.from], [111, 120, 126]);
+  stream.take("left out before", 500, 515);
+  assert.deepEqual([open(), stream.from], ["left out before", 500]);
+});
+
+test("of a bar that writes for hours its last state is kept", () => {
+  const stream = new log.Stream();
+  let at = 0;
+  for (let i = 0; i < 1000; i += 1) {
+    const text = `${ESC}[31m${i}%${"#".repeat(100)}\r`;
+    stream.take(text, at, at + text.length);
+    at += text.length;
+  }
+  assert.ok(stream.open.length < 300);
+  assert.equal(stream.shown[0].style.ink, "red");
+  assert.ok(stream.shown[0].text.startsWith("999%"));
+});
+
+test("names, sizes and addresses", () => {
+  assert.deepEqual([999, 1000, 1234567, 1e9, 999999].map(log.bytes), [
+    ...["999 B", "1.0 kB", "1.2 MB", "1.0 GB", "1.0 MB"],
+  ]);
+  assert.deepEqual(["rank-3", "batch", "output"].map(log.fileWords), [
+    ...["rank 3", "batch script", "output"],
+  ]);
+  assert.deepEqual([log.frontOf("rank-0", 1), log.frontOf("rank-1", 2)], ["", "1: "]);
+  assert.equal(logPath(3, "", { file: "all" }), "jobs/3/log?file=all");
+  assert.equal(logPath(3, "search", { text: "a&b" }), "jobs/3/log/search?text=a%26b");
+  assert.equal(plainText(`5%\r${ESC}[31mdone${ESC}[0m`), "done");
+});

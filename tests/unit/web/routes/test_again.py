@@ -1,0 +1,123 @@
+"""What a job was, for the form: of ``corral run`` the form again, of others their script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.api import JobSpec, Recorded, recorded_of
+from corral.api.page.job_again import _SCRIPT, fields_of, folder_of, program_script
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.slurm.records import Job
+from corral.web import schemas
+from corral.web.routes.form import form_of
+from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.test_schemas import held
+
+
+class Keeping:
+    """A user's own commands: what was recorded."""
+
+    async def recorded(self, login: Any, job: Job) -> Recorded:
+        return Recorded("#!/bin/sh\ntrue\n", "sbatch -N2 a.sh")
+
+
+def test_a_job_is_its_script_again_and_its_owners_alone() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            page.app.state.corral.own = Keeping()
+            reply = await page.get("jobs/1/again")
+            held(schemas.JobAgain, reply.json())
+            assert reply.json()["script"] == "#!/bin/sh\n#SBATCH --nodes=2\ntrue\n"
+            await page.login("lee", "Administrator")
+            assert (await page.get("jobs/1/again")).status_code == 403
+
+    asyncio.run(work())
+
+
+def own(**fields: Any) -> dict[str, Any]:
+    return JobSpec.model_validate({"user": "kim", **fields}).model_dump(mode="json")
+
+
+def test_of_the_form_only_what_was_filled_in() -> None:
+    job = Job(id=5, label="5")
+    made, notes = form_of(job, Recorded(job=own(command=["a", "b"], nodes=3, env={"A": "b"})))
+    assert made == {"command": ["a", "b"], "nodes": 3, "env": {"A": "b"}}
+    assert notes == {}
+    uploaded = own(script="train.py", environment="x.txt")
+    made, notes = form_of(job, Recorded(job={**uploaded, "old": 1}, program="/shared/x/train.py"))
+    assert made == {"script": "/shared/x/train.py"}
+    assert notes == {
+        "script": "the copy of train.py that the job ran",
+        "options": "not carried over: environment x.txt",
+        "old": "this version of Corral has no such field; it was 1",
+    }
+    made, notes = form_of(job, Recorded(job=own(script="train.py")))
+    assert "script" not in made
+    assert "not there any more" in notes["script"]
+    task = Job(id=6, label="5_3")
+    made, notes = form_of(task, Recorded(job=own(command=["a"], array="0-9")))
+    assert (made["array"], notes["array"]) == ("3", "task 3 of array 5 alone")
+    _, notes = form_of(task, Recorded(job=own(command=["a", "{lr}"], sweep={"lr": ["1", "2"]})))
+    assert "all points" in notes["sweep"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [("slurmctld", "#!/bin/sh\n# it's here\n"), ("accounting", "#!/bin/sh\n-----\n"), ("none", "")],
+)
+def test_a_script_comes_from_slurmctld_else_from_accounting(
+    tmp_path: Path, kept: str, text: str
+) -> None:
+    (tmp_path / "text").write_text(text)
+    line = "-" * 80
+    there = f"cat {tmp_path}/text"
+    programs = {
+        "scontrol": there if kept == "slurmctld" else "exit 1",
+        "sacct": f"echo 'Batch Script for 5'; echo '{line}'; "
+        + (there if kept == "accounting" else "echo NONE"),
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    script = str(sh(_SCRIPT, id=5, longest=1000))
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+    assert ran.stdout.strip("\n") == text.strip("\n")
+
+
+def test_the_program_of_an_uploaded_job(hostile_tmp_path: Path) -> None:
+    code = hostile_tmp_path / "code" / "src"
+    code.mkdir(parents=True)
+    (code / "train.py").write_text("")
+    (code.parent / "other.py").write_text("")
+
+    def located(script: str) -> str:
+        text = str(program_script(str(hostile_tmp_path), {"script": script}))
+        return subprocess.run(["sh", "-c", text], capture_output=True, text=True).stdout[:-1]
+
+    assert located("src/train.py") == str(code / "train.py")
+    assert located("/home/me/project/other.py") == str(code.parent / "other.py")
+    assert located("../../etc/passwd") == ""
+
+
+def test_what_corral_keeps_of_a_job() -> None:
+    assert folder_of(Job(id=1, stdout="/s/jobs/a/batch.log")) == "/s/jobs/a"
+    assert folder_of(Job(id=1, stdout="/s/jobs/a/task-3/batch.log")) == "/s/jobs/a"
+    assert folder_of(Job(id=1, stdout="/tmp/slurm-1.out")) == "/nonexistent"
+    assert fields_of(json.dumps({"job": {"nodes": 2}})) == {"nodes": 2}
+    for text in ("", "[]", "{", '{"job": 3}', "null"):
+        assert fields_of(text) == {}
+    kept = Recorded("a", "b", {"c": 1}, "d")
+    sent = {"script": "a", "submit_line": "b", "job": {"c": 1}, "program": "d"}
+    assert recorded_of(sent) == kept
+    with pytest.raises(CorralError):
+        recorded_of({"script": "a"})

@@ -1,0 +1,202 @@
+"""A node's page: whose each GPU is, what happened to it, and what is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import TypeAdapter
+
+from corral import api
+from corral.slurm.records import Job, Node
+from corral.slurm.states.nodes import NodeState
+from corral.web import schemas
+from corral.web.figures import Prometheus
+from corral.web.slurm.node_events import NodeEvents
+from corral.web.slurm.node_gpus import given, gpus_of, jobs_on
+from corral.web.slurm.snapshot import Snapshot
+from tests.unit.web.fake import FakeRest, Page
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def held(shape: Any, data: object) -> None:
+    TypeAdapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
+
+
+def node(state: str = "IDLE", **more: Any) -> Node:
+    return Node("gpu1", NodeState.parse(state), **more)
+
+
+def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
+    return Job(
+        id=number,
+        label=str(number),
+        user="kim",
+        state="RUNNING",
+        nodes=nodes,
+        gpus=gpus,
+        gres_detail=detail,
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "detail", "indices"),
+    [
+        ("gpu1", ["gpu:h200:2(IDX:0,3)"], [0, 3]),
+        ("gpu[0-2]", ["gpu:1(IDX:7)", "gpu:4(IDX:0-2,5)", "gpu:1(IDX:0)"], [0, 1, 2, 5]),
+        ("gpu1", ["shard:4(3/8,1/8),gpu:1(IDX:1)"], [1]),
+        ("gpu1", ["gpu:h200:2"], None),
+        ("gpu1", [], None),
+        ("gpu[0-2]", ["gpu:1(IDX:7)"], None),
+        ("gpu1", ["craynetwork:1"], []),
+    ],
+)
+def test_gpus_that_a_job_was_given(
+    where: str, detail: list[str], indices: list[int] | None
+) -> None:
+    assert given("gpu1", job(7, where, *detail)) == indices
+
+
+def test_each_gpu_has_its_job_and_its_figures() -> None:
+    jobs = [job(7, "gpu[0-1]", "gpu:1(IDX:0)", "gpu:2(IDX:0-1)"), job(8, "gpu1", gpus=0)]
+    readings = [
+        api.Reading("corral_gpu_utilization_ratio", {"gpu": "1"}, 0.5),
+        api.Reading("DCGM_FI_DEV_XID_ERRORS", {"gpu": "1"}, 79.0),
+    ]
+    rows = gpus_of(node(gres="gpu:h200:4"), jobs, readings)
+    assert [[j["id"] for j in row["jobs"]] for row in rows] == [[7], [7], [], []]
+    assert (rows[1]["use"], rows[1]["xid"], rows[1]["celsius"]) == (0.5, 79.0, None)
+    assert rows[0]["use"] is None
+
+
+def test_what_is_unknown_is_not_free() -> None:
+    """A job whose GPUs are not in Slurm's answer may have any of them."""
+    rows = gpus_of(node(gres="gpu:2"), [job(7, "gpu1")], ())
+    assert [row["jobs"] for row in rows] == [None, None]
+    process = [api.Reading("corral_gpu_job", {"gpu": "0", "jobid": "7"}, 1.0)]
+    rows = gpus_of(node(gres="gpu:2"), [job(7, "gpu1")], process)
+    assert rows[0]["jobs"][0]["id"] == 7
+    assert rows[1]["jobs"] is None
+
+
+def test_jobs_of_a_node() -> None:
+    jobs = [job(1, "gpu1"), job(2, "gpu[0-3]"), job(3, "gpu10"), job(4, "gpu2,gpu1"), job(5, "")]
+    assert [j.id for j in jobs_on("gpu1", jobs)] == [1, 2, 4]
+
+
+def test_what_happened_is_seen_by_comparing_answers() -> None:
+    clock = 1000.0
+    events = NodeEvents(lambda: clock)
+    states = [
+        node(boot_at=500),
+        node("IDLE+DRAIN", boot_at=500, reason="fans", reason_by="root", reason_at=1005),
+        node(boot_at=500),
+        node("DOWN", boot_at=500, reason="Not responding", reason_by="slurm", reason_at=1030),
+        node(boot_at=1040),
+    ]
+    before = Snapshot().with_nodes(states[:1])
+    for at, now in enumerate(states[1:], 1):
+        clock = 1000.0 + 10 * at
+        if at == 2:
+            events.done("gpu1", "ola")
+        after = before.with_nodes([now])
+        events.note(before, after)
+        events.note(after, after)
+        before = after
+    got = [(e.what, e.at, e.by, e.why) for e in events.of(states[-1])]
+    assert got == [
+        ("answers again", 1040.0, "", ""),
+        ("rebooted", 1040, "", ""),
+        ("down", 1030.0, "slurm", "Not responding"),
+        ("resumed", 1020.0, "ola", ""),
+        ("drained", 1005.0, "root", "fans"),
+    ]
+
+
+def test_before_the_server_began_the_record_has_the_last_reason() -> None:
+    events = NodeEvents(lambda: 1000.0)
+    drained = node("IDLE+DRAIN", reason="Xid 79", reason_by="root", reason_at=900, boot_at=100)
+    got = [(e.what, e.at, e.by, e.source) for e in events.of(drained)]
+    assert got == [("drained", 900, "root", "slurm"), ("booted", 100, "", "slurm")]
+    # Commands print a local time, which has no time zone: the page has it as a fact.
+    assert [e.what for e in events.of(node(reason="x", reason_at="2026-01-01T00:00:00"))] == []
+
+
+def test_a_reboot_that_was_asked_for_has_who_asked() -> None:
+    events = NodeEvents(lambda: 2000.0)
+    asked = node("IDLE+REBOOT_ISSUED", boot_at=500, reason="kernel", reason_by="ola", reason_at=1)
+    before = Snapshot().with_nodes([asked])
+    events.note(before, before.with_nodes([node(boot_at=1990)]))
+    (event,) = [e for e in events.of(node(boot_at=1990)) if e.what == "rebooted"]
+    assert (event.by, event.why) == ("ola", "kernel")
+
+
+def test_the_page_is_sent_all_of_it() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), poll_s=0.01) as page:
+            await page.login("root2", "Administrator")
+            detail = (await page.get("nodes/node0")).json()
+            held(schemas.NodeDetail, detail)
+            at = detail["jobs"]["columns"].index("id")
+            assert sorted(row[at] for row in detail["jobs"]["rows"]) == [1, 2]
+            owners = [gpu["jobs"] and gpu["jobs"][0]["user"] for gpu in detail["gpus"]]
+            assert owners[:2] == ["kim", "ada"]
+            assert not detail["readings"]
+            assert detail["gpus"][0]["use"] is None
+            assert (await page.get("nodes/nowhere")).status_code == 404
+            assert (await page.get("nodes/node0/figures")).json() == {"from": "", "curves": []}
+            assert (await page.post("nodes/node0/health", {})).status_code == 403
+            # What the page does is known by whom.
+            body = {"do": "drain", "reason": "fan"}
+            assert (await page.post("nodes/node0", body)).is_success
+            raw = page.rest.bodies["nodes"]["body"]["nodes"]
+            (mine,) = [n for n in raw if n["name"] == "node0"]
+            mine["state"], mine["reason"] = [*mine["state"], "DRAIN"], "fan"
+            page.rest.touch("nodes")
+            await page.app.state.corral.pollers.of("root2").look()
+            events = (await page.get("nodes/node0")).json()["events"]
+            drained = [e for e in events if e["what"] == "drained"]
+            assert drained[0]["by"] == "root2"
+            assert drained[0]["why"] == "fan"
+
+    run(work())
+
+
+def test_a_day_and_the_gpus_come_from_prometheus() -> None:
+    asked: list[httpx.QueryParams] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params)
+        labels = {"__name__": "corral_gpu_watts", "node": "gpu1", "gpu": "3"}
+        if request.url.path.endswith("query"):
+            result = [
+                {"metric": labels, "value": [1, "402.5"]},
+                {"metric": labels, "value": [1, "NaN"]},
+            ]
+        else:
+            result = [{"metric": labels, "values": [[1, "400"], [2, "NaN"]]}]
+        return httpx.Response(200, json={"data": {"result": result}})
+
+    async def work() -> None:
+        figures = Prometheus("http://prometheus", httpx.MockTransport(answer))
+        (reading,) = await figures.readings("gpu1")
+        assert (reading.name, reading.labels["gpu"], reading.value) == (
+            "corral_gpu_watts",
+            "3",
+            402.5,
+        )
+        curves = (await figures.node("gpu1"))["curves"]
+        assert curves[0]["name"] == "GPU 3"
+        assert curves[0]["points"] == [[1, 400.0]]
+        await figures.close()
+
+    run(work())
+    assert all('node="gpu1"' in params["query"] for params in asked)
+    assert float(asked[1]["end"]) - float(asked[1]["start"]) == 86400
