@@ -11,6 +11,7 @@ import { SubmitAgain } from "../../../../src/corral/web/static/js/job.js";
 import { valueOf } from "../../../../src/corral/web/static/js/submit.js";
 import { UseFacts } from "../../../../src/corral/web/static/js/use.js";
 import { job, shown, texts } from "./records.js";
+/** @import { JobUse } from "../../../../src/corral/web/static/js/api.js" */
 
 test("words with quotes are read as a shell reads them, and typed so that they are", () => {
   assert.deepEqual(wordsOf("a  b"), ["a", "b"]);
@@ -31,7 +32,8 @@ test("words with quotes are read as a shell reads them, and typed so that they a
 test("a value comes back from its field as it was", () => {
   const words = { type: "object", additionalProperties: { type: "string" } };
   const lists = { type: "object", additionalProperties: { type: "array" } };
-  const back = (value, schema) => valueOf({ value: typedOf(value) }, schema);
+  /** @type {(value: any, schema: any) => unknown} */
+  const back = (value, schema) => valueOf(/** @type {any} */ ({ value: typedOf(value) }), schema);
   assert.deepEqual(back({ A: "b c", D: "" }, words), { A: "b c", D: "" });
   assert.deepEqual(back({ lr: ["1", "2"] }, lists), { lr: ["1", "2"] });
   assert.equal(back(3, { type: "integer", default: 1 }), 3);
@@ -54,6 +56,7 @@ test("what a refusal states of a field is found", () => {
 });
 
 test("each of one's own jobs that ended is offered to be submitted again", () => {
+  /** @type {(more: object, me?: any) => string} */
   const offered = (more, me = { mine: true }) =>
     shown(SubmitAgain({ job: job({ id: 7, ended: true, mine: true, ...more }), me }) ?? "");
   assert.match(offered({}), /href="#submit\?again=7"/);
@@ -63,6 +66,7 @@ test("each of one's own jobs that ended is offered to be submitted again", () =>
 });
 
 test("what a job used of what it was given", () => {
+  /** @param {JobUse} use */
   const words = (use) => texts(UseFacts({ use }));
   const used = { cpu_s: 3600, cpu_given_s: 4 * 3600, memory: 512.4, memory_given: 640 };
   assert.match(

@@ -6,7 +6,10 @@ import * as log from "../../../../src/corral/web/static/js/logtext.js";
 
 const ESC = "\x1b";
 
-/** Texts with their classes and colours. */
+/**
+ * Texts with their classes and colours.
+ * @type {(line: string, before?: any) => any[]}
+ */
 function styles(line, before) {
   return log.styled(line, before).pieces.map(({ text, style }) => {
     const { classes, color, backgroundColor } = log.lookOf(style);
@@ -64,6 +67,7 @@ test("a long line is cut, and states how much", () => {
 
 test("the text of a file comes in pieces that end anywhere", () => {
   const stream = new log.Stream();
+  /** @param {{ lines: { text: string }[][] }} made */
   const words = ({ lines }) => lines.map((pieces) => pieces.map(({ text }) => text).join(""));
   const open = () => stream.shown.map(({ text }) => text).join("");
   let made = stream.take("one\ntw", 100, 106);

@@ -37,7 +37,14 @@ const JOB = {
   ...{ state: "RUNNING", kind: "busy", reason: "", why: "", held: false, priority: 5, limit: 3600 },
   ...{ nodes: "node1", node_count: 1, cpus: 8, gpus: 2, gpus_exact: true, memory: 2048 },
   ...{ submit_at: 1000, start_at: 2000, end_at: null, exit_status: null, exit_signal: 0 },
-  ...{ stdout: "/shared/7.log", stderr: "", workdir: "/shared", command: "", comment: "" },
+  ...{
+    stdout: "/shared/7.log",
+    stderr: "",
+    workdir: "/shared",
+    command: "",
+    comment: "",
+    submit_line: "",
+  },
   ...{ dependency: "", restarts: 0, ended: false, mine: true, may: true, forgotten: false },
   ...{ known_at: 0, waiting: false, running: true, failed: false, cancelled: false },
 };
