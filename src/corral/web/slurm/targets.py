@@ -12,8 +12,8 @@ from corral.web.slurm.arrays import tasks_of
 
 PENDING: Final = ":pending"
 """Behind an array's number: those of its tasks that have not begun, which share one record. That
-record has the number of the array, with which all of it ends. slurmrestd of 23.02 ends all of it for
-``12_[3-30]`` too: it reads the number alone (_handle_job_delete of openapi/slurmctld/jobs.c)."""
+record has the number of the array, with which all of it ends. For ``12_[3-30]`` slurmrestd of 23.02
+ends all of it too: it reads the number alone (_handle_job_delete, openapi/slurmctld/jobs.c)."""
 TARGET: Final = r"^[1-9][0-9]{0,9}(:pending)?$"
 
 
