@@ -72,6 +72,7 @@ class Word:
     text: str = ""
     names: list[str] = field(default_factory=list[str])
     variables: list[str] = field(default_factory=list[str])
+    complete: list[str] = field(default_factory=list[str])
     allow: list[str] = field(default_factory=list[str])
 
     @cached_property
@@ -96,6 +97,8 @@ class Word:
     def in_name(self, name: Name) -> bool:
         """Whether a name is, or has a part that is, listed."""
         if name.variable and name.name in self.variables:
+            return True
+        if name.name.strip("_").lower() in self.complete:
             return True
         return bool(set(self.names) & {p.lower() for p in PART.findall(name.name)})
 

@@ -76,7 +76,7 @@ class Timed:
         self.seconds[what] = round(self.seconds.get(what, 0.0) + time.perf_counter() - begin, 2)
 
 
-def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Any:
+def times_of(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Any:
     begin = time.perf_counter()
     text = inside(elastic.READ)
     timed("Slurm: scontrol show nodes, all polls", begin)
@@ -89,10 +89,10 @@ def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...
 def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str]) -> None:
     """Until Slurm has marked all of them; then machines, addresses."""
     begin = time.perf_counter()
-    marks = look(timed, rented, joined, names)
+    marks = times_of(timed, rented, joined, names)
     while len(marks.come) < len(names):
         time.sleep(1)
-        marks = look(timed, rented, joined, names)
+        marks = times_of(timed, rented, joined, names)
     timed("Slurm: all marked, from the submission", begin)
     begin = time.perf_counter()
     groups = elastic.groups(marks.come, inside(elastic.READ_JOBS))
@@ -118,7 +118,7 @@ def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
     """Until Slurm has powered all of them down, and none is rented."""
     begin = time.perf_counter()
     while rented:
-        marks = look(timed, rented, set(), names)
+        marks = times_of(timed, rented, set(), names)
         if marks.go:
             kill_begin = time.perf_counter()
             inside(f"for n in {' '.join(marks.go)}; do kill -9 $(cat /run/s/$n.pid); done")

@@ -71,7 +71,7 @@ def rows(seen: dict[str, Scaling]) -> Iterator[tuple[str, str, str, float, float
     """Link, what was predicted, from what, predicted and measured seconds."""
     for rate, scaling in seen.items():
         for guess in guesses(scaling):
-            what = f"{guess.way}, {guess.ranks} nodes"
+            what = f"{guess.method}, {guess.ranks} nodes"
             yield rate, what, "the same link", guess.predicted, guess.measured
     for faster, base in seen.items():
         for rate, scaling in seen.items():
@@ -79,7 +79,7 @@ def rows(seen: dict[str, Scaling]) -> Iterator[tuple[str, str, str, float, float
             if rate == "none" or (now and float(rate) >= now):
                 continue
             for run, predicted in from_other_link(scaling, base, float(rate), now):
-                yield rate, f"{run.way}, {run.ranks} nodes", faster, predicted, run.seconds
+                yield rate, f"{run.method}, {run.ranks} nodes", faster, predicted, run.seconds
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.termination import end_all, end_some, find
-from tests.clouds.common import SECRET, TAKEN, WAYS, launch_request
+from tests.clouds.common import METHODS, SECRET, TAKEN, launch_request
 
 NODES = ("gpu0", "gpu1")
 
@@ -30,7 +30,7 @@ def work(name: str, url: str, folder: Path, verb: str) -> None:
 
 async def up(name: str, url: str, folder: Path) -> None:
     """As ``World.up``."""
-    api = WAYS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    api = METHODS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
     ledger = Ledger("lab", folder)
     kind, region = TAKEN[name]
     offer = next(
@@ -47,5 +47,5 @@ async def up(name: str, url: str, folder: Path) -> None:
 
 async def down(name: str, url: str, folder: Path) -> None:
     """As ``World.down``."""
-    api = WAYS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    api = METHODS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
     await end_all({name: api}, "lab", Ledger("lab", folder), ignore)

@@ -222,4 +222,4 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
 
 def _listed(rented: Rented) -> tuple[object, ...]:
     seen = asyncio.run(api.survey((rented.spec.name,)))
-    return tuple(i for c in seen.clusters for i in c.found.instances)
+    return tuple(i for c in seen.clusters for i in c.assets.instances)

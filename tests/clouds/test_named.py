@@ -130,7 +130,7 @@ def test_a_cloud_that_fails_the_second_call_is_one_that_failed(
         unused_machines, "open_account", lambda name: opened if name == "lambda" else accounts(name)
     )
     seen = run(accounts.loop, unused_machines.survey())
-    assert [i.provider for cluster in seen.clusters for i in cluster.found.instances] == ["runpod"]
+    assert [i.provider for cluster in seen.clusters for i in cluster.assets.instances] == ["runpod"]
     assert seen.unsure == ("lambda",)
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_rented_is_refused_by_the_plan_and_nothing_is_made(
     session = Session(spec, (clouds.provider(spec),))
     run(clouds.loop, session.refresh())  # status, exec and down do no more than this
     with pytest.raises(CorralError, match=words) as caught:
-        run(clouds.loop, session.look())  # plan and up
+        run(clouds.loop, session.observe())  # plan and up
     assert caught.value.hint
     with pytest.raises(CorralError, match=words):
         clouds.up(spec)

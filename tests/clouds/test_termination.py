@@ -62,7 +62,7 @@ def test_reap_asks_the_clouds_that_answer(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(unused_machines, "open_account", account)
     seen = run(worlds["lambda"].loop, unused_machines.survey())
-    (name,) = (instance.name for cluster in seen.clusters for instance in cluster.found.instances)
+    (name,) = (instance.name for cluster in seen.clusters for instance in cluster.assets.instances)
     assert name.startswith("corral-lab-gpu1")
     assert set(seen.silent) == {"lambda", "runpod"} and seen.unsure == ("lambda",)
 
@@ -72,16 +72,16 @@ def test_one_whose_end_a_stale_list_made_up_goes_on_to_cost(tmp_path: Path) -> N
     run(world.loop, world.up(("gpu0",)))
     (machine,) = world.sim.alive()
 
-    async def look(after: float) -> None:
+    async def observed(after: float) -> None:
         await asyncio.sleep(after)
         await find({"lambda": world.client()}, "lab", world.ledger)
 
     machine.shown = world.loop.time() + 12
-    run(world.loop, look(0))
+    run(world.loop, observed(0))
     assert not any(r.open for r in world.ledger.rentals().values())
-    run(world.loop, look(20))
+    run(world.loop, observed(20))
     assert [r.id for r in world.ledger.rentals().values() if r.open] == [machine.id]
-    run(world.loop, look(3600))
+    run(world.loop, observed(3600))
     assert world.spent() >= world.sim.bill() > 0.7
 
 

@@ -248,9 +248,9 @@ def test_the_guard_knows_its_nodes_and_ends_the_complete_cluster(tmp_path: Path)
         return rental_guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
 
     turn = round_of("lab")
-    machines = turn.look()
+    machines = turn.rentals()
     assert sorted(f.node for f in machines) == list(NODES)
-    assert round_of("other").look() == []
+    assert round_of("other").rentals() == []
     for machine in machines:
         turn.finish(machine, "a test")
     assert not turn.failed

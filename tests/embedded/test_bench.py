@@ -9,7 +9,7 @@ from tests.embedded.links import shaped
 
 from corral import api
 from corral.api.evidence.bench import Known
-from corral.api.evidence.collective_bench import Benched, Wanted
+from corral.api.evidence.collective_bench import Benched, BenchRequest
 from corral.prove.fabric.program import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 
@@ -21,13 +21,13 @@ HEALTHY = 0.04
 """GB/s: a loaded machine's containers reach several times as much, a link of 100 Mb/s a third."""
 
 
-def measure(live: Live, request: Wanted, known: Known | None = None) -> Benched:
+def measure(live: Live, request: BenchRequest, known: Known | None = None) -> Benched:
     return asyncio.run(api.run_bench(live.spec, request, known))
 
 
 def test_all_collectives_are_measured_and_kept(cluster: Live) -> None:
     rows: list[Progress] = []
-    request = Wanted(smallest=MIB // 4, largest=MIB)
+    request = BenchRequest(smallest=MIB // 4, largest=MIB)
     benched = asyncio.run(api.run_bench(cluster.spec, request, on_row=rows.append))
     names = [table.collective for table, _ in benched.benchmark.tables]
     assert names == list(MEASURES)
@@ -46,7 +46,7 @@ def test_all_collectives_are_measured_and_kept(cluster: Live) -> None:
 
 
 def test_one_wrong_element_is_counted_in_each_collective(cluster: Live) -> None:
-    benched = measure(cluster, Wanted(smallest=MIB, largest=MIB, spoil=1), Known(busbw=1e-6))
+    benched = measure(cluster, BenchRequest(smallest=MIB, largest=MIB, spoil=1), Known(busbw=1e-6))
     assert not benched.benchmark.good
     for table, verdict in benched.benchmark.tables:
         assert [t.wrong for t in table.timings] == [1.0] * len(list(table.timings))
@@ -55,7 +55,7 @@ def test_one_wrong_element_is_counted_in_each_collective(cluster: Live) -> None:
 
 
 def test_a_slow_link_fails_and_its_node_is_named(cluster: Live) -> None:
-    request = Wanted(("all_reduce",), smallest=2 * MIB, largest=2 * MIB)
+    request = BenchRequest(("all_reduce",), smallest=2 * MIB, largest=2 * MIB)
     known = Known(busbw=HEALTHY)
     with shaped(cluster, "node2", "100mbit"):
         slow = measure(cluster, request, known)
@@ -69,7 +69,7 @@ def test_a_slow_link_fails_and_its_node_is_named(cluster: Live) -> None:
 def test_what_declared_links_should_reach_is_the_reference(cluster: Live) -> None:
     data = cluster.spec.network.model_validate({"data": {"gbps": 1000}})
     spec = cluster.spec.model_copy(update={"network": data})
-    request = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB)
+    request = BenchRequest(("all_reduce",), nodes=2, smallest=MIB, largest=MIB)
     benched = asyncio.run(api.run_bench(spec, request))
     ((table, verdict),) = benched.benchmark.tables
     assert table.nodes == 2

@@ -16,7 +16,7 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.test_containers import software
 
 from corral import api
-from corral.api.evidence.collective_bench import Wanted
+from corral.api.evidence.collective_bench import BenchRequest
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.prove.context import as_user
@@ -71,7 +71,9 @@ def lab(request: pytest.FixtureRequest) -> Live:
 
 
 def test_the_own_benchmark_runs_with_the_images_pytorch(lab: Live) -> None:
-    bench_request = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=IMAGE)
+    bench_request = BenchRequest(
+        ("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=IMAGE
+    )
     benched = asyncio.run(api.run_bench(lab.spec, bench_request))
     ((table, _),) = benched.benchmark.tables
     assert (table.ranks, table.nodes, table.wrong) == (2, 2, 0)
@@ -82,18 +84,24 @@ def test_the_own_benchmark_runs_with_the_images_pytorch(lab: Live) -> None:
 
 
 def test_nccl_tests_is_the_images(lab: Live) -> None:
-    bench_request = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests", container=IMAGE)
+    bench_request = BenchRequest(
+        ("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests", container=IMAGE
+    )
     benched = asyncio.run(api.run_bench(lab.spec, bench_request, api.Known(hardware="dgx1")))
     ((_, verdict),) = benched.benchmark.tables
     assert verdict.busbw == 54.06
     with pytest.raises(CorralError):  # the machines have none
         asyncio.run(
-            api.run_bench(lab.spec, Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests"))
+            api.run_bench(
+                lab.spec, BenchRequest(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests")
+            )
         )
 
 
 def test_an_image_without_a_shell_is_reported(lab: Live) -> None:
-    bench_request = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=EMPTY)
+    bench_request = BenchRequest(
+        ("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=EMPTY
+    )
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.run_bench(lab.spec, bench_request))
     assert "no such file" in caught.value.tail.lower()

@@ -15,7 +15,7 @@ from corral.apply.run import run_stages
 from corral.hosts.fleet import Fleet
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.state.base import Seen, StageWanted, Wanted
+from corral.state.base import Desired, DesiredStage, Seen
 from corral.state.host_names import Hostname, HostsBlock, kept_off
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ def plan_of(there: Bare, fleet: Fleet) -> Plan:
     for resource in resources:
         probed = asyncio.run(fleet.run(NODE, resource.probe()))
         seen[resource.id] = Seen(probed.status, probed.stdout.strip())
-    stage = StageWanted("base", "names", (Wanted((NODE,), resources),), ())
+    stage = DesiredStage("base", "names", (Desired((NODE,), resources),), ())
     return make_plan(cluster=CLUSTER, spec_digest="", stages=[stage], observed={NODE: seen})
 
 

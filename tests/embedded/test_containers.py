@@ -113,13 +113,13 @@ def test_a_job_never_runs_outside_a_container_that_cannot_be_made(lab: Live) -> 
 
 
 def test_folders_are_the_users_and_containers_go_with_the_last_job(lab: Live) -> None:
-    look: Script = sh(
+    probe: Script = sh(
         "i=0; while ls /run/corral/jobs/*.* 2>/dev/null | grep -qv since || "
         "pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
         "[ $i -lt 600 ] || exit 1; sleep 0.1; done; "
         "stat -c '%a %U' /var/lib/enroot/cache/user-2000; ls /var/lib/enroot/data"
     )
-    done = lab.run("node1", look, timeout=120)
+    done = lab.run("node1", probe, timeout=120)
     assert done.ok, done.tail
     assert done.stdout.split() == ["700", "corral"]
 
@@ -224,13 +224,13 @@ def test_a_key_opens_the_registry_and_stays_secret(
         asyncio.run(api.import_image(lab.spec, image, name="closed", login="otto", http=True))
     done = asyncio.run(api.import_image(lab.spec, image, name="closed", login="anna", http=True))
     assert done.path == "/shared/images/closed.sqsh"
-    look = sh(
+    probe = sh(
         "grep -rIl the-Key_1 /tmp /var/log /var/spool/slurmd /home /root /shared /etc "
         "2>/dev/null; grep -al the-Key_1 /proc/[0-9]*/cmdline 2>/dev/null; journalctl -q | "
         "grep -c the-Key_1"
     )
     for node in ("node0", "node1", "node2"):
-        assert lab.run(node, look).stdout.strip() == "0", node
+        assert lab.run(node, probe).stdout.strip() == "0", node
 
 
 def test_the_plan_is_empty_and_another_slurm_rebuilds_the_plugin(lab: Live) -> None:

@@ -31,7 +31,7 @@ WITHIN_S = 90.0
 """Seconds a failure may take until Slurm shows it, and until a fixed cluster is healthy again."""
 
 
-def look(cluster: Live) -> Report:
+def report_of(cluster: Live) -> Report:
     return asyncio.run(api.doctor(cluster.spec))
 
 
@@ -39,7 +39,7 @@ def until(cluster: Live, good: Callable[[Report], bool]) -> Report:
     """Look again until the report is as it should be, or time is up."""
     end = time.monotonic() + WITHIN_S
     while True:
-        report = look(cluster)
+        report = report_of(cluster)
         if good(report) or time.monotonic() > end:
             return report
         time.sleep(0.3)
@@ -223,11 +223,11 @@ def test_blocked_user_namespaces_count_where_containers_are_wanted(cluster: Live
         "mkdir -p $(dirname {u}) && printf '%s\\n' '[Service]' RestrictNamespaces=~user >{u}",
         u=unit,
     )
-    before = look(with_containers)
+    before = report_of(with_containers)
     try:
         assert cluster.run("node1", sh("{fence}; {restart}", fence=fence, restart=restart)).ok
         report = until(with_containers, lambda r: ids(r)[:1] == ["F20"])
-        plain = look(cluster)
+        plain = report_of(cluster)
     finally:
         cluster.run("node1", sh("rm -f {u}; {restart}", u=unit, restart=restart))
     assert before.healthy

@@ -16,7 +16,7 @@ from corral.hosts.quote import Script, sh
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "health"
 N1 = "node1"
-LOOK = Script("corral-health --look")
+CHECK_ONLY = Script("corral-health --look")
 RUN = Script("corral-health")
 TWICE = Script("corral-health; corral-health")
 SMI = (RECORDED / "nvidia-smi").read_text()
@@ -262,7 +262,7 @@ def test_looking_changes_nothing(cluster: Live) -> None:
     fault = FAULTS[0]
     try:
         done(cluster, fault.do)
-        output = done(cluster, LOOK)
+        output = done(cluster, CHECK_ONLY)
         proof = asyncio.run(api.prove(cluster.spec, only=["health.nodes"]))
         health = asyncio.run(api.node_health(cluster.spec))
     finally:

@@ -17,7 +17,7 @@ from corral.errors import CorralError
 from corral.hosts.fleet import Fleet
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.state.base import Seen, StageWanted, Wanted
+from corral.state.base import Desired, DesiredStage, Seen
 from corral.state.sshd import KeysOnly, confirmed
 
 
@@ -46,7 +46,7 @@ def keyed(there: Bare) -> Bare:
 def plan_of(there: Bare, fleet: Fleet, trial: int) -> Plan:
     policy = KeysOnly(trial)
     probed = asyncio.run(fleet.run(NODE, policy.probe()))
-    stage = StageWanted("logins", "keys only", (Wanted((NODE,), (policy,)),), (confirmed(NODE),))
+    stage = DesiredStage("logins", "keys only", (Desired((NODE,), (policy,)),), (confirmed(NODE),))
     seen = {NODE: {policy.id: Seen(probed.status, probed.stdout.strip())}}
     return make_plan(cluster=CLUSTER, spec_digest="", stages=[stage], observed=seen)
 

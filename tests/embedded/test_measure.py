@@ -20,7 +20,7 @@ from tests.embedded.links import peer_of, shaped
 
 from corral import api
 from corral.api.evidence.bench import Known
-from corral.api.evidence.collective_bench import Wanted
+from corral.api.evidence.collective_bench import BenchRequest
 from corral.api.evidence.node_bench import measured_before
 from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
@@ -241,7 +241,7 @@ def nccl_tests(cluster: Live) -> Iterator[str]:
 
 
 def test_nccl_tests_runs_over_nodes_and_is_read(cluster: Live, nccl_tests: str) -> None:
-    request = Wanted(("all_reduce",), nodes=2, nccl_tests=nccl_tests)
+    request = BenchRequest(("all_reduce",), nodes=2, nccl_tests=nccl_tests)
     benched = asyncio.run(api.run_bench(cluster.spec, request, Known(hardware="dgx1")))
     ((table, verdict),) = benched.benchmark.tables
     assert len(table.rows) == 10
@@ -253,7 +253,7 @@ def test_nccl_tests_without_mpi_is_found(cluster: Live, nccl_tests: str) -> None
     folder = nccl_tests
     cluster.run("node0", sh("sed -i 's/^rank=.*/rank=0/' {f}", f=f"{folder}/all_reduce_perf"))
     with pytest.raises(CorralError) as caught:
-        request = Wanted(("all_reduce",), nodes=2, nccl_tests=folder)
+        request = BenchRequest(("all_reduce",), nodes=2, nccl_tests=folder)
         asyncio.run(api.run_bench(cluster.spec, request))
     # One after the other, or their lines mixed: the ranks write at the same time.
     message = caught.value.message
@@ -263,7 +263,7 @@ def test_nccl_tests_without_mpi_is_found(cluster: Live, nccl_tests: str) -> None
 
 def test_a_missing_program_is_reported(cluster: Live) -> None:
     with pytest.raises(CorralError) as caught:
-        request = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
+        request = BenchRequest(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
         asyncio.run(api.run_bench(cluster.spec, request))
     assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
 

@@ -56,7 +56,7 @@ def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
     name = f"{secrets.token_hex(4)}.deb"
     declared = Artifact(f"{mirror}/one_1_all.deb", hashlib.sha256(DATA).hexdigest(), name)
 
-    def look(artifact: Artifact) -> str:
+    def observed(artifact: Artifact) -> str:
         return cluster.run("node1", artifact.probe()).stdout.strip()
 
     def fetch(artifact: Artifact, before: Script) -> str:
@@ -69,11 +69,11 @@ def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
     trust = sh("export CURL_CA_BUNDLE={path}; ", path=TRUST)
     try:
         assert "certificate" in fetch(declared, sh("")), "nobody vouches for the mirror"
-        assert look(declared) == "absent"
+        assert observed(declared) == "absent"
         other = replace(declared, sha256="0" * 64)
         assert "another file than the cluster file declares" in fetch(other, trust)
-        assert look(declared) == "absent", "what came is not kept"
+        assert observed(declared) == "absent", "what came is not kept"
         assert fetch(declared, trust) == ""
-        assert look(declared) == "complete"
+        assert observed(declared) == "complete"
     finally:
         cluster.run("node1", sh("rm -f {path} {path}.new", path=declared.path))

@@ -282,14 +282,14 @@ def test_the_pages_are_reached_through_a_tunnel(tracked: Live) -> None:
         with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310  # our own tunnel
             return answer.read()
 
-    async def look() -> tuple[bytes, bytes]:
+    async def observed() -> tuple[bytes, bytes]:
         async with api.tracking_page(tracked.spec) as (url, _):
             return (
                 await asyncio.to_thread(get, f"{url}/health"),
                 await asyncio.to_thread(get, f"{url}/"),
             )
 
-    health, page = asyncio.run(look())
+    health, page = asyncio.run(observed())
     assert health == b"OK"
     assert b"MLflow" in page
     bare = tracked.spec.model_copy(update={"services": Services()})

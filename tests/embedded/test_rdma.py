@@ -22,13 +22,13 @@ def test_the_inbox_stack_is_what_nccl_opens(cluster: Live) -> None:
     try:
         assert asyncio.run(api.up(spec))
         assert asyncio.run(api.plan(spec)).empty
-        look = sh(
+        probe = sh(
             "dpkg-query -W -f '${{db:Status-Status}}\\n' {names} | grep -c ^installed; "
             "python3 -c 'import ctypes; ctypes.CDLL(\"libibverbs.so.1\").ibv_get_device_list'",
             names=INBOX,
         )
         for node in NODES:
-            answer = cluster.run(node, look)
+            answer = cluster.run(node, probe)
             assert answer.ok, answer.tail
             assert answer.stdout.split() == [str(len(INBOX))]
     finally:

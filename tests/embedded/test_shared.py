@@ -77,8 +77,8 @@ def test_a_squatter_blocks_nobody_for_long_and_reads_nothing(lab: Live, tmp_path
     assert "/shared/corral belongs to mallory" in caught.value.message
     assert "corral up" in caught.value.hint
     for user in ("mallory", "root"):
-        look = lab.run(lab.controller, sh("grep -rl 'secret of alice' /shared || :"))
-        assert look.stdout == "", user
+        probe = lab.run(lab.controller, sh("grep -rl 'secret of alice' /shared || :"))
+        assert probe.stdout == "", user
     report = asyncio.run(api.doctor(lab.spec))
     assert "F230" in [finding.failure.id for finding in report.findings]
     assert asyncio.run(api.up(lab.spec))

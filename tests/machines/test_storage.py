@@ -33,7 +33,7 @@ from corral.roles.machine import people, storage
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import User
-from corral.state.base import Impact, StageWanted
+from corral.state.base import DesiredStage, Impact
 from corral.state.exports import FILE
 from tests.machines.lab import Lab, image, needs
 
@@ -92,7 +92,9 @@ class Farm:
             "people": people.everywhere(site),
         }
         stages = [
-            StageWanted(name, s.title, s.wanted, s.gates) for name, ss in shares.items() for s in ss
+            DesiredStage(name, s.title, s.desired, s.gates)
+            for name, ss in shares.items()
+            for s in ss
         ]
         seen = await observe(fleet, stages, self.facts)
         return make_plan(cluster=spec.name, spec_digest="", stages=stages, observed=seen)

@@ -25,7 +25,7 @@ def notes(
     spec: ClusterSpec, patch: pytest.MonkeyPatch, *, empty: bool, folder: Path = Path("/none")
 ) -> list[str]:
     """What ``corral plan`` notes about a cluster that has something to do, or nothing."""
-    look = SimpleNamespace(plan=SimpleNamespace(empty=empty), site=None, stages=(), observed={})
+    current = SimpleNamespace(plan=SimpleNamespace(empty=empty), site=None, stages=(), observed={})
 
     class Opened:
         fleet = SimpleNamespace(nodes=())
@@ -40,8 +40,8 @@ def notes(
         async def __aexit__(self, *_: object) -> None:
             return None
 
-        async def look(self, emit: object) -> Any:
-            return look
+        async def observe(self, emit: object) -> Any:
+            return current
 
     async def opened(_: ClusterSpec) -> Any:
         return Opened()

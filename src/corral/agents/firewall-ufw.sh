@@ -11,7 +11,7 @@ there() { # lines: protocol ports source
   sed -n 's/^### tuple ### allow \(.*\) in comment=636f7272616c$/\1/p' /etc/ufw/user.rules |
     while read -r proto ports _ _ source; do echo "$proto $ports $source"; done | sort -u
 }
-wanted() {
+desired() {
   [ "$1" != remove ] || return 0
   for source in $sources; do
     for ports in $tcp; do echo "tcp $ports $source"; done
@@ -20,7 +20,7 @@ wanted() {
 }
 t=$(mktemp -d) || exit 1
 trap 'rm -rf "$t"' EXIT
-there > "$t/there"; wanted "$1" > "$t/wanted"
+there > "$t/there"; desired "$1" > "$t/wanted"
 if [ "$1" = check ]; then cmp -s "$t/there" "$t/wanted" && echo open || echo closed; exit; fi
 comm -23 "$t/there" "$t/wanted" | while read -r proto ports source; do
   ufw delete allow proto "$proto" from "$source" to any port "$ports" || exit 1

@@ -12,14 +12,14 @@
 held() (
   uid=$2 rest=$1 at='' links=0
   no() { echo "$1" >&2; exit 1; }
-  look() {
+  inspect() {
     set -- "$1" $(LC_ALL=C stat -c '%u %U %a' -- "$1" 2>/dev/null)
     [ $# = 4 ] || no "$1 cannot be read"
     [ "$2" = 0 ] || [ "$2" = "$uid" ] || no "$1 belongs to $3, who can replace what is in it"
     mode=$4
   }
   while :; do
-    look "${at:-/}"
+    inspect "${at:-/}"
     [ $((0$mode & 0022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] ||
       no "${at:-/} is open to others (mode $mode) without the sticky bit: any of them can replace what is in it"
     while case $rest in /*) ;; *) false ;; esac; do rest=${rest#/}; done
@@ -27,7 +27,7 @@ held() (
     part=${rest%%/*} rest=${rest#"${rest%%/*}"}
     case $part in .) continue ;; ..) at=${at%/*}; continue ;; esac
     if [ -L "$at/$part" ]; then
-      look "$at/$part"
+      inspect "$at/$part"
       links=$((links + 1))
       [ "$links" -le 40 ] || no "$at/$part is a loop of links"
       to=$(readlink -- "$at/$part") || no "$at/$part cannot be read"

@@ -26,10 +26,10 @@ tab=$(printf '\t')
 patience=40 # tenths of a second for all that may hang: nvidia-smi, file servers, the controller
 grace=60    # seconds after a job's end for its processes to go
 
-look=
+only_check=
 case ${1-} in
   '') ;;
-  --look) look=yes ;;
+  --look) only_check=yes ;;
   *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
@@ -273,7 +273,7 @@ check_ib() {
     first=$(awk -v w="$which" -v old=$((now - 86400)) '$1 == w && $2 >= old { print $3; exit }' "$kept/flaps" 2>/dev/null)
     [ -z "$first" ] || [ $((downed - first)) -lt 5 ] || bad="$bad $which lost its link $((downed - first)) times within 24 hours;"
   done
-  [ -n "$look" ] || [ -z "$flaps" ] || {
+  [ -n "$only_check" ] || [ -z "$flaps" ] || {
     mkdir -p "$kept"
     { awk -v old=$((now - 86400)) '$2 >= old' "$kept/flaps" 2>/dev/null; printf %s "$flaps"; } >"$work/flaps"
     mv "$work/flaps" "$kept/flaps"
@@ -406,7 +406,7 @@ for check in $checks; do
 done
 sed 's/;$//' "$work/results" >"$work/all"
 cat "$work/all"
-[ -z "$look" ] || exit 0
+[ -z "$only_check" ] || exit 0
 
 # --- what it means for Slurm
 # A check that other machines can spoil must fail twice running: a file server that restarts, or a

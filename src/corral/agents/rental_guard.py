@@ -66,7 +66,7 @@ Slurm = Callable[[Sequence[str]], str]
 
 
 @dataclass(frozen=True)
-class Found:
+class RentedMachine:
     """One machine at a cloud: whose node it is, and what it costs an hour."""
 
     cloud: str
@@ -127,7 +127,7 @@ class Round:
     def run(self) -> None:
         """Look, count, end."""
         state = self.state
-        machines = self.look()
+        machines = self.rentals()
         spent = self.count(machines)
         self.idle(machines)
         total = self.conf.get("total")
@@ -137,9 +137,9 @@ class Round:
             self.back()
         state["spent"], state["at"], state["failed"] = round(spent, 4), self.now(), self.failed
 
-    def look(self) -> list[Found]:
+    def rentals(self) -> list[RentedMachine]:
         """All machines of the cluster; a cloud that does not answer is logged, and tried again."""
-        machines = list[Found]()
+        machines = list[RentedMachine]()
         for cloud in self.conf["clouds"]:
             try:
                 listed = self.carry_out(cloud, self.client(cloud).instances())
@@ -150,7 +150,7 @@ class Round:
                 )
                 # Counted on, as nobody has seen an end.
                 machines += [
-                    Found(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
+                    RentedMachine(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
                     for i, s in self.seen.items()
                     if s["cloud"] == cloud and not s["ended"]
                 ]
@@ -177,7 +177,7 @@ class Round:
                     raise
                 result = None
 
-    def mine(self, cloud: str, instance: Any) -> Found | None:
+    def mine(self, cloud: str, instance: Any) -> RentedMachine | None:
         """A machine as it is counted, None where it is another cluster's or ended."""
         label = instance.label
         if label is None or label.cluster != self.conf["cluster"] or not instance.state.exists:
@@ -186,14 +186,16 @@ class Round:
         if instance.group:  # its label names a group of nodes
             members = self.conf.get("groups", {}).get(label.node, ())
             node = members[instance.rank] if instance.rank < len(members) else instance.name
-        return Found(cloud, instance.id, node, instance.price, instance.created, instance.group)
+        return RentedMachine(
+            cloud, instance.id, node, instance.price, instance.created, instance.group
+        )
 
     @property
     def seen(self) -> dict[str, dict[str, Any]]:
         """Every machine that any round has seen, by its id."""
         return self.state.setdefault("seen", {})
 
-    def count(self, machines: Sequence[Found]) -> float:
+    def count(self, machines: Sequence[RentedMachine]) -> float:
         """Dollars since the first launch, from the launch until its end was seen."""
         now = self.now()
         for machine in machines:
@@ -213,7 +215,7 @@ class Round:
             (k["until"] - k["since"]) / 3600 * (k["price"] or 0.0) for k in self.seen.values()
         )
 
-    def idle(self, machines: Sequence[Found]) -> None:
+    def idle(self, machines: Sequence[RentedMachine]) -> None:
         """End what nobody needs."""
         states = self.states()
         for machine in machines:
@@ -234,7 +236,7 @@ class Round:
             return {}
         return {name: set(state.split("+")) for name, _, state in rows}
 
-    def finish(self, machine: Found, why: str) -> None:
+    def finish(self, machine: RentedMachine, why: str) -> None:
         """End one machine and log it."""
         name = f"{machine.node} ({machine.cloud} {machine.id})"
         try:
@@ -243,7 +245,7 @@ class Round:
         except (ImportError, OSError, ValueError) as error:
             self.report(f"{name} could not be ended: {self.made}: {error}", failed=True)
 
-    def reached(self, machines: Sequence[Found], spent: float, total: float) -> None:
+    def reached(self, machines: Sequence[RentedMachine], spent: float, total: float) -> None:
         """The budget is spent: drain and warn first, end when the grace is over."""
         grace = float(self.conf["grace"])
         nodes = sorted({m.node for m in machines} & {*self.conf["nodes"]})  # known to Slurm
@@ -262,7 +264,7 @@ class Round:
             for machine in machines:
                 self.finish(machine, f"{spent:.2f} $ of {total:.2f} $ are spent")
             self.wait(TRY_S)
-            machines = self.look()
+            machines = self.rentals()
             self.count(machines)
             if not machines:
                 self.report("the clouds list nothing any more")

@@ -38,7 +38,7 @@ from corral.api.evidence.bench import Benchmark as Benchmark
 from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark
 from corral.api.evidence.collective_bench import Benched as Benched
-from corral.api.evidence.collective_bench import Wanted as Wanted
+from corral.api.evidence.collective_bench import BenchRequest as BenchRequest
 from corral.api.evidence.collective_bench import all_measured as all_measured
 from corral.api.evidence.collective_bench import bench_history as bench_history
 from corral.api.evidence.collective_bench import run_bench as run_bench

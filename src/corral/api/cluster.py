@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from corral.api.config import files
 from corral.api.evidence import proof
 from corral.api.evidence.bench import Known
-from corral.api.evidence.collective_bench import Benched, Wanted, run_bench
+from corral.api.evidence.collective_bench import Benched, BenchRequest, run_bench
 from corral.api.lifecycle import converge
 from corral.api.operations import diagnosis, overview, repair
 from corral.api.operations import nodes as machines
@@ -145,9 +145,9 @@ class Cluster:
 
         Args:
             known: what to compare with; None: what the declared data network should reach.
-            **fields: of ``Wanted``: collectives, nodes, smallest, largest, type, ...
+            **fields: of ``BenchRequest``: collectives, nodes, smallest, largest, type, ...
         """
-        request = Wanted(**fields)
+        request = BenchRequest(**fields)
         return sync(run_bench(self.spec, request, known, self.emit))
 
 

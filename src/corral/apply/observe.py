@@ -24,7 +24,7 @@ from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
 from corral.spec.hostlist import fold
-from corral.state.base import Resource, Seen, StageWanted, parse_probes, probes
+from corral.state.base import DesiredStage, Resource, Seen, parse_probes, probes
 
 FACTS_KEY = "facts"
 """A node's facts are under this name next to its probes' answers, so that the plan's digest covers
@@ -33,7 +33,7 @@ them: other facts, other plan."""
 Answers = Mapping[str, Section]
 """What was answered to the probes of one machine."""
 
-StagesOf = Callable[[Mapping[str, Facts]], tuple[StageWanted, ...]]
+StagesOf = Callable[[Mapping[str, Facts]], tuple[DesiredStage, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Observation:
     """
 
     facts: Mapping[str, Facts]
-    stages: tuple[StageWanted, ...]
+    stages: tuple[DesiredStage, ...]
     seen: Mapping[str, Mapping[str, Seen]]
 
 
@@ -77,7 +77,7 @@ async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> 
 
 def _tried(
     fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]
-) -> tuple[StageWanted, ...] | None:
+) -> tuple[DesiredStage, ...] | None:
     if not fleet.nodes or len(guess) < len(fleet.nodes):
         return None
     try:
@@ -87,7 +87,7 @@ def _tried(
 
 
 async def _both(
-    fleet: Fleet, stages: Sequence[StageWanted]
+    fleet: Fleet, stages: Sequence[DesiredStage]
 ) -> tuple[dict[str, Facts], dict[str, Answers]]:
     """Facts, and the answers to the probes, of all machines."""
     first, then = facts_inquiry(), _probes(fleet, stages)
@@ -111,7 +111,7 @@ async def read_facts(fleet: Fleet) -> dict[str, Facts]:
 
 
 async def observe(
-    fleet: Fleet, stages: Sequence[StageWanted], facts: Mapping[str, Facts]
+    fleet: Fleet, stages: Sequence[DesiredStage], facts: Mapping[str, Facts]
 ) -> dict[str, dict[str, Seen]]:
     """Run all probes of all machines of the fleet, one round trip each.
 
@@ -125,7 +125,7 @@ async def observe(
     return _all_seen(resources_of(stages), answers, facts)
 
 
-def _probes(fleet: Fleet, stages: Sequence[StageWanted]) -> dict[str, Inquiry]:
+def _probes(fleet: Fleet, stages: Sequence[DesiredStage]) -> dict[str, Inquiry]:
     """Each machine's questions; machines with the same desired state share them."""
     desired = resources_of(stages)
     inquiries: dict[tuple[int, ...], Inquiry] = {}

@@ -36,13 +36,13 @@ from corral.providers.lookup import providers_of
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.slurm.packages import DebSet
 from corral.spec.client import ClientSpec, require_root
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
-from corral.state.base import Seen, StageWanted
+from corral.state.base import DesiredStage, Seen
 from corral.state.members import (
     READ_ROSTER,
     ROSTER,
@@ -56,7 +56,7 @@ REMOVE = Action.REMOVE
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClusterState:
     """All that one observation of a cluster gave.
 
     Attributes:
@@ -69,7 +69,7 @@ class Look:
 
     actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...]
     site: Site
-    stages: tuple[StageWanted, ...]
+    stages: tuple[DesiredStage, ...]
     observed: Mapping[str, Mapping[str, Seen]]
     plan: Plan
 
@@ -205,7 +205,7 @@ class Session:
         """What the providers know beyond facts."""
         return {name: p.traits(name) for name, p in self._providers.items()}
 
-    async def look(self, emit: Emit = ignore) -> Look:
+    async def observe(self, emit: Emit = ignore) -> ClusterState:
         """Read facts, compute the desired state, probe, and compare.
 
         One round trip per machine when its facts are those of the last observation, else two.
@@ -236,7 +236,7 @@ class Session:
             absent=[n for n in self._providers if n not in self.fleet.nodes],
             leaving=leaving,
         )
-        return Look(self._actions, site, stages, seen, plan)
+        return ClusterState(self._actions, site, stages, seen, plan)
 
     async def _see(self, guess: Mapping[str, Facts], emit: Emit) -> Observation:
         try:
@@ -255,20 +255,20 @@ class Session:
         programs = programs_of(self.spec)
         return Site(self.spec, facts, traits, addresses, self._debs, programs, clouds, self._udp)
 
-    def wanted(self, facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+    def desired_stages(self, facts: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
         """What machines with these facts are to hold; asks no machine.
 
         Raises:
             CorralError: the machines cannot hold what the file declares.
         """
-        return wanted(self._site(facts))
+        return desired_stages(self._site(facts))
 
-    def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
-        return self._wanted(self._site(read))
+    def _stages_of(self, read: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
+        return self._desired(self._site(read))
 
-    def _wanted(self, site: Site) -> tuple[StageWanted, ...]:
+    def _desired(self, site: Site) -> tuple[DesiredStage, ...]:
         try:
-            return wanted(site)
+            return desired_stages(site)
         except CorralError:
             # A machine that does not exist yet may not be known precisely enough (which Slurm its
             # image holds, for example): what it gets is planned once it exists.

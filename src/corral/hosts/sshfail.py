@@ -109,12 +109,12 @@ def by_hand(target: SshTarget) -> str:
     """The connection as a person would type it."""
     key = f" -i {target.key}" if target.key else ""
     port = f" -p {target.port}" if target.port else ""
-    jump = f" -J {','.join(_way(target.via))}" if target.via else ""
+    jump = f" -J {','.join(_through(target.via))}" if target.via else ""
     return f"ssh{port}{key}{jump} {target.user}{'@' if target.user else ''}{target.address}"
 
 
-def _way(hop: SshTarget | None) -> list[str]:
+def _through(hop: SshTarget | None) -> list[str]:
     if hop is None:
         return []
     port = "" if hop.port == SSH_PORT else f":{hop.port}"
-    return [*_way(hop.via), f"{hop.user}{'@' if hop.user else ''}{hop.address}{port}"]
+    return [*_through(hop.via), f"{hop.user}{'@' if hop.user else ''}{hop.address}{port}"]

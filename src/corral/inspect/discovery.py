@@ -83,7 +83,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredMachine:
     """One machine as it answered.
 
     Attributes:
@@ -138,7 +138,7 @@ class Found:
         return next((n.speed_mbps / 1000 for n in self.facts.nics if n.name == self.nic), 0.0)
 
 
-def parse(at: str, parts: Answers) -> Found:
+def parse(at: str, parts: Answers) -> DiscoveredMachine:
     """Take the answers to ``inquiry`` apart.
 
     Raises:
@@ -151,7 +151,7 @@ def parse(at: str, parts: Answers) -> Found:
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
     line = _line(parts)
-    return Found(
+    return DiscoveredMachine(
         at=at,
         facts=facts,
         hostname=line("hostname").partition(".")[0].lower(),

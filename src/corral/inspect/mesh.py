@@ -58,7 +58,7 @@ fi""",
     ),
 )
 
-Way = Literal["tun", "userspace"]
+TunnelMode = Literal["tun", "userspace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class MeshFacts:
     joined: bool = False
 
     @property
-    def way(self) -> Way:
+    def mode(self) -> TunnelMode:
         """How it can take part: by an interface, or by TCP in user space only."""
         if self.state == "Running":
             return "tun" if self.kernel else "userspace"

@@ -68,12 +68,12 @@ def owners(folder: str, keeper: str) -> Question[str]:
         keeper: who may own that besides root, "" for nobody.
     """
     top = f"{folder}/{TOP}"
-    look = sh(
+    probe = sh(
         "{checks}{held}; for f in {own}; do "
         '{{ [ ! -e "$f" ] && [ ! -L "$f" ]; }} || roots "$f"; done',
         checks=CHECKS,
         held=held(folder, keeper),
         own=[top, *(f"{top}/{kind}" for kind in KINDS)],
     )
-    shell = sh("LC_ALL=C timeout -s KILL 10 sh -c {look} 2>&1", look=str(look))
+    shell = sh("LC_ALL=C timeout -s KILL 10 sh -c {probe} 2>&1", probe=str(probe))
     return OWNERS.by(shell if folder else NOTHING)

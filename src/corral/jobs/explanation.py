@@ -26,9 +26,9 @@ from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     against_nodes,
     against_spec,
+    ask,
     cpus_per_rank,
     gpus_left_out,
-    look,
     memory_share,
     nodes_for,
     partition_name,
@@ -270,7 +270,7 @@ async def _fitting(
 ) -> tuple[Node, ...]:
     refuse(against_spec(job, spec))
     bare = job.model_copy(update={"data": (), "workdir": None})
-    seen = await look(
+    seen = await ask(
         fleet,
         controller,
         bare,

@@ -395,7 +395,7 @@ class Rights:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SubmitAnswers:
     """What the cluster answered.
 
     Attributes:
@@ -409,7 +409,7 @@ class Look:
     array_size: int | None = None
 
 
-async def look(
+async def ask(
     fleet: Fleet,
     controller: str,
     job: JobSpec,
@@ -418,7 +418,7 @@ async def look(
     mount: str,
     parcel: Parcel | None,
     script: bool = True,
-) -> Look:
+) -> SubmitAnswers:
     """Ask for user, storage, paths the job names, the store's contents and the nodes.
 
     Args:
@@ -459,7 +459,7 @@ async def look(
     )
     size = _SIZE.read(texts)
     array_size = int(size) if size.isdecimal() else None
-    return Look(parse_nodes(shown), tuple(_CONTENTS.parse(contents)), array_size)
+    return SubmitAnswers(parse_nodes(shown), tuple(_CONTENTS.parse(contents)), array_size)
 
 
 def _questions(

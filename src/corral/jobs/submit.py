@@ -23,14 +23,14 @@ from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import declared, rdma_of
 from corral.jobs.follow import as_user
 from corral.jobs.limits import (
-    Look,
+    SubmitAnswers,
     against_array,
     against_image,
     against_nodes,
     against_spec,
+    ask,
     cpus_per_rank,
     gpus_left_out,
-    look,
     memory_share,
     nodes_for,
     partition_name,
@@ -163,7 +163,7 @@ async def submit(
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, parcel)
     for note in parcel.notes if parcel else ():
         emit(Event(Kind.NOTE, "code", message=note))
-    seen = await look(
+    seen = await ask(
         fleet, controller, job, user=going.user, mount=going.mount, parcel=going.parcel
     )
     nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
@@ -294,7 +294,7 @@ async def _send(
     controller: str,
     going: _Going,
     *,
-    seen: Look,
+    seen: SubmitAnswers,
     text: Script,
     tracking: Tracking,
     emit: Emit,

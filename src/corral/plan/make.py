@@ -8,10 +8,10 @@ from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.state.base import (
     Change,
     Context,
+    DesiredStage,
     Gate,
     Resource,
     Seen,
-    StageWanted,
     digest_of,
 )
 from corral.state.secrets import Secret
@@ -22,14 +22,14 @@ Observed = Mapping[str, Mapping[str, Seen]]
 """What each node's probes answered: node -> resource id -> Seen."""
 
 
-def resources_of(stages: Sequence[StageWanted]) -> dict[str, tuple[Resource, ...]]:
+def resources_of(stages: Sequence[DesiredStage]) -> dict[str, tuple[Resource, ...]]:
     """All resources of each node, in the order of the stages.
 
     Nodes with equal resources get the same tuple, so that what is made from it can be shared.
     """
     lists: dict[str, list[Resource]] = {}
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             for node in entry.nodes:
                 lists.setdefault(node, []).extend(entry.resources)
     shared: dict[tuple[int, ...], tuple[Resource, ...]] = {}
@@ -44,7 +44,7 @@ def make_plan(
     *,
     cluster: str,
     spec_digest: str,
-    stages: Sequence[StageWanted],
+    stages: Sequence[DesiredStage],
     observed: Observed,
     machines: Sequence[MachineChange] = (),
     absent: Sequence[str] = (),
@@ -76,7 +76,7 @@ def make_plan(
 
 
 def _deferred(
-    stages: Sequence[StageWanted], absent: Sequence[str]
+    stages: Sequence[DesiredStage], absent: Sequence[str]
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     known = resources_of(stages)
     by_ids: dict[tuple[str, ...], list[str]] = {}
@@ -85,11 +85,11 @@ def _deferred(
     return tuple((tuple(nodes), ids) for ids, nodes in by_ids.items())
 
 
-def _secrets(stages: Sequence[StageWanted], observed: Observed) -> dict[str, str]:
+def _secrets(stages: Sequence[DesiredStage], observed: Observed) -> dict[str, str]:
     """Digest of each secret as its source node holds it now."""
     digests: dict[str, str] = {}
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             for resource in entry.resources:
                 if isinstance(resource, Secret) and resource.id not in digests:
                     seen = observed.get(resource.source, {}).get(resource.id)
@@ -98,7 +98,7 @@ def _secrets(stages: Sequence[StageWanted], observed: Observed) -> dict[str, str
     return digests
 
 
-def _gates(stage: StageWanted, changes: Sequence[NodeChange]) -> tuple[Gate, ...]:
+def _gates(stage: DesiredStage, changes: Sequence[NodeChange]) -> tuple[Gate, ...]:
     """All gates; of a rolling stage those of the nodes that have a turn."""
     if stage.roll is None:
         return stage.gates
@@ -109,16 +109,16 @@ def _gates(stage: StageWanted, changes: Sequence[NodeChange]) -> tuple[Gate, ...
 class _Differ:
     """Diffs each resource once for all nodes that answered alike."""
 
-    def __init__(self, stages: Sequence[StageWanted], observed: Observed) -> None:
+    def __init__(self, stages: Sequence[DesiredStage], observed: Observed) -> None:
         self._observed = observed
         self._changed: dict[str, dict[str, Change]] = {}
         self._known: dict[tuple[object, ...], Change | None] = {}
         self._secrets = _secrets(stages, observed)
 
-    def stage(self, stage: StageWanted) -> Stage:
+    def stage(self, stage: DesiredStage) -> Stage:
         change_of: dict[tuple[int, int, int], Change] = {}
         nodes_of: dict[tuple[int, int, int], list[str]] = {}
-        for w, entry in enumerate(stage.wanted):
+        for w, entry in enumerate(stage.desired):
             for node in entry.nodes:
                 for r, change in self._node(node, entry.resources):
                     nodes_of.setdefault((w, r, id(change)), []).append(node)

@@ -18,7 +18,7 @@ from corral.spec.values import seconds_of
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
 _WORDS: Final = ("ok", "warn", "fail", "none")
-LOOK: Final[Script] = sh("{program} --look", program=PROGRAM)
+CHECK_ONLY: Final[Script] = sh("{program} --look", program=PROGRAM)
 TIMEOUT: Final = 60.0
 
 
@@ -68,7 +68,7 @@ async def look_at_health(
 
 async def _one(fleet: Fleet, node: str) -> tuple[HealthLine, ...] | CorralError:
     try:
-        answer = await fleet.run(node, LOOK, timeout=TIMEOUT)
+        answer = await fleet.run(node, CHECK_ONLY, timeout=TIMEOUT)
         return parse_health(node, answer.stdout or answer.tail)
     except CorralError as error:
         return error
@@ -92,13 +92,13 @@ async def _measure(ctx: ProveContext) -> Judgement:
     for node, answer in zip(ctx.compute, answers, strict=True):
         if isinstance(answer, CorralError):
             problems.append(f"{node}: {answer.message}")
-            evidence.append(Evidence(node, str(LOOK), clip(answer.tail or answer.message)))
+            evidence.append(Evidence(node, str(CHECK_ONLY), clip(answer.tail or answer.message)))
             continue
         seen += answer
         problems += [f"{node}: {line.check}: {line.text}" for line in answer if line.word == "fail"]
         figures: dict[str, Figure] = dict(Counter(f"checks_{line.word}" for line in answer))
         text = "\n".join(f"{line.word}\t{line.check}\t{line.text}" for line in answer)
-        evidence.append(Evidence(node, str(LOOK), clip(text), figures))
+        evidence.append(Evidence(node, str(CHECK_ONLY), clip(text), figures))
     warnings = [f"{line.node}: {line.check}: {line.text}" for line in seen if line.word == "warn"]
     problems = [*common(tuple(seen), len(ctx.compute)), *problems]
     if warnings and not problems:

@@ -192,7 +192,7 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 async def mounts(ctx: ProveContext) -> Judgement:
     """storage.mounts."""
     folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
-    answers = await ctx.fleet.each({n: look(ctx.token, n, f) for n, f in folders_of.items()})
+    answers = await ctx.fleet.each({n: probe(ctx.token, n, f) for n, f in folders_of.items()})
     problems: list[str] = []
     evidence: list[Evidence] = []
     for name, folders in folders_of.items():
@@ -204,12 +204,12 @@ async def mounts(ctx: ProveContext) -> Judgement:
     return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
 
 
-def look(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
+def probe(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
     """Ask one node. SIGKILL: nothing else ends a process that waits for an NFS server."""
-    return join([_look(f"{token}-{node}", i, folder) for i, folder in enumerate(folders)])
+    return join([_probe(f"{token}-{node}", i, folder) for i, folder in enumerate(folders)])
 
 
-def _look(name: str, index: int, folder: Folder) -> Script:
+def _probe(name: str, index: int, folder: Folder) -> Script:
     return call(
         "prove/node.sh",
         "folder_look",

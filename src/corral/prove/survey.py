@@ -89,10 +89,10 @@ def fenced(node: Node) -> bool:
 
 async def survey(ctx: ProveContext) -> Survey:
     """Read the cluster, once per proof."""
-    return await ctx.once("survey", lambda: _look(ctx))
+    return await ctx.once("survey", lambda: _surveyed(ctx))
 
 
-async def _look(ctx: ProveContext) -> Survey:
+async def _surveyed(ctx: ProveContext) -> Survey:
     names = tuple(dict.fromkeys((*(node.name for node in ctx.nodes), ctx.controller)))
     # As many at once as the fleet runs: what waits for others does not count as slow.
     gate = asyncio.Semaphore(FAN_OUT)

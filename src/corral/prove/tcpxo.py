@@ -52,7 +52,7 @@ PROGRAM: Final = "all_gather_perf"
 RUN_S: Final = 1200.0
 _LIMITS: Final = "-b 8M -e 8G -f 2 -g 1 -w 5 --iters 200"
 
-_LOOK: Final = sh(
+_PROBE: Final = sh(
     'for i in {rails}; do echo "@ rail $SLURMD_NODENAME $i $(cat /sys/class/net/$i/mtu 2>/dev/null)'
     ' $(cat /sys/class/net/$i/operstate 2>/dev/null)"; done; '
     "env | grep -E '^(NCCL_|GLOO_SOCKET_IFNAME=|LD_LIBRARY_PATH=)' | "
@@ -69,7 +69,7 @@ async def prepared(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
-        task = join([fabric.environment(), _LOOK])
+        task = join([fabric.environment(), _PROBE])
         result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
         problems += judge_nodes(batch.names, result.stdout, result.stderr)
         evidence.append(

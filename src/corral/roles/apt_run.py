@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from corral.state.base import Impact, Resource, Wanted
+from corral.state.base import Desired, Impact, Resource
 from corral.state.packages import Packages
 
 
-def in_one_run(desired: Iterable[Wanted]) -> tuple[Wanted, ...]:
+def in_one_run(desired: Iterable[Desired]) -> tuple[Desired, ...]:
     """The same wanted state; the first packages of each machine bring the later ones along.
 
     The later resources stay as they are: they find their packages there, or install what is
@@ -29,7 +29,7 @@ def in_one_run(desired: Iterable[Wanted]) -> tuple[Wanted, ...]:
     return tuple(part for entry in desired for part in _parts(entry, sets))
 
 
-def _parts(entry: Wanted, sets: Mapping[str, Sequence[Packages]]) -> list[Wanted]:
+def _parts(entry: Desired, sets: Mapping[str, Sequence[Packages]]) -> list[Desired]:
     """The wanted state, cut at its packages; a resource stays one object for all its nodes."""
     place = next((i for i, r in enumerate(entry.resources) if isinstance(r, Packages)), None)
     if place is None:
@@ -43,9 +43,9 @@ def _parts(entry: Wanted, sets: Mapping[str, Sequence[Packages]]) -> list[Wanted
     if not any(alike):
         return [entry]
     cut = [
-        Wanted(entry.nodes, entry.resources[:place]),
-        *(Wanted(tuple(nodes), (_with(packages, along),)) for along, nodes in alike.items()),
-        Wanted(entry.nodes, entry.resources[place + 1 :]),
+        Desired(entry.nodes, entry.resources[:place]),
+        *(Desired(tuple(nodes), (_with(packages, along),)) for along, nodes in alike.items()),
+        Desired(entry.nodes, entry.resources[place + 1 :]),
     ]
     return [part for part in cut if part.resources]
 

@@ -44,7 +44,7 @@ from corral.roles.slurm import (
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
 from corral.spec.made import is_configured
-from corral.state.base import StageWanted
+from corral.state.base import DesiredStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ ROLES: Final = tuple({role.name: role for role in (*_IN_STAGES, *IN_SLURM_FILES)
 """All roles, each once, in the order in which they check the machines."""
 
 
-def wanted(site: Site) -> tuple[StageWanted, ...]:
+def desired_stages(site: Site) -> tuple[DesiredStage, ...]:
     """The stages of a cluster.
 
     Raises:
@@ -168,25 +168,25 @@ def configured(site: Site) -> ConfiguredSite:
     return ConfiguredSite(**known, conf=conf, slurm_files=slurm_files(conf))
 
 
-def _stages(row: Stage, site: ConfiguredSite) -> tuple[StageWanted, ...]:
+def _stages(row: Stage, site: ConfiguredSite) -> tuple[DesiredStage, ...]:
     shares = [share for role in row.roles for share in role.stages[row.name](site)]
     if not row.batches:
         return _joined(row, shares)
     return tuple(
-        StageWanted(f"{row.name}-{number}", share.title, share.wanted, share.gates, share.roll)
+        DesiredStage(f"{row.name}-{number}", share.title, share.desired, share.gates, share.roll)
         for number, share in enumerate(shares, 1)
     )
 
 
-def _joined(row: Stage, shares: Sequence[Share]) -> tuple[StageWanted, ...]:
+def _joined(row: Stage, shares: Sequence[Share]) -> tuple[DesiredStage, ...]:
     """The shares of a stage as one; none where no role has one."""
     if not shares:
         return ()
     desired = tuple(
-        entry for share in shares for entry in share.wanted if entry.nodes and entry.resources
+        entry for share in shares for entry in share.desired if entry.nodes and entry.resources
     )
     return (
-        StageWanted(
+        DesiredStage(
             row.name,
             next((share.title for share in shares if share.title), row.title),
             in_one_run(desired) if row.one_apt_run else desired,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.slurm.conf.model import Contribution
-from corral.state.base import Gate, Roll, StageWanted, Wanted
+from corral.state.base import Desired, DesiredStage, Gate, Roll
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class Share:
     """What one role has in one stage.
 
     Attributes:
-        wanted: resources on nodes, packages among them.
+        desired: resources on nodes, packages among them.
         gates: what must come true before the next stage begins.
         title: title of the stage; of several roles the first one that has a title names it.
         roll: how the stage goes over its nodes, None for all at once.
     """
 
-    wanted: tuple[Wanted, ...] = ()
+    desired: tuple[Desired, ...] = ()
     gates: tuple[Gate, ...] = ()
     title: str = ""
     roll: Roll | None = None
@@ -54,4 +54,4 @@ class Role:
     stages: Mapping[str, Shares] = field(default_factory=lambda: MappingProxyType({}))
     slurm_conf: Callable[[Site], Contribution] | None = None
     check: Callable[[Site], None] = _nothing
-    review: Callable[[Site, Iterable[StageWanted]], None] = _nothing
+    review: Callable[[Site, Iterable[DesiredStage]], None] = _nothing

@@ -167,7 +167,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Desired:
     """The same resources, in order, on each of ``nodes``."""
 
     nodes: tuple[str, ...]
@@ -198,7 +198,7 @@ class Roll:
 
 
 @dataclass(frozen=True, slots=True)
-class StageWanted:
+class DesiredStage:
     """One stage of a cluster's wanted state: all nodes finish it before the next one begins.
 
     With ``roll`` nodes are done a few at a time, and each one's gates close its own turn.
@@ -206,7 +206,7 @@ class StageWanted:
 
     name: str
     title: str
-    wanted: tuple[Wanted, ...]
+    desired: tuple[Desired, ...]
     gates: tuple[Gate, ...] = ()
     roll: Roll | None = None
 

@@ -250,7 +250,7 @@ class Parts(Standalone):
         return f"parts:{self.folder}"
 
     @cached_property
-    def wanted(self) -> dict[str, str]:
+    def desired(self) -> dict[str, str]:
         """Digest and mode by name, as the probe prints them."""
         return {n: f"{hashlib.sha256(t.encode()).hexdigest()} 755 root:root" for n, t in self.files}
 
@@ -263,8 +263,8 @@ class Parts(Standalone):
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Write what differs, remove what is Corral's and no longer wanted."""
         present = {n: rest for n, _, rest in (line.partition(" ") for line in _lines(seen.text))}
-        late = [(n, t) for n, t in self.files if present.get(n) != self.wanted[n]]
-        gone = sorted(present.keys() - self.wanted.keys())
+        late = [(n, t) for n, t in self.files if present.get(n) != self.desired[n]]
+        gone = sorted(present.keys() - self.desired.keys())
         if not late and not gone:
             return None
         steps = [f"write {n}" for n, _ in late] + [f"remove {n}" for n in gone]
@@ -272,7 +272,7 @@ class Parts(Standalone):
             self.id,
             f"{self.folder}: {', '.join(steps)}",
             "\n".join(sorted(present)),
-            "\n".join(sorted(self.wanted)),
+            "\n".join(sorted(self.desired)),
             join(
                 [
                     sh("set -e; mkdir -p {f}", f=self.folder),

@@ -88,7 +88,7 @@ class MeshMember(Standalone):
         url: base URL of the control server.
         login: what ``tailscale up`` gets as its login server, "" for Tailscale's own.
         tag: ``tag:NAME``.
-        way: how it takes part, in words, for the plan.
+        mode: how it takes part, in words, for the plan.
         minutes: what the key is good for.
     """
 
@@ -96,7 +96,7 @@ class MeshMember(Standalone):
     url: str
     login: str
     tag: str
-    way: str
+    mode: str
     minutes: int
 
     @property
@@ -129,7 +129,7 @@ class MeshMember(Standalone):
                 call(_PROGRAM, "mesh_up", *self._options),
             )
         what = "join the tailnet again" if who == "corral" else "join the tailnet"
-        return self._join(seen.text, f"{what} at {self.url} as {self.tag}: {self.way}")
+        return self._join(seen.text, f"{what} at {self.url} as {self.tag}: {self.mode}")
 
     def renewed(self) -> Change:
         """Take a new node key; addresses and connections stay."""

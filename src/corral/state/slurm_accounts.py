@@ -91,7 +91,7 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExistingAccounts:
     """What slurmdbd holds for the cluster: fields by account, by (account, user) and by QOS."""
 
     accounts: Mapping[str, Fields] = field(default_factory=dict[str, Fields])
@@ -102,7 +102,7 @@ class Found:
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def parse(text: str) -> Found:
+def parse(text: str) -> ExistingAccounts:
     """Read what the probe printed."""
     texts: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -121,7 +121,7 @@ def parse(text: str) -> Found:
         else:
             accounts[seen.account] = {**fields, "parent": seen.parent}
     accounts.pop(TOP, None)
-    return Found(
+    return ExistingAccounts(
         accounts,
         members,
         {row[0]: _qos_seen(row) for row in lists.get("qos", [])},
@@ -273,7 +273,7 @@ class SlurmAccounts(Standalone):
             cluster=self.cluster,
         )
 
-    def _qos(self, existing: Found) -> Iterator[Step]:
+    def _qos(self, existing: ExistingAccounts) -> Iterator[Step]:
         for qos in self.qos:
             if qos.name not in existing.qos:
                 yield _add("QOS", qos.name, "qos", [qos.name, f"Description={MARK}"], [qos.name])
@@ -284,7 +284,7 @@ class SlurmAccounts(Standalone):
                 f"QOS {qos.name}", ["qos", "where", f"name={qos.name}"], before, desired
             )
 
-    def _accounts(self, existing: Found) -> Iterator[Step]:
+    def _accounts(self, existing: ExistingAccounts) -> Iterator[Step]:
         there = f"cluster={self.cluster}"
         for account in _parents_first(self.accounts):
             if account.name not in existing.accounts:
@@ -302,7 +302,7 @@ class SlurmAccounts(Standalone):
             before = existing.accounts.get(account.name, {**EMPTY, "parent": account.parent})
             yield from _set(f"account {account.name}", where, before, desired)
 
-    def _users(self, existing: Found) -> Iterator[Step]:
+    def _users(self, existing: ExistingAccounts) -> Iterator[Step]:
         there = f"cluster={self.cluster}"
         for member in self.users:
             before = existing.members.get((member.account, member.name))
@@ -323,7 +323,7 @@ class SlurmAccounts(Standalone):
                     name, where, before or self._inherited(member, existing), fields_of(member)
                 )
 
-    def _inherited(self, member: Member, existing: Found) -> Fields:
+    def _inherited(self, member: Member, existing: ExistingAccounts) -> Fields:
         """What an association that is just made begins with: its account's QOS."""
         account = next((a for a in self.accounts if a.name == member.account), None)
         if account is None:
@@ -331,7 +331,7 @@ class SlurmAccounts(Standalone):
         inherited = {"QosLevel": set_of(account.qos), "DefaultQOS": account.default_qos}
         return {**EMPTY, **inherited}
 
-    def _gone(self, existing: Found) -> Iterator[Step]:
+    def _gone(self, existing: ExistingAccounts) -> Iterator[Step]:
         """What Corral made and the file names no longer; accounts that others use stay."""
         there = f"cluster={self.cluster}"
         declared = {declared_account.name for declared_account in self.accounts}
@@ -353,7 +353,7 @@ class SlurmAccounts(Standalone):
             words = ["delete", "qos", "where", f"name={name}"]
             yield Step(f"delete QOS {name}", f"QOS {name}", "", _run(words))
 
-    def _defaults_off(self, existing: Found, gone: frozenset[str]) -> Iterator[Step]:
+    def _defaults_off(self, existing: ExistingAccounts, gone: frozenset[str]) -> Iterator[Step]:
         """No association keeps a QOS that goes as its default: sacctmgr would not delete it.
 
         Who the file names no longer stays a member of the account; who it names has been set.

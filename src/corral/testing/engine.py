@@ -20,7 +20,7 @@ from corral.plan.make import make_plan
 from corral.providers.lookup import providers_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.providers import CONTAINERS
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Desired, DesiredStage, Resource
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.service import Service
@@ -117,7 +117,7 @@ async def converge(name: str, inventory: Inventory, held: Held) -> int:
         for node, at in inventory.items()
     }
     fleet = Fleet(transports)
-    stages = (StageWanted("work", "work", (Wanted(tuple(inventory), held.resources),)),)
+    stages = (DesiredStage("work", "work", (Desired(tuple(inventory), held.resources),)),)
     folder = cluster_dir(name)
     observation = await see(fleet, lambda _: stages, guessed(folder))
     remember(folder, observation.facts)

@@ -16,7 +16,7 @@ from corral.inspect.facts import Facts, Gpu, Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
@@ -143,7 +143,7 @@ def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
     # What the machines answered is there before the planning begins.
     observed = _observed(Site(spec, facts, traits, addresses), complete=complete)
     begin = time.perf_counter()
-    stages = wanted(Site(spec, facts, traits, addresses))
+    stages = desired_stages(Site(spec, facts, traits, addresses))
     plan = make_plan(cluster=spec.name, spec_digest=digest(spec), stages=stages, observed=observed)
     return plan, time.perf_counter() - begin
 
@@ -151,5 +151,5 @@ def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
 def _observed(at: Site, *, complete: bool) -> Mapping[str, Mapping[str, Seen]]:
     return {
         node: {r.id: converged(r) for r in items} if complete else {}
-        for node, items in resources_of(wanted(at)).items()
+        for node, items in resources_of(desired_stages(at)).items()
     }

@@ -24,7 +24,7 @@ KNOWS = (Path(__file__).parents[2] / "recorded/facts/debian-12-host/plain.txt").
 BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)
 
 
-def look(*machines: Recorded) -> tuple[bool, list[Event]]:
+def observed(*machines: Recorded) -> tuple[bool, list[Event]]:
     events: list[Event] = []
     fleet = Fleet({m.node: m for m in machines})
     return asyncio.run(read_missing(fleet, events.append)), events
@@ -37,28 +37,28 @@ def machine(node: str, facts: str, **read: Answer) -> Recorded:
 
 def test_only_a_machine_that_is_offered_none_is_asked() -> None:
     bare, knows = machine("node0", BARE, read=Answer("read\n")), machine("node1", KNOWS)
-    assert look(bare, knows)[0]
+    assert observed(bare, knows)[0]
     assert [script for script, _ in bare.calls] == [FACTS, READ]
     assert [script for script, _ in knows.calls] == [FACTS]
 
 
 def test_reading_it_is_reported() -> None:
-    _, events = look(machine("node0", BARE, read=Answer("read\n")))
+    _, events = observed(machine("node0", BARE, read=Answer("read\n")))
     assert [(e.node, "package index" in e.message) for e in events] == [("node0", True)]
 
 
 def test_an_index_that_is_there_and_offers_none_is_an_answer() -> None:
-    done, events = look(machine("node0", BARE, read=Answer("")))
+    done, events = observed(machine("node0", BARE, read=Answer("")))
     assert not done
     assert events == []
 
 
 def test_all_know_already() -> None:
-    assert look(machine("node0", KNOWS)) == (False, [])
+    assert observed(machine("node0", KNOWS)) == (False, [])
 
 
 def test_apt_that_cannot_read_its_sources_is_reported_with_its_words() -> None:
     why = "E: Release file for SOURCE is expired (invalid since 3d)"
     with pytest.raises(CorralError) as caught:
-        look(machine("node0", BARE, read=Answer("", 100, why)))
+        observed(machine("node0", BARE, read=Answer("", 100, why)))
     assert "expired" in caught.value.tail

@@ -17,7 +17,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.inspect.facts import Facts, parse_facts
-from corral.state.base import StageWanted, Wanted
+from corral.state.base import Desired, DesiredStage
 from corral.state.files import Directory
 from tests.fakes import recorded
 from tests.unit.apply.conftest import Folder
@@ -40,10 +40,10 @@ def recorded_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
-def stages_for(facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+def stages_for(facts: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
     """A folder whose name depends on the facts, as slurm.conf's text does."""
-    entries = (Wanted((n,), (Directory(f"/nonexistent/{f.cpus}"),)) for n, f in facts.items())
-    return (StageWanted("one", "one", tuple(entries)),)
+    entries = (Desired((n,), (Directory(f"/nonexistent/{f.cpus}"),)) for n, f in facts.items())
+    return (DesiredStage("one", "one", tuple(entries)),)
 
 
 def real(node: str) -> Facts:
@@ -92,7 +92,7 @@ def test_a_guess_that_no_stages_can_be_made_of_is_none(folders: Folders) -> None
     fleet, _ = folders("a")
     spoiled = {"a": dataclasses.replace(real("a"), cpus=0)}
 
-    def picky(facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+    def picky(facts: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
         if any(f.cpus == 0 for f in facts.values()):
             raise CorralError(Code.NOT_FOUND, "no such machine")
         return stages_for(facts)
@@ -103,7 +103,7 @@ def test_a_guess_that_no_stages_can_be_made_of_is_none(folders: Folders) -> None
 def test_what_cannot_be_made_of_real_facts_is_raised(folders: Folders) -> None:
     fleet, _ = folders("a")
 
-    def never(_: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+    def never(_: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
         raise CorralError(Code.NOT_FOUND, "no Slurm")
 
     with pytest.raises(CorralError, match="no Slurm"):

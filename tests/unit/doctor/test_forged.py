@@ -121,7 +121,10 @@ def test_no_text_of_a_user_in_a_line_is_a_daemons_message(batches: list[Sequence
         flats = [text.replace("\n", " ") for text in texts]
         lines = [STAMP + part.format(user=flat) for flat in flats for part in (*CTLD, *SLURMD)]
         for source in LIVE:
-            assert set(found(lines, source)) <= set(found(plain, source)), (source, texts)
+            assert set(findings_of(lines, source)) <= set(findings_of(plain, source)), (
+                source,
+                texts,
+            )
 
 
 @EACH
@@ -137,7 +140,7 @@ def test_no_name_of_a_process_or_library_is_the_kernels_message(
             for name in (flat[:NAME], *(own[:NAME] for own in OWN_NAMES))
             for user in (flat, flat[NAME:])
         ]
-        assert found(lines, Source.KERNEL) == [], texts
+        assert findings_of(lines, Source.KERNEL) == [], texts
 
 
 # Further lines that begin with a process's name (Linux 6.8: mm, fs/drop_caches.c, kernel/exit.c).
@@ -194,7 +197,7 @@ def test_no_process_can_have_the_name_of_a_kernels_message(repeat: int) -> None:
     lines = [line.format(name=name) for line in (*KERNEL[2:], *NAMED) for name in sorted(names)]
     lines = [line.replace("{user}", "x") for line in lines]
     assert len(names) > 100
-    assert found(lines, Source.KERNEL) == []
+    assert findings_of(lines, Source.KERNEL) == []
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_each_message_of_the_kernel_is_longer_than_a_name(failure: str, pattern:
     assert int(longest) > NAME, failure
 
 
-def found(lines: list[str], source: Source) -> list[str]:
+def findings_of(lines: list[str], source: Source) -> list[str]:
     return [part.failure.id for part in read("\n".join(lines), source, "node1")]
 
 

@@ -61,7 +61,7 @@ def facts(**changes: object) -> Facts:
 def test_a_member() -> None:
     seen = mesh({"container": "", "mesh": JOINED})
     assert seen.member
-    assert seen.way == "tun"
+    assert seen.mode == "tun"
     assert (seen.address, seen.tags, seen.expires) == ("100.64.0.1", ("tag:corral-lab",), "")
     assert (seen.udp, seen.joined, seen.server) == ("yes", True, URL)
 
@@ -70,7 +70,7 @@ def test_a_container_without_rights() -> None:
     around = "yes\nuserns\nlimit 3221225472"
     seen = mesh({"container": around, "mesh": "caps 00000000800405fb"})
     assert (seen.container, seen.userns, seen.limit_mib) == (True, True, 3072)
-    assert (seen.tun, seen.net_admin, seen.way) == (False, False, "userspace")
+    assert (seen.tun, seen.net_admin, seen.mode) == (False, False, "userspace")
     assert not seen.member
 
 

@@ -12,7 +12,7 @@ from corral.inspect.facts import Facts, Traits
 from corral.inspect.mesh import MeshFacts
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.roles.slurm import pods
 from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Resource, Seen
@@ -75,7 +75,13 @@ def out(site: Site, node: str, **how: Any) -> Site:
 
 
 def resources(site: Site, node: str) -> dict[str, Resource]:
-    return {r.id: r for s in wanted(site) for w in s.wanted if node in w.nodes for r in w.resources}
+    return {
+        r.id: r
+        for s in desired_stages(site)
+        for w in s.desired
+        if node in w.nodes
+        for r in w.resources
+    }
 
 
 def test_addresses_are_those_of_the_tailnet() -> None:
@@ -85,10 +91,10 @@ def test_addresses_are_those_of_the_tailnet() -> None:
 def test_while_one_is_outside_only_joining_is_planned() -> None:
     site = out(site_of(), "rent1")
     assert mesh.outside(site.spec, site.facts) == ("rent1",)
-    (stage,) = wanted(site)
+    (stage,) = desired_stages(site)
     assert stage.name == "mesh"
     assert "once they have their addresses" in stage.title
-    assert len(wanted(site_of())) > 5
+    assert len(desired_stages(site_of())) > 5
 
 
 def test_one_in_another_tailnet_is_outside() -> None:

@@ -12,7 +12,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
 from corral.prove.access import judge_adopted, judge_closed
-from corral.prove.storage import Folder, judge_node, look
+from corral.prove.storage import Folder, judge_node, probe
 
 CUT = CorralError(Code.UNREACHABLE, "no route to host", node="node1")
 CLIENT = Folder("/shared", ("10.0.0.10:/srv/a", "node0:/srv/a"), squash=True)
@@ -234,7 +234,7 @@ def test_the_folder_of_jobs_is_nobodys_to_replace(tmp_path: Path, mode: int, goo
     for jobs in (True, False):
         folders = (Folder(str(tmp_path), jobs=jobs),)
         done = subprocess.run(
-            ["sh", "-c", look("t", "node1", folders)], capture_output=True, text=True, check=True
+            ["sh", "-c", probe("t", "node1", folders)], capture_output=True, text=True, check=True
         )
         problems = judge_node("node1", folders, Result("node1", 0, done.stdout, ""))
         assert bool(problems) == (jobs and not good)

@@ -184,11 +184,11 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[HostGpus]:
     """What this machine has; tests change the list's only item. It counts how often it is asked."""
     machines = [machine("NVIDIA H200", "NVIDIA H200")]
 
-    async def look() -> HostGpus:
+    async def observed() -> HostGpus:
         machines.append(machines[0])
         return machines[0]
 
-    monkeypatch.setattr(host_gpus, "host_gpus", look)
+    monkeypatch.setattr(host_gpus, "host_gpus", observed)
     monkeypatch.setattr(host_gpus, "driver_version", lambda: "580.159.04")
     return machines
 
@@ -255,12 +255,12 @@ def test_nodes_that_run_stay_usable_when_more_gpus_are_declared_than_there_are(
     embedded.bring_up(podman, spec())
     more = spec("node[0-2]")
 
-    async def look() -> tuple[CorralError | None, dict[str, Action]]:
+    async def observed() -> tuple[CorralError | None, dict[str, Action]]:
         provider = embedded.made(podman, more)
         seen = await provider.observe()
         return seen.refusal, {action.node: action.action for action in provider.plan(seen)}
 
-    refusal, actions = asyncio.run(look())
+    refusal, actions = asyncio.run(observed())
     assert refusal is not None
     assert "0 are free of 2" in refusal.message
     assert actions == {"node2": Action.CREATE}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from corral.roles.apt_run import in_one_run
 from corral.state.base import (
     Context,
+    Desired,
     Impact,
     Resource,
     Seen,
-    Wanted,
 )
 from corral.state.files import Directory
 from corral.state.packages import Packages
@@ -17,7 +17,7 @@ ALL = Packages("client", ("slurm-client",))
 FOLDER, OTHER = Directory("/etc/slurm"), Directory("/srv")
 
 
-def along(entries: tuple[Wanted, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
+def along(entries: tuple[Desired, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
     """Further packages that each resource installs in its apt run, by node."""
     packages: dict[str, dict[str, tuple[str, ...]]] = {}
     for entry in entries:
@@ -28,15 +28,15 @@ def along(entries: tuple[Wanted, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
     return packages
 
 
-def order(entries: tuple[Wanted, ...], node: str) -> list[str]:
+def order(entries: tuple[Desired, ...], node: str) -> list[str]:
     return [r.id for entry in entries if node in entry.nodes for r in entry.resources]
 
 
 def test_the_first_brings_the_later_ones_of_its_machine() -> None:
     before = (
-        Wanted(("a", "b", "c"), (FOLDER, ALL, OTHER)),
-        Wanted(("a",), (Packages("controller", ("slurmctld", "mariadb-server")),)),
-        Wanted(("b", "c"), (Packages("slurmd", ("slurmd",)),)),
+        Desired(("a", "b", "c"), (FOLDER, ALL, OTHER)),
+        Desired(("a",), (Packages("controller", ("slurmctld", "mariadb-server")),)),
+        Desired(("b", "c"), (Packages("slurmd", ("slurmd",)),)),
     )
     after = in_one_run(before)
     assert along(after) == {
@@ -51,20 +51,20 @@ def test_the_first_brings_the_later_ones_of_its_machine() -> None:
 def test_others_are_not_multiplied() -> None:
     """A plan shows one entry for all nodes of one object, in whichever stage it is."""
     after = in_one_run(
-        (Wanted(("a", "b"), (FOLDER, ALL, OTHER)), Wanted(("a",), (Packages("x", ("x",)),)))
+        (Desired(("a", "b"), (FOLDER, ALL, OTHER)), Desired(("a",), (Packages("x", ("x",)),)))
     )
     for resource in (FOLDER, OTHER):
         assert [w.nodes for w in after if resource in w.resources] == [("a", "b")]
 
 
 def test_nothing_to_bring_leaves_all_as_it_was() -> None:
-    before = (Wanted(("a", "b"), (FOLDER, ALL)), Wanted(("a",), (OTHER,)))
+    before = (Desired(("a", "b"), (FOLDER, ALL)), Desired(("a",), (OTHER,)))
     assert in_one_run(before) == before
 
 
 def test_packages_with_an_impact_come_at_their_own_time() -> None:
     driver: Resource = Packages("nvidia", ("driver",), Impact.DRAIN)
-    before = (Wanted(("a",), (driver, ALL)), Wanted(("a",), (driver,)))
+    before = (Desired(("a",), (driver, ALL)), Desired(("a",), (driver,)))
     assert all(not names for names in along(in_one_run(before))["a"].values())
 
 

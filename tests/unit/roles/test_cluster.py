@@ -12,14 +12,14 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts, Traits
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.slurm.conf.real_memory import real_memory
 from corral.spec.hostlist import fold
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import Access, Account, Limits, Qos, User
-from corral.state.base import Resource, StageWanted
+from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
 from corral.state.secrets import Secret
 from corral.state.service import Service
@@ -116,11 +116,11 @@ def any_site(request: pytest.FixtureRequest) -> Site:
     return CLUSTERS[request.param]()
 
 
-def listing(stages: tuple[StageWanted, ...]) -> str:
+def listing(stages: tuple[DesiredStage, ...]) -> str:
     lines: list[str] = []
     for stage in stages:
         lines.append(f"== {stage.name}: {stage.title}")
-        for item in stage.wanted:
+        for item in stage.desired:
             lines.append(f"  {fold(item.nodes)}")
             lines += [f"    {r.id}" for r in item.resources]
         lines += [f"  gate on {g.node}: {g.name}" for g in stage.gates]
@@ -129,11 +129,11 @@ def listing(stages: tuple[StageWanted, ...]) -> str:
 
 @pytest.mark.parametrize("name", list(CLUSTERS))
 def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"roles/{name}.txt", listing(wanted(CLUSTERS[name]())))
+    golden(f"roles/{name}.txt", listing(desired_stages(CLUSTERS[name]())))
 
 
 def each_node(cluster: Site) -> Iterator[tuple[str, tuple[Resource, ...]]]:
-    yield from resources_of(wanted(cluster)).items()
+    yield from resources_of(desired_stages(cluster)).items()
 
 
 def test_ids_are_unique_on_a_node(any_site: Site) -> None:
@@ -226,7 +226,7 @@ def test_what_cannot_be_done_is_refused_with_a_hint() -> None:
     }
     for code, cluster in cases.items():
         with pytest.raises(CorralError) as caught:
-            wanted(cluster)
+            desired_stages(cluster)
         assert caught.value.code is code
         assert caught.value.hint
 

@@ -13,7 +13,7 @@ import pytest
 from corral import roles
 from corral.errors import Code, CorralError
 from corral.roles import order
-from corral.roles.order import IN_SLURM_FILES, ORDER, ROLES, configured, wanted
+from corral.roles.order import IN_SLURM_FILES, ORDER, ROLES, configured, desired_stages
 from corral.roles.role import Role
 from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
@@ -67,7 +67,7 @@ def test_each_role_checks_and_reviews(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(order, "ROLES", tuple(map(hooked, ROLES)))
-    assert wanted(site(laptop()))
+    assert desired_stages(site(laptop()))
     names = [role.name for role in ROLES]
     assert called == [(name, hook) for hook in ("check", "review") for name in names]
     assert set(names) == set(known())
@@ -85,7 +85,7 @@ def test_a_service_on_a_node_without_systemd_is_refused() -> None:
     nfs = {"kind": "nfs", "mount": "/data", "server": "pod0", "path": "/srv/data"}
     spec = ClusterSpec.model_validate({**data, "storage": [nfs]})
     with pytest.raises(CorralError, match="no systemd runs there, and nfs-server") as caught:
-        wanted(replace(pod, spec=spec))
+        desired_stages(replace(pod, spec=spec))
     assert (caught.value.code, caught.value.node) == (Code.NOT_GOOD, "pod0")
 
 

@@ -88,6 +88,6 @@ def load_dict(data: object) -> Loaded:
     return load_text(json.dumps(data), "lab.yaml")
 
 
-def found(data: object) -> set[tuple[str, str]]:
+def findings_of(data: object) -> set[tuple[str, str]]:
     """Rules and places of all findings."""
     return {(finding.rule, finding.where) for finding in load_dict(data).findings}

@@ -21,7 +21,7 @@ from corral.spec.load import (
     load_text,
 )
 
-from .cases import LAB, changed, found, load_dict
+from .cases import LAB, changed, findings_of, load_dict
 
 GOOD = """\
 corral: v1
@@ -219,7 +219,7 @@ def test_yaml_types_are_those_of_version_1_2() -> None:
 
 def test_repairs_hide_no_error() -> None:
     data = changed(LAB, {"groups": [5], "partitions.0": "x", "users.0": {"uid": 1}})
-    assert found(data) == {
+    assert findings_of(data) == {
         ("wrong-type", "groups[0]"),
         ("wrong-type", "partitions[0]"),
         ("missing-field", "users[0].name"),

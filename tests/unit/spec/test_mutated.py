@@ -17,7 +17,7 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Traits
 from corral.plan.make import make_plan
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.spec import explain, tree
 from corral.spec import load as loading
 from corral.spec.findings import has_errors
@@ -161,7 +161,7 @@ def planned(spec: ClusterSpec) -> None:
     facts = {n: replace(FACTS, node=n, address=addresses[n]) for n in names}
     site = Site(spec, facts, dict.fromkeys(names, Traits(memory_mib=8000)), addresses)
     try:
-        stages = wanted(site)
+        stages = desired_stages(site)
     except CorralError as error:
         assert error.hint
         return

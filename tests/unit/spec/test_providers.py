@@ -48,7 +48,7 @@ PARTS = {
 the blueprints of its toolkit, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
 program or the section of a group; it stands for the provider next to that word, as a value that is
 compared or passed (``values_of``), and in the path of an import."""
-FOUND = re.compile(
+NAMED = re.compile(
     rf"(?<![A-Za-z0-9])({'|'.join(PARTS[name].pattern for name in PARTS)})(?![A-Za-z0-9])", re.I
 )
 
@@ -118,7 +118,7 @@ def is_providers(identifier: str) -> bool:
     folder = re.match(r"corral\.providers\.(\w+)", identifier)
     return (
         (folder is not None and folder[1] in REGISTRY)
-        or any(FOUND.search(text) for text in (identifier, apart(identifier)))
+        or any(NAMED.search(text) for text in (identifier, apart(identifier)))
         or RENTED.search(apart(identifier)) is not None
     )
 
@@ -149,7 +149,7 @@ def names_in(tree: ast.Module, *, is_help: bool = False) -> Iterator[tuple[int, 
         if words.search(text):
             yield line, text
         if isinstance(node, ast.Constant):
-            yield from ((line, match[0]) for match in FOUND.finditer(text))
+            yield from ((line, match[0]) for match in NAMED.finditer(text))
         yield from ((line, word) for word in identifiers_of(node) if is_providers(word))
 
 
@@ -165,7 +165,7 @@ def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
     uses += [
         f"{file.relative_to(SOURCES)}: its name"
         for file in FOREIGN
-        if FOUND.search(apart(file.relative_to(SOURCES).with_suffix("").as_posix()))
+        if NAMED.search(apart(file.relative_to(SOURCES).with_suffix("").as_posix()))
     ]
     assert not uses, "\n".join(uses)
 

@@ -10,7 +10,7 @@ import pytest
 from corral.spec import rules, values
 from corral.spec.findings import Level
 
-from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
+from .cases import GONE, LAB, LAPTOP, changed, findings_of, load_dict
 from .cases_cloud import CLOUD
 from .cases_iron import IRON
 from .cases_page import PAGE
@@ -367,12 +367,12 @@ def test_every_rule_is_reached() -> None:
 def test_rules_that_read_a_wrong_field_are_not_asked() -> None:
     # adresses is meant to be addresses: addresses-missing would only repeat that.
     data = changed(LAB, {"groups.0.adresses": "10.0.0.[1-3]", "groups.0.addresses": GONE})
-    assert found(data) == {("unknown-field", "groups[0].adresses")}
+    assert findings_of(data) == {("unknown-field", "groups[0].adresses")}
 
 
 def test_rules_are_checked_in_addition_to_other_errors() -> None:
     data = changed(LAB, {"nonsense": 1, "groups.0.gpu.count": "1", "controller": "node9"})
-    assert found(data) == {
+    assert findings_of(data) == {
         ("unknown-field", "nonsense"),
         ("wrong-type", "groups[0].gpu.count"),
         ("controller-unknown", "controller"),

@@ -11,9 +11,9 @@ from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.state.base import (
     Context,
+    Desired,
+    DesiredStage,
     Seen,
-    StageWanted,
-    Wanted,
 )
 from corral.state.sshd import TRIAL_S, KeysOnly, confirmed
 
@@ -47,7 +47,7 @@ def test_the_guard_starts_before_the_change() -> None:
 
 def test_the_gate_comes_alone_and_a_saved_plan_knows_it() -> None:
     policy = KeysOnly()
-    stage = StageWanted("logins", "x", (Wanted(("node0",), (policy,)),), (confirmed("node0"),))
+    stage = DesiredStage("logins", "x", (Desired(("node0",), (policy,)),), (confirmed("node0"),))
     plan = make_plan(
         cluster="c", spec_digest="", stages=[stage], observed={"node0": {policy.id: Seen(0, "on")}}
     )

@@ -49,7 +49,7 @@ HIGH = Quality(
     Limit((("cpu", 4), ("gres/gpu", 1)), 3, 7),
 )
 CORRAL = Member("corral", "corral")
-WANTED = SlurmAccounts("lab", (VISION, Account("corral")), (ALICE, CORRAL), (HIGH, Quality("low")))
+DESIRED = SlurmAccounts("lab", (VISION, Account("corral")), (ALICE, CORRAL), (HIGH, Quality("low")))
 
 
 def diff(accounts: SlurmAccounts, seen: str = SEEN) -> Change | None:
@@ -69,11 +69,11 @@ def calls(change: Change | None) -> list[str]:
 
 
 def test_what_is_there_as_declared_is_left_alone() -> None:
-    assert diff(WANTED) is None
+    assert diff(DESIRED) is None
 
 
 def test_a_first_apply_makes_all_of_it_in_an_order_that_works() -> None:
-    made = calls(diff(WANTED, EMPTY))
+    made = calls(diff(DESIRED, EMPTY))
     heads = [" ".join(call.split()[:3]) for call in made]
     assert heads.index("add qos low") < heads.index("modify qos where")
     assert heads.index("add qos high") < heads.index("add account vision")
@@ -92,7 +92,7 @@ def test_parents_are_made_before_their_children() -> None:
 
 
 def test_a_limit_that_drifted_is_set_back() -> None:
-    assert calls(diff(WANTED, SEEN.replace("alice||1|gres/gpu=1", "alice||1|gres/gpu=8"))) == [
+    assert calls(diff(DESIRED, SEEN.replace("alice||1|gres/gpu=1", "alice||1|gres/gpu=8"))) == [
         "modify user where name=alice account=vision cluster=lab set GrpTRES=gres/gpu=1"
     ]
 
@@ -100,9 +100,9 @@ def test_a_limit_that_drifted_is_set_back() -> None:
 def test_a_limit_that_nobody_declares_is_lifted() -> None:
     free = SlurmAccounts(
         "lab",
-        WANTED.accounts,
+        DESIRED.accounts,
         (Member("alice", "vision", 1, Limit(), ("low", "high"), "low"), CORRAL),
-        WANTED.qos,
+        DESIRED.qos,
     )
     change = diff(free)
     assert calls(change) == [
@@ -115,7 +115,7 @@ def test_a_limit_that_nobody_declares_is_lifted() -> None:
 
 def test_wall_time_goes_in_minutes() -> None:
     longer = Quality(HIGH.name, 100, ("low",), "2-00:00:00", HIGH.limit, HIGH.per_user)
-    accounts = SlurmAccounts("lab", WANTED.accounts, WANTED.users, (longer, Quality("low")))
+    accounts = SlurmAccounts("lab", DESIRED.accounts, DESIRED.users, (longer, Quality("low")))
     assert calls(diff(accounts)) == ["modify qos where name=high set MaxWall=2880"]
 
 

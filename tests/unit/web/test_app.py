@@ -313,7 +313,7 @@ def test_dead_controller_shows_the_last_known_state() -> None:
             await page.get("nodes")
             page.rest.down = True
             poller = page.app.state.corral.pollers.of("kim")
-            await poller.look()
+            await poller.poll()
             head = (await page.get("cluster")).json()
             assert "does not answer" in head["trouble"]
             assert head["seen_at"] > 0
@@ -360,11 +360,11 @@ def test_an_event_holds_what_changed_and_no_more() -> None:
             poller = page.app.state.corral.pollers.of("kim")
             queue: asyncio.Queue[bytes] = asyncio.Queue(4)
             poller._viewers.add(queue)
-            await poller.look()
+            await poller.poll()
             assert queue.empty()
             rest.bodies["nodes"]["body"]["nodes"][1]["state"] = ["DOWN"]
             rest.touch("nodes")
-            await poller.look()
+            await poller.poll()
             event = json.loads(queue.get_nowait())
             assert [row[0] for row in event["nodes"]] == ["node0"]
             assert "jobs" not in event

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from scaling_plan import LATE, LEAST, WARM, WAYS, Plan, Speed, Way, points, reduces, share_of
+from scaling_plan import LATE, LEAST, METHODS, WARM, Method, Plan, Speed, points, reduces, share_of
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -193,7 +193,7 @@ class Run:
             seconds.append(times["forward"] + times["backward"] + times["update"])
         return min(seconds[1:])
 
-    def joined(self, method: Way, group, count: int) -> tuple:
+    def joined(self, method: Method, group, count: int) -> tuple:
         """A model that meets the others of its group: with its optimizer, and the outer one."""
         model, optimizer = self.model()
         if not method.local:
@@ -204,7 +204,7 @@ class Run:
             hooked(model, method, group)
         return model, optimizer, Outer(model) if method.name == "diloco" else None, group, count
 
-    def cycle(self, method: Way, parts: tuple, steps, twin) -> tuple:
+    def cycle(self, method: Method, parts: tuple, steps, twin) -> tuple:
         """One cycle of a method: seconds of a micro-batch, and the loss."""
         model, optimizer, outer, group, count = parts
         begun = time.perf_counter()
@@ -221,7 +221,7 @@ class Run:
             dist.broadcast(late, src=0, group=group)
         return bool(late.item())
 
-    def train(self, method: Way, group, count: int, cycles: int, limit: float) -> None:
+    def train(self, method: Method, group, count: int, cycles: int, limit: float) -> None:
         """One method of training over the first ``count`` ranks, for so many seconds at most."""
         started = time.monotonic()
         group = group if count > 1 else None
@@ -323,7 +323,7 @@ def spread(values: list) -> float:
     return (high - low) / middle
 
 
-def hooked(model, method: Way, group) -> None:
+def hooked(model, method: Method, group) -> None:
     """What travels in place of the gradients."""
     # Imported only where it is needed: it writes 20 lines of warnings (PyTorch 2.6, Python 3.13).
     if method.hook == "bf16":
@@ -391,7 +391,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=32, help="micro-batches of each, at most")
     parser.add_argument("--turns", type=int, default=10, help="of each all_reduce, at most")
     parser.add_argument("--nodes", type=numbers, default=[], help="counts; left out: 1, 2, all")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ways", default=",".join(METHODS))
     parser.add_argument("--sizes", type=numbers, default=[1 << n for n in (16, 18, 20, 22, 24)])
     parser.add_argument("--seconds", type=float, default=0.0, help="for all of it; 0: no limit")
     return parser.parse_args()
@@ -468,7 +468,7 @@ def main() -> None:
                 run.collective(groups[count], count, todo)
             begun = time.monotonic()
             limit = LATE * estimate if options.seconds else 0.0
-            run.train(WAYS[name], groups[count], count, cycles, limit)
+            run.train(METHODS[name], groups[count], count, cycles, limit)
         timed.add(count)
         plan.took(estimate, time.monotonic() - begun)
         announce(run, plan)

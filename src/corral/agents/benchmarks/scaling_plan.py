@@ -20,7 +20,7 @@ ANSWERING = 2  # points that are measured whether they fit or not: one node and 
 LATE = 2.0  # times its estimate: then a measurement ends with the cycles that it has
 
 
-class Way:
+class Method:
     """A method of training.
 
     Attributes:
@@ -46,15 +46,15 @@ class Way:
         self.hook, self.local = hook, local
 
 
-WAYS = {
+METHODS = {
     method.name: method
     for method in (
-        Way("ddp"),
-        Way("accumulate", cycle=4),
-        Way("bf16", share=0.5, hook="bf16"),
-        Way("powersgd", share=0.0, messages=3, hook="powersgd"),
-        Way("local_sgd", cycle=8, local=True),
-        Way("diloco", cycle=16, local=True),
+        Method("ddp"),
+        Method("accumulate", cycle=4),
+        Method("bf16", share=0.5, hook="bf16"),
+        Method("powersgd", share=0.0, messages=3, hook="powersgd"),
+        Method("local_sgd", cycle=8, local=True),
+        Method("diloco", cycle=16, local=True),
     )
 }
 
@@ -98,7 +98,7 @@ class Speed:
 
     def seconds(self, name: str, ranks: int, cycles: int) -> float:
         """Estimate for a point: model, twin and the lone copy train, one of them with traffic."""
-        method = WAYS[name]
+        method = METHODS[name]
         models = 3 if ranks > 1 else 2
         traffic = self.reduce(ranks, self.size * method.share or self.small, method.messages)
         return (cycles + WARM) * (models * method.cycle * self.step + traffic)
@@ -133,7 +133,7 @@ def chosen(todo: list, speed: Speed, seconds: float, batches: int, kept: int = 0
     """
 
     def at(count: int, most: int) -> list:
-        cycles = [max(LEAST, most // WAYS[name].cycle) for name, _ in todo[:count]]
+        cycles = [max(LEAST, most // METHODS[name].cycle) for name, _ in todo[:count]]
         return [
             (name, ranks, turns, speed.seconds(name, ranks, turns))
             for (name, ranks), turns in zip(todo, cycles)  # noqa: B905 - Python 3.10's

@@ -123,7 +123,7 @@ def read_existing(
         if folder.is_dir():
             complete = True
             for file in sorted(folder.iterdir()):
-                if file.is_file() and _wanted(file.name):
+                if file.is_file() and _is_slurm_file(file.name):
                     _add(sources, file)
         else:
             _add(sources, folder)
@@ -287,7 +287,7 @@ def _version(text: str, machines: Mapping[str, Machine]) -> SlurmVersion | None:
     return min(known, default=None)
 
 
-def _wanted(name: str) -> bool:
+def _is_slurm_file(name: str) -> bool:
     """Whether a folder's file is read: those with a usual name, no old copies."""
     kind, node = kind_of(name)
     if is_template_name(name):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.inspect.discovery import Found
+from corral.inspect.discovery import DiscoveredMachine
 from corral.spec import values
 from corral.spec.findings import one_line
 from corral.spec.hostlist import expand, fold
@@ -53,10 +53,12 @@ class Draft:
 @dataclass(slots=True)
 class _Group:
     name: str
-    machines: list[tuple[str, Found]] = field(default_factory=list[tuple[str, Found]])
+    machines: list[tuple[str, DiscoveredMachine]] = field(
+        default_factory=list[tuple[str, DiscoveredMachine]]
+    )
 
     @property
-    def first(self) -> Found:
+    def first(self) -> DiscoveredMachine:
         return self.machines[0][1]
 
     @property
@@ -70,7 +72,7 @@ class _Group:
 
 def draft(
     name: str,
-    machines: Sequence[Found],
+    machines: Sequence[DiscoveredMachine],
     reached: Reached,
     skews: Mapping[str, float],
     file: str = "",
@@ -120,7 +122,7 @@ def draft(
     return Draft(name, text, nodes, warnings)
 
 
-def _check_login(machine: Found) -> None:
+def _check_login(machine: DiscoveredMachine) -> None:
     """Refuse words of a machine's that YAML would read as more than one name."""
     if re.fullmatch(values.USER_NAME.pattern, machine.login) is None:
         raise CorralError(
@@ -130,7 +132,7 @@ def _check_login(machine: Found) -> None:
         )
 
 
-def _names(machines: Sequence[Found]) -> list[str]:
+def _names(machines: Sequence[DiscoveredMachine]) -> list[str]:
     """Host names where they are good and all different, else node0, node1, ..."""
     own = [m.hostname for m in machines]
     good = all(re.fullmatch(values.HOST_NAME.pattern, n) and n[0].isalpha() for n in own)
@@ -139,7 +141,7 @@ def _names(machines: Sequence[Found]) -> list[str]:
     return [f"node{i}" for i in range(len(machines))]
 
 
-def _address(machine: Found) -> str:
+def _address(machine: DiscoveredMachine) -> str:
     """The address other nodes reach it by; a name of somebody's ssh config is none."""
     known = _IPV4.fullmatch(machine.at) or "." in machine.at
     return machine.at if known or not machine.facts.address else machine.facts.address
@@ -151,7 +153,7 @@ def _folded(names: list[str]) -> str:
     return short if expand(short) == names else ",".join(names)
 
 
-def _groups(machines: list[tuple[str, Found]]) -> list[_Group]:
+def _groups(machines: list[tuple[str, DiscoveredMachine]]) -> list[_Group]:
     """Machines of equal hardware and login together, in the order they were named."""
     groups: dict[tuple[object, ...], _Group] = {}
     for name, machine in machines:
@@ -167,7 +169,7 @@ def _groups(machines: list[tuple[str, Found]]) -> list[_Group]:
 
 
 def _head(
-    file: str, names: list[str], machines: Sequence[Found], warnings: Sequence[str]
+    file: str, names: list[str], machines: Sequence[DiscoveredMachine], warnings: Sequence[str]
 ) -> list[str]:
     rows = [f"#   {n}: {_description(m)}" for n, m in zip(names, machines, strict=True)]
     seen = [f"#   * {_plain(w)}" for w in warnings] or ["#   nothing that is wrong"]
@@ -188,7 +190,7 @@ def _head(
     ]
 
 
-def _description(m: Found) -> str:
+def _description(m: DiscoveredMachine) -> str:
     disk = f", {m.disks[0].free_gb} GB free on {m.disks[0].mount}" if m.disks else ""
     gpu = f", {m.gpus} x {m.gpu}" if m.gpu else ", no GPU"
     speed = f" {m.gbps:g} Gb/s" if m.gbps else ""
@@ -203,7 +205,7 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in one_line(text))[:300]
 
 
-def _slurm(machines: Sequence[Found]) -> list[str]:
+def _slurm(machines: Sequence[DiscoveredMachine]) -> list[str]:
     versions = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
     releases = sorted(".".join(v.split(".")[:2]) for v in versions if v)
     note = "  # what the machines have or their package source offers"
@@ -250,7 +252,7 @@ def _partitions(groups: Sequence[_Group]) -> list[str]:
     return lines
 
 
-def _network(machines: Sequence[Found]) -> list[str]:
+def _network(machines: Sequence[DiscoveredMachine]) -> list[str]:
     lines = ["network:", "  control: lan"]
     speeds = [m.gbps for m in machines]
     nics = {m.nic for m in machines}
@@ -266,7 +268,7 @@ def _network(machines: Sequence[Found]) -> list[str]:
     return lines
 
 
-def _storage(names: list[str], machines: Sequence[Found]) -> list[str]:
+def _storage(names: list[str], machines: Sequence[DiscoveredMachine]) -> list[str]:
     sized = [(m.disks[0].free_gb if m.disks else 0, -i) for i, m in enumerate(machines)]
     most, place = max(sized)
     if len(machines) < 2 or not most:  # noqa: PLR2004
@@ -282,7 +284,7 @@ def _storage(names: list[str], machines: Sequence[Found]) -> list[str]:
     ]
 
 
-def _software(machines: Sequence[Found]) -> list[str]:
+def _software(machines: Sequence[DiscoveredMachine]) -> list[str]:
     without = [m for m in machines if m.gpu and not m.driver]
     if not any(m.gpu for m in machines):
         return []
@@ -294,7 +296,7 @@ def _software(machines: Sequence[Found]) -> list[str]:
     ]
 
 
-def _users(machines: Sequence[Found]) -> list[str]:
+def _users(machines: Sequence[DiscoveredMachine]) -> list[str]:
     first, *others = machines
     people = sorted(
         (uid, name)
@@ -313,7 +315,7 @@ def _users(machines: Sequence[Found]) -> list[str]:
 
 
 def _warnings(
-    names: list[str], machines: Sequence[Found], skews: Mapping[str, float]
+    names: list[str], machines: Sequence[DiscoveredMachine], skews: Mapping[str, float]
 ) -> tuple[str, ...]:
     warnings: list[str] = []
     both = list(zip(names, machines, strict=True))
@@ -329,7 +331,7 @@ def _warnings(
     return (*warnings, *_clones(both), *_numbers(machines))
 
 
-def _of_one(name: str, m: Found, skew: float) -> list[str]:
+def _of_one(name: str, m: DiscoveredMachine, skew: float) -> list[str]:
     own = ", ".join(m.own_name)
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
@@ -370,7 +372,7 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
     return [text for true, text in conditions if true]
 
 
-def _clones(both: Sequence[tuple[str, Found]]) -> list[str]:
+def _clones(both: Sequence[tuple[str, DiscoveredMachine]]) -> list[str]:
     keys: dict[str, list[str]] = {}
     for name, m in both:
         if m.host_key:
@@ -383,7 +385,7 @@ def _clones(both: Sequence[tuple[str, Found]]) -> list[str]:
     ]
 
 
-def _numbers(machines: Sequence[Found]) -> list[str]:
+def _numbers(machines: Sequence[DiscoveredMachine]) -> list[str]:
     """People whose numbers differ: files on shared storage would change owners."""
     uids_by_name: dict[str, set[int]] = {}
     for name, uid in (person for m in machines for person in m.people):

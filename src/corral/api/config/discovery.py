@@ -22,7 +22,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import check
-from corral.inspect.discovery import Found, discovery_inquiry, parse
+from corral.inspect.discovery import DiscoveredMachine, discovery_inquiry, parse
 from corral.inspect.facts import QUESTIONS, parse_facts
 from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
 from corral.inspect.question import inquiry
@@ -94,7 +94,7 @@ async def discover(
     emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(hosts)))
     begin = time.monotonic()
 
-    async def inspected(at: str) -> tuple[Found, float] | CorralError:
+    async def inspected(at: str) -> tuple[DiscoveredMachine, float] | CorralError:
         async with gate:
             emit(Event(Kind.NODE_STARTED, "init", at))
             try:
@@ -148,7 +148,7 @@ async def _target(at: str, access: Access, folder: Path) -> SshTarget:
 
 async def _ask(
     at: str, target: SshTarget, name: str, access: Access, hops: Hops
-) -> tuple[Found, float]:
+) -> tuple[DiscoveredMachine, float]:
     if access.install_key:
         folder = keysetup.keys_dir(name)
         key = keysetup.key_file(folder, target)

@@ -50,7 +50,7 @@ _PAIR_CPU: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BenchRequest:
     """What to measure.
 
     Attributes:
@@ -117,7 +117,7 @@ class Benched:
 
 async def run_bench(
     spec: ClusterSpec,
-    request: Wanted,
+    request: BenchRequest,
     known: Known | None = None,
     emit: Emit = ignore,
     *,
@@ -173,7 +173,7 @@ async def run_bench(
     return measurement
 
 
-def bench_job(spec: ClusterSpec, request: Wanted) -> tuple[JobSpec, int]:
+def bench_job(spec: ClusterSpec, request: BenchRequest) -> tuple[JobSpec, int]:
     """The job that measures, and the GPUs it takes of each node.
 
     Raises:
@@ -273,14 +273,14 @@ def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
     return {name: median(rates) for name, rates in by_collective.items() if len(rates) >= ENOUGH}
 
 
-def _groups(spec: ClusterSpec, request: Wanted) -> list[NodeGroup]:
+def _groups(spec: ClusterSpec, request: BenchRequest) -> list[NodeGroup]:
     # The job itself is refused with the names there are when the partition is unknown.
     probe = batch.job_spec({"script": "x", "partition": request.partition or None})
     partition = partition_of(probe, spec)
     return [g for g in spec.groups if partition is None or g.name in partition.groups]
 
 
-def _nccl_tests(request: Wanted, nodes: int, gpus: int) -> dict[str, Any]:
+def _nccl_tests(request: BenchRequest, nodes: int, gpus: int) -> dict[str, Any]:
     if len(request.collectives) != 1:
         raise _usage("nccl-tests measures one collective at a time", "--collectives all_reduce")
     name = {"all_to_all": "alltoall"}.get(request.collectives[0], request.collectives[0])
@@ -329,7 +329,7 @@ def _one_table(reading: Reading, nodes: int) -> Reading:
     return reading
 
 
-def _failed(request: Wanted, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
+def _failed(request: BenchRequest, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
     causes = _likely(lines)
     where = "in its image" if request.container else "on its nodes"
@@ -352,7 +352,7 @@ def _likely(lines: list[str]) -> tuple[Diagnosis, ...]:
     return report(shown("\n".join(lines), Source.JOB)).findings
 
 
-def keep(name: str, request: Wanted, measurement: Benched) -> None:
+def keep(name: str, request: BenchRequest, measurement: Benched) -> None:
     """Write a measurement, with its plots, to a cluster's history."""
     journal = Journal(cluster_dir(name) / HISTORY, f"job-{measurement.job}")
     charts: list[Chart] = [*bench_charts(measurement.benchmark.tables)]

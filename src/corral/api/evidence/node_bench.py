@@ -21,7 +21,7 @@ from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
-from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
+from corral.prove.measure.network import Expected, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
 from corral.prove.measure.storage import judge_shares, medians, read_shares
 from corral.prove.model import Proof
@@ -226,16 +226,16 @@ def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _expected_network(spec: ClusterSpec, at: Where) -> Due:
+def _expected_network(spec: ClusterSpec, at: Where) -> Expected:
     data = spec.network.data
-    expected = Due() if data is None else _declared(data)
+    expected = Expected() if data is None else _declared(data)
     # Containers share one machine: what they measure is never a reference.
     rented = any(not group.capabilities.containers for group in groups_at(spec, at))
     return replace(expected, usual=_usual(spec.name)) if rented and not expected.gbps else expected
 
 
-def _declared(data: DataNetwork) -> Due:
-    return Due(data.interface or "", data.gbps or 0.0, data.fabric, data.mtu or 0)
+def _declared(data: DataNetwork) -> Expected:
+    return Expected(data.interface or "", data.gbps or 0.0, data.fabric, data.mtu or 0)
 
 
 def _usual(name: str) -> float:

@@ -19,7 +19,7 @@ from corral.api.evidence.node_bench import (
 )
 from corral.errors import CorralError
 from corral.events import Emit, ignore
-from corral.prove.measure.cost import WAYS
+from corral.prove.measure.cost import METHODS
 from corral.prove.measure.remark import Measured
 from corral.prove.measure.scaling import (
     Scaling,
@@ -60,7 +60,7 @@ class Training:
     length: int = 0
     batches: int = 32
     counts: tuple[int, ...] = ()
-    ways: tuple[str, ...] = tuple(WAYS)
+    ways: tuple[str, ...] = tuple(METHODS)
     cpus: int = 0
     links: tuple[float, ...] = ()
     seconds: float = WITHIN_S
@@ -90,9 +90,9 @@ async def bench_scaling(
             it gave no result; and what ``run`` raises.
     """
     what, at = training or Training(), where or Where()
-    unknown = sorted(set(what.ways) - set(WAYS))
+    unknown = sorted(set(what.ways) - set(METHODS))
     if unknown:
-        raise usage(f"no way of training is called {', '.join(unknown)}", f"one of {list(WAYS)}")
+        raise usage(f"no way of training is called {', '.join(unknown)}", f"one of {list(METHODS)}")
     asked = job_of(spec, at, "scaling", _args(spec, what, at), **_fields(spec, what, at))
     if asked.nodes < 2:  # noqa: PLR2004
         raise usage("scaling needs two nodes: this is one")

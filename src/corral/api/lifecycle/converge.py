@@ -14,7 +14,7 @@ from collections.abc import Callable
 from corral.api.lifecycle.machine_return import given_back
 from corral.apply.journal import Journal, cluster_lock, declared_before
 from corral.apply.run import require_fresh, run_stages
-from corral.apply.session import Look, Session
+from corral.apply.session import ClusterState, Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.plan.model import Plan
@@ -80,25 +80,25 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
     with cluster_lock(cluster_dir(spec.name)):
         for _ in range(ROUNDS):
             async with await Session.open(spec) as session:
-                look = await _looked(session, emit)
-                if look.plan.empty:
+                current = await _looked(session, emit)
+                if current.plan.empty:
                     return True
-                if approve is not None and not approve(look.plan):
+                if approve is not None and not approve(current.plan):
                     return False
                 try:
-                    await _apply(session, look.plan, emit, look if approve is None else None)
+                    await _apply(session, current.plan, emit, current if approve is None else None)
                 except CorralError as error:
                     if error.code is not Code.STALE_PLAN:
                         raise
                     emit(Event(Kind.NOTE, "plan", message=f"{error.message}: planning again"))
         async with await Session.open(spec) as session:
-            look = await _looked(session, emit)
-    if look.plan.empty:
+            current = await _looked(session, emit)
+    if current.plan.empty:
         return True
     raise CorralError(
         Code.NOT_GOOD,
         f"after {ROUNDS} rounds the plan is still not empty",
-        tail="\n".join(c.change.summary for s in look.plan.stages for c in s.changes),
+        tail="\n".join(c.change.summary for s in current.plan.stages for c in s.changes),
         hint="something on the machines changes these back; see: corral plan FILE --diff",
     )
 
@@ -164,23 +164,25 @@ async def _costs(session: Session, error: CorralError, emit: Emit, *, force: boo
     error.tail = "\n".join([*gone, error.tail]).strip()
 
 
-async def _looked(session: Session, emit: Emit) -> Look:
+async def _looked(session: Session, emit: Emit) -> ClusterState:
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
-    look = await session.look(emit)
+    current = await session.observe(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
-    jobs = "" if look.plan.empty else containers.notice(session.spec)
+    jobs = "" if current.plan.empty else containers.notice(session.spec)
     before = declared_before(session.folder / "journal.jsonl")
     moved = controller_moved(before[-1], session.spec) if before else ""
-    folders = storage.exposed(look.stages, look.observed)
-    for message in filter(None, (moved, packages.notice(look.site), jobs, folders)):
+    folders = storage.exposed(current.stages, current.observed)
+    for message in filter(None, (moved, packages.notice(current.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=message))
-    return look
+    return current
 
 
-async def _apply(session: Session, approved: Plan, emit: Emit, look: Look | None = None) -> None:
-    """Do the plan; ``look`` is the one it was made from, when it was made just now."""
-    now = look or await session.look()
+async def _apply(
+    session: Session, approved: Plan, emit: Emit, current: ClusterState | None = None
+) -> None:
+    """Do the plan; ``current`` is the one it was made from, when it was made just now."""
+    now = current or await session.observe()
     require_fresh(approved, digest(session.spec), now.plan.observed)
     journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("spec", {"spec": session.spec.model_dump(mode="json")})

@@ -44,7 +44,7 @@ OWNER = "autogroup:admin"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PolicyPart:
     """What the policy must contain.
 
     Attributes:
@@ -65,17 +65,17 @@ class Wanted:
         return json.dumps(part, indent=2)
 
 
-def needed(tag: str, *, tailscale: bool = True) -> Wanted:
+def needed(tag: str, *, tailscale: bool = True) -> PolicyPart:
     """The part that a cluster with this tag needs.
 
     headscale knows no ``autogroup:admin`` (0.29.3: "invalid owner format"); a key made by its API
     carries the tag whoever owns it.
     """
     rule = {"action": "accept", "src": [tag], "dst": [f"{tag}:*"]}
-    return Wanted(tag, rule, (OWNER,) if tailscale else ())
+    return PolicyPart(tag, rule, (OWNER,) if tailscale else ())
 
 
-def merged(policy: str, part: Wanted) -> str | None:
+def merged(policy: str, part: PolicyPart) -> str | None:
     """The policy with what it lacks; None when it lacks nothing.
 
     Raises:
@@ -151,7 +151,7 @@ class MeshNode:
 
     Attributes:
         node: its name.
-        way: how it takes part, in words; "" when it does not answer.
+        mode: how it takes part, in words; "" when it does not answer.
         address: its address there, "" for none.
         state: tailscaled's.
         expires: when its node key expires, "" for never.
@@ -161,7 +161,7 @@ class MeshNode:
     """
 
     node: str
-    way: str
+    mode: str
     address: str
     state: str
     expires: str
@@ -375,7 +375,7 @@ def _renewal(site: Site, node: str) -> Stage:
     return Stage("mesh-keys", f"a new node key on {node}", (NodeChange((node,), change),), (gate,))
 
 
-async def mesh_policy(spec: ClusterSpec) -> Wanted:
+async def mesh_policy(spec: ClusterSpec) -> PolicyPart:
     """What the tailnet's access policy must contain for the cluster; changes nothing.
 
     Raises:
@@ -384,7 +384,7 @@ async def mesh_policy(spec: ClusterSpec) -> Wanted:
     return _needed(spec, _mesh(spec))
 
 
-def _needed(spec: ClusterSpec, mesh: Mesh) -> Wanted:
+def _needed(spec: ClusterSpec, mesh: Mesh) -> PolicyPart:
     return needed(tag_of(spec), tailscale=not login_of(mesh))
 
 

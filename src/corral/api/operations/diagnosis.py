@@ -54,11 +54,11 @@ async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
             hostlist; the provider could not be asked.
     """
     names = set(chosen(spec, nodes))
-    report = examine(await look(spec))
+    report = examine(await scene_of(spec))
     return of_nodes(report, names) if nodes else report
 
 
-async def look(spec: ClusterSpec) -> Scene:
+async def scene_of(spec: ClusterSpec) -> Scene:
     """Ask every machine; what they reported, with what the cluster file declares.
 
     Raises:

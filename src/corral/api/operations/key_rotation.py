@@ -11,7 +11,7 @@ from typing import Any
 from corral.apply.journal import Journal, cluster_lock
 from corral.apply.observe import observe
 from corral.apply.run import run_stages
-from corral.apply.session import Look, Session
+from corral.apply.session import ClusterState, Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
@@ -31,9 +31,9 @@ from corral.spec.models import ClusterSpec
 from corral.state import secrets as secret_files
 from corral.state.base import (
     Change,
+    Desired,
+    DesiredStage,
     Impact,
-    StageWanted,
-    Wanted,
 )
 from corral.state.secrets import Secret
 from corral.state.service import Service
@@ -110,24 +110,24 @@ async def rotate_keys(
     with cluster_lock(cluster_dir(spec.name)):
         async with await Session.open(spec) as session:
             session.require_running()
-            look = await session.look(emit)
-            absent = [n for n in look.site.names if n not in session.fleet.nodes]
-            if absent or look.plan.machines:
+            current = await session.observe(emit)
+            absent = [n for n in current.site.names if n not in session.fleet.nodes]
+            if absent or current.plan.machines:
                 raise CorralError(
                     Code.NOT_GOOD,
                     f"not all machines run: {', '.join(absent) or 'the file declares others'}",
                     hint="a node that is away would keep the old key: corral up FILE first",
                 )
-            return await _Rotation(session, look, emit).run(which)
+            return await _Rotation(session, current, emit).run(which)
 
 
 class _Rotation:
-    def __init__(self, session: Session, look: Look, emit: Emit) -> None:
+    def __init__(self, session: Session, current: ClusterState, emit: Emit) -> None:
         name = session.spec.name
         self._session = session
-        self._look = look
-        self._site = look.site
-        self._all = look.site.names
+        self._look = current
+        self._site = current.site
+        self._all = current.site.names
         self._journal = Journal(cluster_dir(name) / "journal.jsonl", secrets.token_hex(4))
         self._emit = self._journal.following(emit)
 
@@ -197,15 +197,15 @@ class _Rotation:
     async def _copied(self, key_files: Sequence[Secret]) -> None:
         """Copy what the controller holds to all machines that hold something else."""
         nodes = [n for n in self._all if n != self._site.controller]
-        stage = StageWanted(
+        stage = DesiredStage(
             "copies",
             "keys from the controller",
-            tuple(Wanted((n,), tuple(key_files)) for n in (self._site.controller, *nodes)),
+            tuple(Desired((n,), tuple(key_files)) for n in (self._site.controller, *nodes)),
         )
         seen = await observe(self._session.fleet, (stage,), self._site.facts)
         await self._do(self._plan_of((stage,), seen).stages)
 
-    def _plan_of(self, stages: Sequence[StageWanted], seen: Mapping[str, Any]) -> Plan:
+    def _plan_of(self, stages: Sequence[DesiredStage], seen: Mapping[str, Any]) -> Plan:
         return make_plan(
             cluster=self._site.spec.name,
             spec_digest=digest(self._site.spec),
@@ -229,7 +229,7 @@ class _Rotation:
                         r.impact,
                     ),
                 )
-                for part in stage.wanted
+                for part in stage.desired
                 for r in part.resources
                 if isinstance(r, Service) and path in r.inputs
             ]

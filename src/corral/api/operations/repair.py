@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.api.lifecycle.converge import Approve, up
-from corral.api.operations.diagnosis import look
+from corral.api.operations.diagnosis import scene_of
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.session import Session
 from corral.doctor.drain_reason import (
@@ -94,18 +94,18 @@ async def repair(
     Raises:
         CorralError: as ``up`` and ``resume``.
     """
-    scene = await look(spec)
+    scene = await scene_of(spec)
     before = after = examine(scene)
     applied: bool | None = None
     if fixed_by_plan(before):
         applied = await up(spec, emit, approve)
-        scene = await look(spec)
+        scene = await scene_of(spec)
         after = examine(scene)
     ready = _ready(scene)
     if not ready or applied is False or not (approve_resume is None or approve_resume(ready)):
         return Repaired(before, applied, (), after)
     await resume(spec, fold(ready))
-    return Repaired(before, applied, ready, examine(await look(spec)))
+    return Repaired(before, applied, ready, examine(await scene_of(spec)))
 
 
 def _ready(scene: Scene) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
     names = chosen(spec, node)
     if not node or len(names) != 1:
         raise CorralError(Code.USAGE, f"one node is meant, not {node!r}", hint="name one node")
-    scene = await look(spec)
+    scene = await scene_of(spec)
     return why_drained(node_of(scene.known, names[0]), examine(scene))
 
 

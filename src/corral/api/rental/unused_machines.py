@@ -26,22 +26,22 @@ class Reapable:
     Attributes:
         cluster: the name in the instances' names.
         known: a folder of this machine knows the cluster.
-        found: instances, and what else was made.
+        assets: instances, and what else was made.
     """
 
     cluster: str
     known: bool
-    found: Assets
+    assets: Assets
 
     @property
     def per_hour(self) -> float:
         """Dollars an hour, as far as prices are known."""
-        return sum(instance.price or 0.0 for instance in self.found.instances)
+        return sum(instance.price or 0.0 for instance in self.assets.instances)
 
     @property
     def unpriced(self) -> int:
         """Instances whose price is unknown."""
-        return sum(instance.price is None for instance in self.found.instances)
+        return sum(instance.price is None for instance in self.assets.instances)
 
     def rate(self) -> str:
         """Dollars an hour in words."""
@@ -54,7 +54,7 @@ class Reapable:
             "known": self.known,
             "per_hour": self.per_hour,
             "unpriced": self.unpriced,
-            **self.found.as_dict(),
+            **self.assets.as_dict(),
         }
 
 

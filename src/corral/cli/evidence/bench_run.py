@@ -13,7 +13,7 @@ from rich.text import Text
 
 from corral import api
 from corral.api.evidence.bench import RunFailure
-from corral.api.evidence.collective_bench import Benched, Wanted
+from corral.api.evidence.collective_bench import Benched, BenchRequest
 from corral.api.workload.batch import JobHandle
 from corral.cli.options import (
     CLUSTER,
@@ -179,7 +179,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     ui = Ui(as_json=as_json)
     if type_ not in TYPES:
         raise CorralError(Code.USAGE, f"no type is called {type_!r}", hint=f"{', '.join(TYPES)}")
-    what = Wanted(
+    what = BenchRequest(
         collectives=tuple(collectives.split(",")) if collectives else MEASURES,
         nodes=nodes,
         smallest=bytes_of(smallest),

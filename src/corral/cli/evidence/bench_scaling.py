@@ -17,7 +17,7 @@ from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError
-from corral.prove.measure.cost import WAYS
+from corral.prove.measure.cost import METHODS
 from corral.prove.measure.remark import Measured
 from corral.prove.measure.scaling import progress
 
@@ -41,7 +41,7 @@ COUNTS = Annotated[
     str, typer.Option("--nodes", "-N", metavar="LIST", help="Left out: 1, 2 and all.")
 ]
 WAYS_OPTION = Annotated[
-    str, typer.Option("--ways", help=f"Out of: {', '.join(WAYS)}. Left out: all.")
+    str, typer.Option("--ways", help=f"Out of: {', '.join(METHODS)}. Left out: all.")
 ]
 LINKS = Annotated[
     str, typer.Option(metavar="LIST", help="Also predict the gain from links of these Gb/s.")
@@ -89,7 +89,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
         length=length,
         batches=batches,
         counts=tuple(int(count) for count in _numbers(nodes, "--nodes")),
-        ways=tuple(ways.split(",")) if ways else tuple(WAYS),
+        ways=tuple(ways.split(",")) if ways else tuple(METHODS),
         cpus=cpus,
         links=_numbers(links, "--links"),
         seconds=within,

@@ -81,7 +81,7 @@ def _view(seen: MeshStatus) -> Iterator[RenderableType]:
 
 def _node(node: MeshNode) -> tuple[str, ...]:
     expires = node.expires or ("never" if node.address else "")
-    return (node.node, node.address, node.state or "none", expires, node.way)
+    return (node.node, node.address, node.state or "none", expires, node.mode)
 
 
 def _link(link: Link) -> tuple[str, ...]:

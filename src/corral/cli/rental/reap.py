@@ -44,9 +44,11 @@ def reap(
         where = f" ({error.command})" if error.command else ""
         ui.note(f"{name} could not be asked: {error.message}{where}", style)
     chosen = [
-        c for c in seen.clusters if (names or not c.known) and (c.found.instances or c.found.extras)
+        c
+        for c in seen.clusters
+        if (names or not c.known) and (c.assets.instances or c.assets.extras)
     ]
-    passed = [c for c in seen.clusters if not names and c.known and c.found.instances]
+    passed = [c for c in seen.clusters if not names and c.known and c.assets.instances]
     for reapable in passed:
         rate = f"{reapable.rate()} $/h"
         text = (
@@ -55,7 +57,7 @@ def reap(
         ui.note(f"{text} {reapable.cluster}", "dim")
     for reapable in chosen:
         ui.show(Text(f"{clean(reapable.cluster)}: {reapable.rate()} $/h", "bold"))
-        for line in reapable.found.lines():
+        for line in reapable.assets.lines():
             ui.show(Text(f"  {clean(line)}"))
     result = [reapable.as_dict() for reapable in chosen]
     if dry_run or not chosen:

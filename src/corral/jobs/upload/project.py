@@ -326,7 +326,7 @@ IGNORE_FILE: Final = ".corralignore"
 PROJECT_MARKS: Final = (IGNORE_FILE, ".git", "pyproject.toml", "uv.lock", "requirements.txt")
 SETTLED_S: Final = 1.0
 """Seconds for which a link on the way to a project must have been in its place."""
-_WAY: Final = os.O_PATH | os.O_CLOEXEC
+_ON_THE_PATH: Final = os.O_PATH | os.O_CLOEXEC
 
 
 def absolute(path: Path) -> Path:
@@ -369,7 +369,7 @@ def _ways(folder: Path, asked: Path, kind: str) -> list[Tree]:
 
 
 def _walked(folder: Path, asked: Path, kind: str) -> list[Tree]:
-    trees = [Tree(Path("/"), Handle(os.open("/", _WAY)))]
+    trees = [Tree(Path("/"), Handle(os.open("/", _ON_THE_PATH)))]
     fence: Tree | None = None
     try:
         for name in folder.parts[1:]:
@@ -474,7 +474,7 @@ def _path_below(above: Tree, name: str) -> Tree:
 
 def _entered(at: Handle, name: str, hops: int) -> tuple[Handle, tuple[Passed, ...]]:
     """What a name in a folder means, and the links on the way to it."""
-    here = Handle(os.open(name, _WAY | os.O_NOFOLLOW, dir_fd=at.number))
+    here = Handle(os.open(name, _ON_THE_PATH | os.O_NOFOLLOW, dir_fd=at.number))
     about = os.fstat(here.number)
     if not stat.S_ISLNK(about.st_mode):
         if not stat.S_ISDIR(about.st_mode):
@@ -483,7 +483,7 @@ def _entered(at: Handle, name: str, hops: int) -> tuple[Handle, tuple[Passed, ..
     if hops == 0:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     target = os.readlink("", dir_fd=here.number)
-    end = Handle(os.open("/", _WAY)) if target.startswith("/") else at
+    end = Handle(os.open("/", _ON_THE_PATH)) if target.startswith("/") else at
     passed = [Passed(at, name, here, about, time.time())]
     for part in PurePosixPath(target).parts:
         if part != "/":

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.agents.benchmarks.scaling_plan import WAYS as METHODS
+from corral.agents.benchmarks.scaling_plan import METHODS as MEASURED
 
 LINE: Final = 0.95
 """Share of a line's rate that large all_reduces over TCP reach (containers, tbf at 1 and 2.5 Gb/s:
@@ -140,7 +140,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Method:
     """One method of training.
 
     Attributes:
@@ -164,48 +164,48 @@ class Way:
     messages: int = 1
 
 
-def _way(
+def _described(
     name: str, words: str, price: str = "", *, hidden: bool = False, modelled: bool = True
-) -> Way:
+) -> Method:
     """A method of the program, with its numbers."""
-    method = METHODS[name]
+    method = MEASURED[name]
     words = words.format(cycle=method.cycle)
-    return Way(name, method.cycle, method.share, hidden, words, price, modelled, method.messages)
+    return Method(name, method.cycle, method.share, hidden, words, price, modelled, method.messages)
 
 
-WAYS: Final = {
+METHODS: Final = {
     method.name: method
     for method in (
-        _way("ddp", "plain DistributedDataParallel", hidden=True),
-        _way(
+        _described("ddp", "plain DistributedDataParallel", hidden=True),
+        _described(
             "accumulate",
             "gradient accumulation over {cycle} micro-batches",
             "the same mathematics with a batch four times as large",
             hidden=True,
         ),
-        _way("bf16", "gradients sent as bfloat16", "rounding of the gradients", hidden=True),
-        _way(
+        _described("bf16", "gradients sent as bfloat16", "rounding of the gradients", hidden=True),
+        _described(
             "powersgd",
             "PowerSGD of rank 4",
             "approximate gradients; the error is fed back",
             modelled=False,
         ),
-        _way(
+        _described(
             "local_sgd",
             "local SGD, weights averaged every {cycle} steps",
             "ranks drift apart between exchanges: watch the loss",
         ),
-        _way(
+        _described(
             "diloco",
             "DiLoCo with {cycle} inner steps",
             "an outer optimizer to tune; in practice 100 to 500 inner steps",
         ),
     )
 }
-"""The methods of training that the program (``METHODS``) measures, with what its report states."""
+"""The methods of training that the program measures (``MEASURED``), with what its report states."""
 
 
-def predicted(cost: Cost, compute: Compute, method: Way, ranks: int, size: float) -> float:
+def predicted(cost: Cost, compute: Compute, method: Method, ranks: int, size: float) -> float:
     """Seconds of one micro-batch with a method of training.
 
     Args:

@@ -30,7 +30,7 @@ _ROUNDED: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class Expected:
     """What the network should be.
 
     Attributes:
@@ -176,7 +176,7 @@ def _flow(entry: Mapping[str, Any]) -> Flow:
     )
 
 
-def matrix_of(seen: Links, expected: Due) -> Matrix:
+def matrix_of(seen: Links, expected: Expected) -> Matrix:
     """Gb/s from each node to each other, for a report."""
     names = tuple(member.node for member in seen.members)
     best = seen.best
@@ -185,9 +185,9 @@ def matrix_of(seen: Links, expected: Due) -> Matrix:
     return Matrix("TCP from node to node", names, names, cells, "Gb/s", warn=warn, fail=fail)
 
 
-def judge_links(seen: Links, expected: Due) -> tuple[Remark, ...]:
+def judge_links(seen: Links, expected: Expected) -> tuple[Remark, ...]:
     """What is wrong with the network, or that it is healthy."""
-    rules: tuple[Callable[[Links, Due], Iterator[Remark]], ...] = (
+    rules: tuple[Callable[[Links, Expected], Iterator[Remark]], ...] = (
         _missing,
         _negotiated,
         _mtus,
@@ -202,7 +202,7 @@ def judge_links(seen: Links, expected: Due) -> tuple[Remark, ...]:
     return graver_first([*remarks, *_summary(seen, expected, remarks)])
 
 
-def _missing(seen: Links, expected: Due) -> Iterator[Remark]:
+def _missing(seen: Links, expected: Expected) -> Iterator[Remark]:
     for member in seen.members:
         if not member.address:
             name = member.interface or expected.interface
@@ -210,7 +210,7 @@ def _missing(seen: Links, expected: Due) -> Iterator[Remark]:
             yield Remark(Outcome.FAIL, member.node, f"{member.node}: {what}", "F26")
 
 
-def _negotiated(seen: Links, expected: Due) -> Iterator[Remark]:
+def _negotiated(seen: Links, expected: Expected) -> Iterator[Remark]:
     for member in seen.members:
         if member.physical and 0 < member.speed < expected.gbps * 1000 * _ROUNDED:
             yield Remark(
@@ -221,7 +221,7 @@ def _negotiated(seen: Links, expected: Due) -> Iterator[Remark]:
             )
 
 
-def _mtus(seen: Links, expected: Due) -> Iterator[Remark]:
+def _mtus(seen: Links, expected: Expected) -> Iterator[Remark]:
     known = [member for member in seen.members if member.address]
     if expected.mtu:
         for member in known:
@@ -239,7 +239,7 @@ def _mtus(seen: Links, expected: Due) -> Iterator[Remark]:
         yield Remark(Outcome.WARN, fold([o.node for o in known]), f"MTUs differ: {words}", "F28")
 
 
-def _paths(seen: Links, expected: Due) -> Iterator[Remark]:
+def _paths(seen: Links, expected: Expected) -> Iterator[Remark]:
     del expected
     mtu = {member.node: member.mtu for member in seen.members}
     cut = {(f.source, f.target): f for f in seen.flows if f.path_mtu < mtu.get(f.source, 0)}
@@ -266,7 +266,7 @@ def _lost(about: str, where: str, flows: tuple[Flow, ...], mtu: Mapping[str, int
     )
 
 
-def _interfaces(seen: Links, expected: Due) -> Iterator[Remark]:
+def _interfaces(seen: Links, expected: Expected) -> Iterator[Remark]:
     of = {member.node: member.interface for member in seen.members}
     wrong: dict[tuple[str, str, str], set[str]] = {}
     for flow in seen.flows:
@@ -288,7 +288,7 @@ def _interfaces(seen: Links, expected: Due) -> Iterator[Remark]:
         )
 
 
-def _slow(seen: Links, expected: Due) -> Iterator[Remark]:
+def _slow(seen: Links, expected: Expected) -> Iterator[Remark]:
     warn, fail = SEVERAL
     if not expected.rate:
         return
@@ -323,7 +323,7 @@ def _pairs(rates: Mapping[tuple[str, str], float]) -> list[Pair]:
     return [Pair(first, second, rate) for (first, second), rate in lowest.items()]
 
 
-def _shared(seen: Links, expected: Due) -> Iterator[Remark]:
+def _shared(seen: Links, expected: Expected) -> Iterator[Remark]:
     warn, fail = SEVERAL
     if not expected.rate or len(seen.members) < 4:  # noqa: PLR2004 - below, one pair runs at a time
         return
@@ -342,7 +342,7 @@ def _shared(seen: Links, expected: Due) -> Iterator[Remark]:
         )
 
 
-def _lossy(seen: Links, expected: Due) -> Iterator[Remark]:
+def _lossy(seen: Links, expected: Expected) -> Iterator[Remark]:
     del expected
     shares = {(f.source, f.target): f.retransmits * _SEGMENT / max(f.size, 1) for f in seen.flows}
     bad = {link: share for link, share in shares.items() if share > _LOSSY}
@@ -368,7 +368,7 @@ def _lossy(seen: Links, expected: Due) -> Iterator[Remark]:
         yield Remark(Outcome.WARN, about, lost)
 
 
-def _far(seen: Links, expected: Due) -> Iterator[Remark]:
+def _far(seen: Links, expected: Expected) -> Iterator[Remark]:
     del expected
     trips = {(f.source, f.target): f.rtt_us for f in seen.flows}
     if len(trips) < 3:  # noqa: PLR2004 - nothing to compare with
@@ -383,7 +383,7 @@ def _far(seen: Links, expected: Due) -> Iterator[Remark]:
             )
 
 
-def _summary(seen: Links, expected: Due, remarks: Sequence[Remark]) -> Iterator[Remark]:
+def _summary(seen: Links, expected: Expected, remarks: Sequence[Remark]) -> Iterator[Remark]:
     rates = list(seen.best.values())
     if not rates:
         return

@@ -10,7 +10,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
-from corral.prove.measure.cost import WAYS, Compute, Cost, Timed, fitted, predicted, with_overlap
+from corral.prove.measure.cost import METHODS, Compute, Cost, Timed, fitted, predicted, with_overlap
 from corral.prove.measure.remark import Remark, results_of, unreadable
 
 PAYS: Final = 1.1
@@ -36,7 +36,7 @@ EXACT: Final = 0.15
 class Trained:
     """One method of training over so many ranks, as measured; seconds of a micro-batch."""
 
-    way: str
+    method: str
     ranks: int
     seconds: float
     compute: Compute
@@ -84,7 +84,7 @@ class Planned:
 class Guess:
     """What the model predicts of a measurement that it had not seen."""
 
-    way: str
+    method: str
     ranks: int
     predicted: float
     measured: float
@@ -129,7 +129,7 @@ class Scaling:
 
     def of(self, method: str, ranks: int) -> Trained | None:
         """One measurement."""
-        return next((t for t in self.trained if t.way == method and t.ranks == ranks), None)
+        return next((t for t in self.trained if t.method == method and t.ranks == ranks), None)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -206,7 +206,7 @@ def progress(line: str) -> str:
     """
     try:
         for trained in map(_trained, results_of([line], "train")):
-            return f"{trained.way} over {_ranks(trained.ranks)}: {trained.seconds * 1e3:.4g} ms"
+            return f"{trained.method} over {_ranks(trained.ranks)}: {trained.seconds * 1e3:.4g} ms"
         for speed in map(_speed, results_of([line], "speed")):
             link = f", {speed.cost.busbw:.3g} GB/s between nodes" if speed.cost.beta else ""
             return f"a step takes {_time(speed.step)}{link}"
@@ -255,7 +255,7 @@ def _planned(entry: Mapping[str, Any]) -> Planned:
 
 def _trained(entry: Mapping[str, Any]) -> Trained:
     names = ("forward", "backward", "update", "alone", "slowest")
-    if entry["way"] not in WAYS or not float(entry["seconds"]) > 0:
+    if entry["way"] not in METHODS or not float(entry["seconds"]) > 0:
         raise ValueError(str(entry)[:100])
     return Trained(
         str(entry["way"]),
@@ -272,7 +272,7 @@ def _cost(timed: Sequence[Timed], trained: Sequence[Trained], size: int) -> Cost
     # Only the fewest ranks: all others are there to check the model with.
     least = min((t.ranks for t in timed), default=0)
     cost = fitted([t for t in timed if t.ranks == least])
-    plain = next((t for t in trained if t.way == "ddp" and t.ranks == least), None)
+    plain = next((t for t in trained if t.method == "ddp" and t.ranks == least), None)
     if plain is None or least < 2:  # noqa: PLR2004
         return cost
     return with_overlap(cost, plain.compute, least, size, plain.seconds)
@@ -283,21 +283,21 @@ def guesses(seen: Scaling) -> tuple[Guess, ...]:
     least = min((t.ranks for t in seen.timed), default=0)
     return tuple(
         Guess(
-            trained.way,
+            trained.method,
             trained.ranks,
             predicted(
                 seen.cost,
                 trained.compute,
-                WAYS[trained.way],
+                METHODS[trained.method],
                 trained.ranks,
-                seen.bytes_of(trained.way),
+                seen.bytes_of(trained.method),
             ),
             trained.seconds,
         )
         for trained in seen.trained
         if trained.ranks > 1
-        and (WAYS[trained.way].modelled or trained.compute.own)
-        and not (trained.way == "ddp" and trained.ranks == least)
+        and (METHODS[trained.method].modelled or trained.compute.own)
+        and not (trained.method == "ddp" and trained.ranks == least)
     )
 
 
@@ -307,9 +307,11 @@ def on_link(seen: Scaling, gbps: float, method: str, ranks: int, now: float = 0.
     if trained is None or base is None:
         return 0.0
     size, compute = seen.bytes_of(method), trained.compute
-    seconds = predicted(seen.cost.on_link(gbps, now), compute, WAYS[method], ranks, size)
+    seconds = predicted(seen.cost.on_link(gbps, now), compute, METHODS[method], ranks, size)
     # What the method itself computes (PowerSGD, an outer optimizer) stays, whatever the link.
-    seconds += max(0.0, trained.seconds - predicted(seen.cost, compute, WAYS[method], ranks, size))
+    seconds += max(
+        0.0, trained.seconds - predicted(seen.cost, compute, METHODS[method], ranks, size)
+    )
     return ranks / seconds / (base.ranks / base.seconds)
 
 
@@ -327,8 +329,11 @@ def from_other_link(
     cost = base.cost.on_link(gbps, now)
     for trained in seen.trained:
         if trained.ranks > 1:
-            size = seen.bytes_of(trained.way)
-            yield trained, predicted(cost, trained.compute, WAYS[trained.way], trained.ranks, size)
+            size = seen.bytes_of(trained.method)
+            yield (
+                trained,
+                predicted(cost, trained.compute, METHODS[trained.method], trained.ranks, size),
+            )
 
 
 def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tuple[Remark, ...]:
@@ -508,13 +513,13 @@ def _spent(trained: Trained) -> str:
 
 def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
     base, nodes = seen.speedup(plain), plain.ranks // seen.per_node
-    rest = [t for t in seen.trained if t.ranks == plain.ranks and t.way != "ddp"]
+    rest = [t for t in seen.trained if t.ranks == plain.ranks and t.method != "ddp"]
     if base >= EFFICIENT * nodes or not rest:
         return
     best = max(rest, key=seen.speedup)
     times = seen.speedup(best)
     if times >= max(PAYS, base * PAYS):
-        text = f"use {WAYS[best.way].words}: {times:.2f} times as fast as one node here"
+        text = f"use {METHODS[best.method].words}: {times:.2f} times as fast as one node here"
     elif base >= PAYS:
         text = (
             "no other method is much faster here: a faster network, or more work for each exchange"
@@ -526,9 +531,9 @@ def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
 
 def _others(seen: Scaling, plain: Trained) -> Iterator[Remark]:
     base = seen.speedup(plain)
-    rest = [t for t in seen.trained if t.ranks == plain.ranks and t.way != "ddp"]
+    rest = [t for t in seen.trained if t.ranks == plain.ranks and t.method != "ddp"]
     for trained in sorted(rest, key=seen.speedup, reverse=True):
-        times, method = seen.speedup(trained), WAYS[trained.way]
+        times, method = seen.speedup(trained), METHODS[trained.method]
         change = times / base - 1
         text = f"{method.words}: {times:.2f} times as fast as one node ({change:+.0%} on plain DDP)"
         yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), f"{text}; {method.price}")
@@ -562,7 +567,7 @@ def _links(seen: Scaling, links: Sequence[float], now: float) -> Iterator[Remark
     for gbps in links:
         ways = {
             method: on_link(seen, gbps, method, most, now)
-            for method in WAYS
+            for method in METHODS
             if seen.of(method, most)
         }
         words = ", ".join(f"{method} {times:.2f}" for method, times in ways.items())
@@ -605,10 +610,10 @@ def curve(seen: Scaling) -> Plot | None:
             tuple(
                 (float(max(1, t.ranks // seen.per_node)), seen.speedup(t))
                 for t in seen.trained
-                if t.way == method
+                if t.method == method
             ),
         )
-        for method in WAYS
+        for method in METHODS
     ]
     most = max(1, seen.counts[-1] // seen.per_node)
     ideal = Series("as many as nodes", ((1.0, 1.0), (float(most), float(most))))
@@ -623,7 +628,7 @@ def figures(seen: Scaling) -> dict[str, object]:
     return {
         **_keyed(asdict(seen), "per_node", "beside"),
         "speedups": [
-            {"way": t.way, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained
+            {"way": t.method, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained
         ],
         "pays_from": _keyed(asdict(pays), "efficient", "well") if pays else None,
         "guesses": [{**asdict(guess), "error": guess.error} for guess in guesses(seen)],

@@ -10,7 +10,7 @@ from corral.roles.services import proof
 from corral.roles.slurm import packages, pods
 from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
 from corral.spec.nodes import elastic_of, partitions_of
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File
 from corral.state.host_names import own_name
 from corral.state.members import (
@@ -34,15 +34,15 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     """Names, users, packages and folders."""
     compute = tuple(n.name for n in site.compute)
     named = [n for n in site.names if not site.is_pod(n)]
-    desired = [Wanted((name,), own_name(name)) for name in named]
+    desired = [Desired((name,), own_name(name)) for name in named]
     if site.spec.slurm.accounting:
         # Before any package: MariaDB's makes its own tables, by these settings.
-        desired.append(Wanted((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))
+        desired.append(Desired((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))
     common = _common(site)
     for hosts, nodes in pods.hosts_of(site):
-        desired.append(Wanted(nodes, (hosts, *common)))
-    desired.append(Wanted((site.controller,), _controller(site)))
-    desired.append(Wanted(compute, (*packages.compute(site), _spool())))
+        desired.append(Desired(nodes, (hosts, *common)))
+    desired.append(Desired((site.controller,), _controller(site)))
+    desired.append(Desired(compute, (*packages.compute(site), _spool())))
     return (Share(tuple(desired)),)
 
 
@@ -120,17 +120,17 @@ def leaving(site: Site) -> tuple[Share, ...]:
     )
     if members:
         here.append(Roster(members))
-    desired = [Wanted((site.controller,), tuple(here))]
+    desired = [Desired((site.controller,), tuple(here))]
     others = tuple(n for n in site.names if n != site.controller)
     if others:
-        desired.append(Wanted(others, (NoController(site.controller),)))
+        desired.append(Desired(others, (NoController(site.controller),)))
     return (Share(tuple(desired), title="nodes that leave are drained"),)
 
 
 def resumed(site: Site) -> tuple[Share, ...]:
     """Nodes that are still drained since an earlier apply was stopped."""
     title = "nodes back that a stopped corral left drained"
-    return (Share((Wanted((site.controller,), (Resumed(),)),), title=title),)
+    return (Share((Desired((site.controller,), (Resumed(),)),), title=title),)
 
 
 MEMBERSHIP: Final = Role("membership", {"members": leaving, "resume": resumed})

@@ -12,7 +12,7 @@ from corral.slurm.conf.model import Contribution
 from corral.slurm.packages import NAMES, Family, Part
 from corral.spec.models import ClusterSpec
 from corral.spec.software import Pyxis
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Artifact, Packages
@@ -83,11 +83,11 @@ def installed(site: Site) -> tuple[Share, ...]:
         File(ENROOT_CONF, _CONF.format(local=pyxis.local)),
         _source(pyxis),
     )
-    desired = (Wanted(site.names, resources), *_nested(site), *plugin(site, now))
+    desired = (Desired(site.names, resources), *_nested(site), *plugin(site, now))
     return (Share(desired, title="Enroot and Pyxis on all machines"),)
 
 
-def _nested(site: Site) -> tuple[Wanted, ...]:
+def _nested(site: Site) -> tuple[Desired, ...]:
     """Without the hook that mounts a job's cgroups, on machines that are containers themselves.
 
     Their cgroup v1 hierarchies are mounted twice in one place, and the hook takes the wrong one
@@ -96,10 +96,10 @@ def _nested(site: Site) -> tuple[Wanted, ...]:
     nodes = tuple(
         n for n in site.names if not site.traits[n].own_clock and site.facts[n].cgroup != "v2"
     )
-    return (Wanted(nodes, (Gone(CGROUP_HOOK),)),) if nodes else ()
+    return (Desired(nodes, (Gone(CGROUP_HOOK),)),) if nodes else ()
 
 
-def plugin(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
+def plugin(site: Site, nodes: tuple[str, ...]) -> tuple[Desired, ...]:
     """The plugin on machines that have the Slurm they are to have.
 
     A plugin that was compiled for another release keeps slurmd from starting and every job from
@@ -112,7 +112,7 @@ def plugin(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
     family = site.debs.family if site.debs else Family.DISTRIBUTION
     (headers,) = NAMES[family][Part.HEADERS]
     watches = (source.id, "packages:slurm")
-    return (Wanted(nodes, (PyxisPlugin(source.path, source.sha256, headers, watches),)),)
+    return (Desired(nodes, (PyxisPlugin(source.path, source.sha256, headers, watches),)),)
 
 
 def slurmd_inputs(site: Site) -> tuple[str, ...]:

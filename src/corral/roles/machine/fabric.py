@@ -22,7 +22,7 @@ from corral.slurm.conf.model import Contribution
 from corral.slurm.topology import Switch, block_file, tree_file
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand
-from corral.state.base import Wanted
+from corral.state.base import Desired
 from corral.state.kernel import Module
 from corral.state.packages import Packages
 
@@ -78,12 +78,12 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     data = site.spec.network.data
     if data is None or data.fabric == "ethernet":
         return ()
-    desired: list[Wanted] = []
+    desired: list[Desired] = []
     if data.stack == "inbox":
-        desired.append(Wanted(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
+        desired.append(Desired(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
     nodes = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
     if nodes:
-        desired.append(Wanted(nodes, (Module("nvidia-peermem"),)))
+        desired.append(Desired(nodes, (Module("nvidia-peermem"),)))
     return (Share(tuple(desired)),)
 
 

@@ -20,7 +20,7 @@ from corral.slurm.conf.model import Contribution
 from corral.spec.hostlist import fold_in_order
 from corral.spec.models import ClusterSpec
 from corral.spec.network import TAILSCALE, Mesh
-from corral.state.base import Impact, Resource, Wanted
+from corral.state.base import Desired, Impact, Resource
 from corral.state.files import Directory, File
 from corral.state.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
 from corral.state.packages import Packages
@@ -117,7 +117,7 @@ def contained(traits: Traits, facts: Facts) -> Traits:
 
 def userspace(site: Site, node: str) -> bool:
     """True for a node that the mesh reaches by TCP only, and that opens no connections in it."""
-    return mesh_of(site.spec) is not None and site.facts[node].mesh.way == "userspace"
+    return mesh_of(site.spec) is not None and site.facts[node].mesh.mode == "userspace"
 
 
 def fabric_of(site: Site, node: str) -> str:
@@ -154,7 +154,7 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
         udp: whether a relay answered it by UDP, as far as it was asked: yes, no or "".
     """
     relayed = "; no UDP goes out of it, so its links are relayed" if udp == "no" else ""
-    if facts.way == "tun":
+    if facts.mode == "tun":
         return f"by its own interface (TUN){relayed}"
     lacks = [
         w
@@ -254,8 +254,8 @@ def joined(site: Site) -> tuple[Share, ...]:
     alike: dict[tuple[Resource, ...], list[str]] = {}
     for node in site.names:
         alike.setdefault(_node(site, mesh, node), []).append(node)
-    desired = [Wanted(tuple(nodes), resources) for resources, nodes in alike.items() if resources]
-    desired += [Wanted((n,), (member_of(site, n),)) for n in site.names]
+    desired = [Desired(tuple(nodes), resources) for resources, nodes in alike.items() if resources]
+    desired += [Desired((n,), (member_of(site, n),)) for n in site.names]
     title = f"all nodes in the tailnet of {mesh.url}"
     if outside(site.spec, site.facts):
         title += "; all else is planned once they have their addresses there"
@@ -310,7 +310,7 @@ def _daemon(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
 
 def _command(mesh: Mesh, program: str, facts: MeshFacts) -> str:
     words = [program, f"--state={STATE}", f"--socket={SOCKET}", f"--port={PORT}"]
-    if facts.way == "userspace":
+    if facts.mode == "userspace":
         words += ["--tun=userspace-networking", f"--socks5-server=127.0.0.1:{SOCKS}"]
     if login_of(mesh):
         # Without it the log goes to Tailscale, also from the nodes of somebody's own headscale.

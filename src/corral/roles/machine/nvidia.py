@@ -22,11 +22,11 @@ from corral.spec.nodes import Node
 from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
 from corral.spec.software import Nvidia
 from corral.state.base import (
+    Desired,
     Gate,
     Impact,
     Resource,
     Roll,
-    Wanted,
 )
 from corral.state.files import File
 from corral.state.kernel import Reboot
@@ -141,7 +141,7 @@ def _rolling(site: Site, title: str) -> tuple[Share, ...]:
         groups.setdefault((*mine, *_reboot(site, mine)), []).append(node.name)
     return (
         Share(
-            tuple(Wanted(tuple(names), resources) for resources, names in groups.items()),
+            tuple(Desired(tuple(names), resources) for resources, names in groups.items()),
             tuple(gate for node in driven for gate in _gates(site, node)),
             f"{title}, nodes drained in turn",
             Roll(
@@ -161,7 +161,7 @@ def running(site: Site) -> tuple[Share, ...]:
         groups.setdefault(_services(site, node), []).append(node.name)
     if not groups:
         return ()
-    desired = tuple(Wanted(tuple(names), resources) for resources, names in groups.items())
+    desired = tuple(Desired(tuple(names), resources) for resources, names in groups.items())
     return (Share(desired, title="services of the NVIDIA driver"),)
 
 

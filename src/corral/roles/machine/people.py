@@ -15,7 +15,7 @@ from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import guarded_of, users_of
 from corral.spec.people import Limits, User
 from corral.spec.values import seconds_of
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
 from corral.state.slurm_accounts import (
@@ -39,7 +39,7 @@ def homes(site: Site) -> tuple[Share, ...]:
     first = _home_makers(site)
     if not first:
         return ()
-    desired = (Wanted(first, _people(site, makes=True)),)
+    desired = (Desired(first, _people(site, makes=True)),)
     return (Share(desired, title=f"people on {', '.join(first)}"),)
 
 
@@ -49,7 +49,7 @@ def everywhere(site: Site) -> tuple[Share, ...]:
     others = tuple(n for n in site.names if n not in first)
     if not others:
         return ()
-    desired = (Wanted(others, _people(site, makes=not first)),)
+    desired = (Desired(others, _people(site, makes=not first)),)
     return (Share(desired, title="people on all nodes"),)
 
 
@@ -197,17 +197,17 @@ def shares_declared(site: Site) -> bool:
 def access(site: Site) -> tuple[Share, ...]:
     """Sshd's PAM file on every node; last of all, when slurmd answers the module's questions."""
     shut = guarded_of(site.spec)
-    desired: list[Wanted] = []
+    desired: list[Desired] = []
     if shut:
         resources: tuple[Resource, ...] = (
             *packages.adopt(site),
             File(EXEMPT, _exempt(site)),
             SshdAdopt(on=True),
         )
-        desired.append(Wanted(shut, resources))
+        desired.append(Desired(shut, resources))
     free = tuple(n for n in site.names if n not in shut)
     if free:
-        desired.append(Wanted(free, (SshdAdopt(on=False), Gone(EXEMPT))))
+        desired.append(Desired(free, (SshdAdopt(on=False), Gone(EXEMPT))))
     return (Share(tuple(desired), title="who may log in where"),)
 
 

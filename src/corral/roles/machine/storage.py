@@ -19,11 +19,11 @@ from corral.roles.role import Role, Share
 from corral.spec.models import Storage
 from corral.spec.nodes import sole_user
 from corral.state.base import (
+    Desired,
+    DesiredStage,
     Gate,
     Resource,
     Seen,
-    StageWanted,
-    Wanted,
 )
 from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
 from corral.state.fstab import NFS_OPTIONS, FormerMounts, Mount
@@ -61,9 +61,9 @@ def unmounted(site: Site) -> tuple[Share, ...]:
     former: dict[tuple[str, ...], list[str]] = {}
     for node, node_mounts in mounts.items():
         former.setdefault(tuple(m.path for m in node_mounts), []).append(node)
-    gone = tuple(Wanted(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
+    gone = tuple(Desired(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
     looked = tuple(ExistingFolder(s.mount) for s in site.spec.storage if s.kind == "existing")
-    there = (Wanted(mine, looked),) if looked else ()
+    there = (Desired(mine, looked),) if looked else ()
     return (Share((*gone, *there), title="folders that are shared no longer"),)
 
 
@@ -81,11 +81,11 @@ def job_folders(site: Site) -> tuple[Share, ...]:
         keeper=sole_user(site.spec),
     )
     keeper = (first.server if served else None) or site.controller
-    desired = (Wanted((keeper,), (folders,)),)
+    desired = (Desired((keeper,), (folders,)),)
     return (Share(desired, title="folders for jobs on shared storage"),)
 
 
-def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, Seen]]) -> str:
+def exposed(stages: Sequence[DesiredStage], observed: Mapping[str, Mapping[str, Seen]]) -> str:
     """Why jobs are refused on the first shared folder as it is; "" where they are not.
 
     Args:
@@ -93,7 +93,7 @@ def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, S
         observed: what each node's probes answered: node -> resource id -> Seen.
     """
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             for resource in entry.resources:
                 seen = observed.get(entry.nodes[0], {}).get(resource.id)
                 if not isinstance(resource, JobFolders) or seen is None:
@@ -114,7 +114,7 @@ def exported(site: Site) -> tuple[Share, ...]:
     if not mine:
         return ()
     nfs, serving = _nfs(site), servers(site)
-    desired: list[Wanted] = []
+    desired: list[Desired] = []
     gates: list[Gate] = []
     for server in serving:
         folders = [s for s in nfs if s.server == server]
@@ -128,11 +128,11 @@ def exported(site: Site) -> tuple[Share, ...]:
             Service("nfs-server"),
             Exports(exports),
         )
-        desired.append(Wanted((server,), resources))
+        desired.append(Desired((server,), resources))
         gates.append(_listens(server))
     others = tuple(n for n in mine if n not in serving)
     if others:
-        desired.append(Wanted(others, (Exports(),)))
+        desired.append(Desired(others, (Exports(),)))
     title = f"NFS served by {', '.join(serving)}" if serving else "NFS served by nobody"
     return (Share(tuple(desired), tuple(gates), title),)
 
@@ -157,11 +157,11 @@ def mounted(site: Site) -> tuple[Share, ...]:
     for node, node_mounts in mounts.items():
         if node_mounts:
             alike.setdefault(node_mounts, []).append(node)
-    desired: list[Wanted] = []
+    desired: list[Desired] = []
     for node_mounts, nodes in alike.items():
         nfs = any(not m.bind for m in node_mounts)
         first = (Packages("nfs-client", ("nfs-common",)),) if nfs else ()
-        desired.append(Wanted(tuple(nodes), (*first, *node_mounts)))
+        desired.append(Desired(tuple(nodes), (*first, *node_mounts)))
     return (Share(tuple(desired), title="shared folders mounted on all nodes"),)
 
 

@@ -18,7 +18,7 @@ from corral.roles.role import Role, Share
 from corral.roles.services import mlflow
 from corral.roles.slurm import packages
 from corral.spec.nodes import Node
-from corral.state.base import Impact, Resource, Wanted
+from corral.state.base import Desired, Impact, Resource
 from corral.state.clock import Clock
 from corral.state.files import File, masked
 from corral.state.firewall import Closed, Ports, exactly, opened
@@ -116,35 +116,35 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     if not nodes:
         return (Share((*_limits(site), *_firewalls(site, walled))),)
     cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
-    desired = [Wanted(nodes, _quiet(site))]
+    desired = [Desired(nodes, _quiet(site))]
     if cloud:
-        desired.append(Wanted(cloud, kept_off(names_of(site))))
+        desired.append(Desired(cloud, kept_off(names_of(site))))
     if site.controller in nodes:
-        desired.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
+        desired.append(Desired((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
         others = tuple(n for n in nodes if n != site.controller)
-        desired.append(Wanted(others, _clock(site, serves=False)))
+        desired.append(Desired(others, _clock(site, serves=False)))
     desired += [*_limits(site), *_firewalls(site, (*nodes, *walled))]
     if site.spec.software.hold:
         hold = Holds("slurm", SLURM_PACKAGES, packages.BRINGING)
-        desired.append(Wanted(nodes, (hold,)))
+        desired.append(Desired(nodes, (hold,)))
     return (Share(tuple(w for w in desired if w.nodes and w.resources)),)
 
 
 def following(site: Site) -> tuple[Share, ...]:
     """The other machines' clocks are right: they can be once the controller's chrony runs."""
     others = tuple(n.name for n in real(site) if n.name != site.controller)
-    return (Share((Wanted(others, (Clock(),)),)),) if others else ()
+    return (Share((Desired(others, (Clock(),)),)),) if others else ()
 
 
-def _limits(site: Site) -> tuple[Wanted, ...]:
+def _limits(site: Site) -> tuple[Desired, ...]:
     """Additions to slurmd's unit; on a node that has GPUs it starts after their driver."""
     own = [n for n in site.compute if not site.is_pod(n.name)]
     driven = tuple(n.name for n in own if n.group.gpu and site.traits[n.name].own_clock)
     known = set(driven)
     plain = tuple(n.name for n in own if n.name not in known)
     desired = (
-        Wanted(plain, (File(LIMITS, _LIMITS_TEXT),)),
-        Wanted(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),
+        Desired(plain, (File(LIMITS, _LIMITS_TEXT),)),
+        Desired(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),
     )
     return tuple(w for w in desired if w.nodes)
 
@@ -194,12 +194,12 @@ def _desktop(site: Site) -> tuple[Resource, ...]:
     return (Packages("desktop", names),)
 
 
-def _firewalls(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
+def _firewalls(site: Site, nodes: tuple[str, ...]) -> tuple[Desired, ...]:
     """The cluster's ports where a firewall is on; nothing of Corral's in it elsewhere."""
     groups: dict[tuple[Resource, ...], list[str]] = {}
     for node in nodes:
         groups.setdefault(_firewall(site, node), []).append(node)
-    return tuple(Wanted(tuple(names), resources) for resources, names in groups.items())
+    return tuple(Desired(tuple(names), resources) for resources, names in groups.items())
 
 
 def _firewall(site: Site, node: str) -> tuple[Resource, ...]:
@@ -264,7 +264,7 @@ def keys_only(site: Site) -> tuple[Share, ...]:
         return ()
     return (
         Share(
-            (Wanted(nodes, (KeysOnly(),)),),
+            (Desired(nodes, (KeysOnly(),)),),
             tuple(confirmed(node) for node in nodes),
             "logins by key only",
         ),

@@ -17,10 +17,10 @@ from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import Feature, has
 from corral.state.base import (
+    Desired,
     Gate,
     Impact,
     Resource,
-    Wanted,
 )
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Packages
@@ -93,17 +93,17 @@ def everywhere(site: Site) -> tuple[Share, ...]:
     """Exporters on all machines and Prometheus over them; or they stop."""
     if not site.spec.services.metrics:
         return (Share(_gone(site), title="no metrics"),)
-    desired = [Wanted((name,), _exporters(name, site)) for name in _able(site)]
-    desired.append(Wanted((site.controller,), _controller(site)))
+    desired = [Desired((name,), _exporters(name, site)) for name in _able(site)]
+    desired.append(Desired((site.controller,), _controller(site)))
     title = f"Prometheus on {site.controller}, exporters on all machines"
     return (Share(tuple(desired), _gates(site), title),)
 
 
-def _gone(site: Site) -> tuple[Wanted, ...]:
+def _gone(site: Site) -> tuple[Desired, ...]:
     # The node exporter stays: nobody knows whether somebody else asks it too.
     off = (Timer(FIGURES, on=False), Gone(f"{TEXTFILES}/corral.prom"))
     stopped = (Stopped(UNIT), Stopped("prometheus"))
-    return (Wanted(_able(site), off), Wanted((site.controller,), stopped))
+    return (Desired(_able(site), off), Desired((site.controller,), stopped))
 
 
 def _able(site: Site) -> tuple[str, ...]:

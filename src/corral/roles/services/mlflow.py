@@ -13,7 +13,7 @@ from corral.roles.role import Role, Share
 from corral.roles.services.own_code import wheels_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import controller_of
-from corral.state.base import Gate, Resource, Wanted
+from corral.state.base import Desired, Gate, Resource
 from corral.state.databases import Postgres
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
@@ -93,7 +93,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         CorralError: NOT_GOOD, the controller's system has no lock.
     """
     if not site.spec.services.mlflow:
-        gone = Wanted((site.controller,), (Stopped(UNIT),))
+        gone = Desired((site.controller,), (Stopped(UNIT),))
         return (Share((gone,), title="no tracking server"),)
     facts = site.facts[site.controller]
     wheels = wheels_of("mlflow", facts)
@@ -116,12 +116,12 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     )
     keeper = _keeper(site)
     if keeper == site.controller:
-        desired = (Wanted((keeper,), (user, artifacts, *resources[1:])),)
+        desired = (Desired((keeper,), (user, artifacts, *resources[1:])),)
     else:
         # Root of a client is nobody on the server (root_squash): the folder is made over there.
         desired = (
-            Wanted((keeper,), (user, artifacts)),
-            Wanted((site.controller,), resources),
+            Desired((keeper,), (user, artifacts)),
+            Desired((site.controller,), resources),
         )
     title = f"MLflow's tracking server on {site.controller}"
     return (Share(desired, (_gate(site),), title),)

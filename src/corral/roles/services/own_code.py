@@ -24,7 +24,7 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.pyenv import PythonEnv, Wheel
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -175,7 +175,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     if not (services.ui or services.metrics):
         return ()
     resources: tuple[Resource, ...] = (environment(site),)
-    desired = (Wanted((site.controller,), resources),)
+    desired = (Desired((site.controller,), resources),)
     return (Share(desired, title=f"Corral's code on {site.controller}"),)
 
 

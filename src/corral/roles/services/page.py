@@ -12,7 +12,7 @@ from corral.roles.role import Role, Share
 from corral.roles.services import own_code
 from corral.roles.slurm.controller import REST_PORT
 from corral.spec.services import Page
-from corral.state.base import Gate, Resource, Wanted
+from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Service, Stopped
 from corral.state.users import UserAccount
@@ -122,7 +122,7 @@ RandomizedDelaySec=600
 def on_controller(site: Site) -> tuple[Share, ...]:
     """The page's service; or it stops, where it is declared no longer."""
     if not site.spec.services.ui:
-        gone = Wanted((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
+        gone = Desired((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
         return (Share((gone,), title="no page on the controller"),)
     code = own_code.environment(site)
     unit = f"/etc/systemd/system/{UNIT}.service"
@@ -142,7 +142,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         Service(UNIT, (unit, SETTINGS, code.marker, *(file.path for file in renewing))),
     )
     title = f"the page on {site.controller}"
-    return (Share((Wanted((site.controller,), resources),), _gates(site), title),)
+    return (Share((Desired((site.controller,), resources),), _gates(site), title),)
 
 
 def _renewing(page: Page) -> tuple[File, ...]:

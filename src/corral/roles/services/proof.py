@@ -16,7 +16,7 @@ from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution, PartitionConf
 from corral.slurm.duration import clock
 from corral.spec.values import seconds_of
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.service import UNITS, Timer
 from corral.state.users import UserAccount
@@ -72,7 +72,7 @@ def users(site: Site) -> tuple[Share, ...]:
     if not own_proof_user(site.spec):
         return ()
     account = UserAccount(NAME, UID, "/nonexistent", "/usr/sbin/nologin", system=True)
-    return (Share((Wanted(site.names, (account,)),)),)
+    return (Share((Desired(site.names, (account,)),)),)
 
 
 def on_controller(site: Site) -> tuple[Share, ...]:
@@ -86,7 +86,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     )
     if not declared(site):
         gone = tuple(Gone(path) for path in files)
-        off = Wanted((site.controller,), (Timer(NAME, on=False), *gone))
+        off = Desired((site.controller,), (Timer(NAME, on=False), *gone))
         return (Share((off,), title="no scheduled proof"),)
     every = seconds_of(site.spec.proof.every)
     # Not at once: the machines have just been changed, and corral up proves them itself.
@@ -101,7 +101,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         Timer(NAME),
     )
     title = f"a proof on idle nodes every {site.spec.proof.every}"
-    return (Share((Wanted((site.controller,), resources_),), title=title),)
+    return (Share((Desired((site.controller,), resources_),), title=title),)
 
 
 def partition(site: Site) -> tuple[PartitionConf, ...]:

@@ -16,7 +16,7 @@ from corral.spec.cloud import Budget
 from corral.spec.nodes import declared_of, has_guard, together_of
 from corral.spec.providers import CLOUDS
 from corral.spec.values import seconds_of
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
 from corral.state.secrets import GuardKey
@@ -66,7 +66,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
             *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
         )
         off = (Timer(NAME, on=False), *map(Gone, gone), Gone(CLOUDS_FOLDER, folder=True))
-        return (Share((Wanted((site.controller,), off),), title="no guard"),)
+        return (Share((Desired((site.controller,), off),), title="no guard"),)
     keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
     resources: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
@@ -80,7 +80,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         Timer(NAME),
     )
     title = f"a guard over what is rented, every {budget.guard}"
-    return (Share((Wanted((site.controller,), resources),), title=title),)
+    return (Share((Desired((site.controller,), resources),), title=title),)
 
 
 def settings(site: Site, budget: Budget) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import pods
-from corral.state.base import Wanted
+from corral.state.base import Desired
 from corral.state.files import Gone
 from corral.state.secrets import Secret
 from corral.state.service import Service
@@ -19,19 +19,19 @@ SLURM_JWKS: Final = "/etc/slurm/slurm.jwks"
 
 def made(site: Site) -> tuple[Share, ...]:
     """On the controller, one stage before the copies: they need it to exist."""
-    return (Share((Wanted((site.controller,), keys(site)),)),)
+    return (Share((Desired((site.controller,), keys(site)),)),)
 
 
 def copied(site: Site) -> tuple[Share, ...]:
     """On all other nodes; with munge its daemon on every node."""
-    desired: list[Wanted] = []
+    desired: list[Desired] = []
     others = tuple(n for n in site.names if n != site.controller)
     if others:
-        desired.append(Wanted(others, keys(site)))
+        desired.append(Desired(others, keys(site)))
     if site.auth == "munge":
         nodes = tuple(n for n in site.names if not site.is_pod(n))
-        desired.append(Wanted(nodes, (Service("munge", (MUNGE_KEY,)),)))
-        desired += [Wanted((n,), pods.munged((MUNGE_KEY,))) for n in site.pods]
+        desired.append(Desired(nodes, (Service("munge", (MUNGE_KEY,)),)))
+        desired += [Desired((n,), pods.munged((MUNGE_KEY,))) for n in site.pods]
     if not desired:
         return ()
     return (Share(tuple(desired), title=f"{site.auth} key from the controller"),)

@@ -8,7 +8,7 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.client import PUBLISHED, published
 from corral.spec.hostlist import expand
-from corral.state.base import Wanted
+from corral.state.base import Desired
 from corral.state.files import File
 
 
@@ -17,7 +17,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
     declared = expand(site.spec.access.login) if site.spec.access.login else []
     names = dict.fromkeys((site.controller, *declared))
     desired = tuple(
-        Wanted((name,), (File(PUBLISHED, published(site.spec, name)),)) for name in names
+        Desired((name,), (File(PUBLISHED, published(site.spec, name)),)) for name in names
     )
     return (Share(desired, title="the client file of `corral login`"),)
 

@@ -18,10 +18,10 @@ from corral.slurm.packages import Part
 from corral.slurm.version import Feature, has
 from corral.spec.hostlist import fold
 from corral.state.base import (
+    Desired,
     Gate,
     Impact,
     Resource,
-    Wanted,
 )
 from corral.state.files import File
 from corral.state.service import Service
@@ -49,7 +49,7 @@ def _slurmd(
     before: tuple[Resource, ...] = (),
     *,
     upgraded: bool = False,
-) -> tuple[Wanted, ...]:
+) -> tuple[Desired, ...]:
     """Slurmd on these nodes, behind other resources of theirs."""
     inputs = (*key_paths(site), *containers.slurmd_inputs(site))
     # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
@@ -64,9 +64,9 @@ def _slurmd(
     )
     own = tuple(n for n in nodes if not site.is_pod(n))
     defaults = File(DEFAULTS, _defaults(site))
-    desired = [Wanted(own, (*before, defaults, service))] if own else []
+    desired = [Desired(own, (*before, defaults, service))] if own else []
     desired += [
-        Wanted((n,), (*before, *pods.slurmd(site, n, inputs, impact)))
+        Desired((n,), (*before, *pods.slurmd(site, n, inputs, impact)))
         for n in nodes
         if site.is_pod(n)
     ]

@@ -17,10 +17,10 @@ from corral.slurm.conf.keys import all_keys
 from corral.slurm.packages import Part
 from corral.slurm.version import SlurmVersion
 from corral.state.base import (
+    Desired,
     Gate,
     Impact,
     Resource,
-    Wanted,
 )
 from corral.state.databases import Database
 from corral.state.files import File, ImpactOf
@@ -94,7 +94,7 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
         "read /var/log/slurm/slurmdbd.log and journalctl -u mariadb",
         journal("slurmdbd", "mariadb"),
     )
-    return (Share((Wanted((site.controller,), resources),), (gate,), "MariaDB and slurmdbd"),)
+    return (Share((Desired((site.controller,), resources),), (gate,), "MariaDB and slurmdbd"),)
 
 
 def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
@@ -125,7 +125,7 @@ def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
         "read /var/log/slurm/slurmctld.log",
         journal("slurmctld"),
     )
-    return (Share((Wanted((site.controller,), resources),), (gate,), "slurmctld"),)
+    return (Share((Desired((site.controller,), resources),), (gate,), "slurmctld"),)
 
 
 def _paths(resources: tuple[Resource, ...]) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ Restart=on-failure
 def started(site: Site) -> tuple[Share, ...]:
     """Slurmrestd under its own user; it may start together with the compute nodes."""
     if not site.spec.slurm.rest:
-        return (Share((Wanted((site.controller,), (Stopped("slurmrestd"),)),)),)
+        return (Share((Desired((site.controller,), (Stopped("slurmrestd"),)),)),)
     drop_in = "/etc/systemd/system/slurmrestd.service.d/corral.conf"
     resources: tuple[Resource, ...] = (
         UserAccount("slurmrestd", REST_UID, "/nonexistent", "/usr/sbin/nologin", system=True),
@@ -188,7 +188,7 @@ def started(site: Site) -> tuple[Share, ...]:
         "read: journalctl -u slurmrestd",
         journal("slurmrestd"),
     )
-    return (Share((Wanted((site.controller,), resources),), (gate,)),)
+    return (Share((Desired((site.controller,), resources),), (gate,)),)
 
 
 def _plugins(site: Site) -> str:

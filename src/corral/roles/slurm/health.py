@@ -16,7 +16,7 @@ from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.hostlist import expand
 from corral.spec.values import seconds_of
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.tables import Row, read_table
 
@@ -76,12 +76,12 @@ def on_nodes(site: ConfiguredSite) -> tuple[Share, ...]:
     """The program and its file on each compute node, before slurmd starts; or neither."""
     names = tuple(node.name for node in site.compute)
     if not seconds_of(site.spec.health.every):
-        return (Share((Wanted(names, (Gone(PROGRAM), Gone(CONF))),)),)
+        return (Share((Desired(names, (Gone(PROGRAM), Gone(CONF))),)),)
     here: tuple[Resource, ...] = (File(PROGRAM, program(), mode="755"),)
     per_node = [
-        Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in site.conf.nodes
+        Desired((node.name,), (File(CONF, settings(site, node)),)) for node in site.conf.nodes
     ]
-    return (Share((Wanted(names, here), *per_node)),)
+    return (Share((Desired(names, here), *per_node)),)
 
 
 def slurm_conf(site: Site) -> Contribution:

@@ -12,7 +12,7 @@ from corral import agents
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.version import Feature, has
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Timer
 
@@ -53,9 +53,9 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     able = tuple(n for n in site.names if site.facts[n].systemd)
     compute = tuple(n.name for n in site.compute if n.name in able)
     units = (("slurmctld", (site.controller,)), ("slurmd", compute))
-    desired = [Wanted(nodes, (around(unit),)) for unit, nodes in units if nodes]
+    desired = [Desired(nodes, (around(unit),)) for unit, nodes in units if nodes]
     # The timer comes last: it makes systemd reload all units.
-    return (Share((*desired, Wanted(able, _watch()))),)
+    return (Share((*desired, Desired(able, _watch()))),)
 
 
 def _watch() -> tuple[Resource, ...]:

@@ -13,7 +13,7 @@ from corral.roles.slurm.auth_key import former_keys, key_paths
 from corral.slurm.packages import Family
 from corral.slurm.version import Feature, has
 from corral.spec.hostlist import expand
-from corral.state.base import Gate, Impact, Wanted
+from corral.state.base import Desired, Gate, Impact
 from corral.state.files import File
 from corral.state.packages import Packages
 from corral.state.service import Service
@@ -65,7 +65,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
         )
         for node in names
     )
-    return (Share((Wanted(names, resources),), gates, "sackd on login nodes"),)
+    return (Share((Desired(names, resources),), gates, "sackd on login nodes"),)
 
 
 ROLE: Final = Role("login_nodes", {"login": on_login_nodes})

@@ -8,7 +8,7 @@ from typing import Final
 from corral import agents
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Timer
 
@@ -54,7 +54,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
         File(timer, _TIMER),
         Timer(NAME),
     )
-    return (Share((Wanted(nodes, resources),)),) if nodes else ()
+    return (Share((Desired(nodes, resources),)),) if nodes else ()
 
 
 @cache

@@ -23,9 +23,9 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import guarded_of
 from corral.state.base import (
     ROLL_TAG,
+    Desired,
     Gate,
     Resource,
-    Wanted,
 )
 from corral.state.databases import SlurmBackup
 from corral.state.packages import DebRepository, Packages, SlurmPackages
@@ -161,7 +161,7 @@ def before_services(site: Site) -> tuple[Share, ...]:
     was = SlurmVersion.parse(site.facts[site.controller].slurm)
     database = DATABASE if site.spec.slurm.accounting else ""
     name = f"slurm-{was}-to-{site.debs.version}"
-    backup = Wanted((site.controller,), (SlurmBackup(name, database, STATE_DIR),))
+    backup = Desired((site.controller,), (SlurmBackup(name, database, STATE_DIR),))
     title = f"Slurm {was} to {site.debs.version} on {site.controller}: copies, then packages"
     return (Share((backup, *_exactly(site, [site.controller])), title=title),)
 
@@ -181,7 +181,7 @@ def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
     return tuple(batches)
 
 
-def batch(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:
+def batch(site: Site, nodes: Sequence[str]) -> tuple[Desired, ...]:
     """The packages of one batch."""
     return _exactly(site, [n for n in nodes if n != site.controller])
 
@@ -223,14 +223,14 @@ def patience(site: Site, seconds: float) -> float:
     return CONVERSION_S if site.controller in old(site) else seconds
 
 
-def _exactly(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:
+def _exactly(site: Site, nodes: Sequence[str]) -> tuple[Desired, ...]:
     if site.debs is None:
         return ()
     by_parts: dict[tuple[Part, ...], list[str]] = {}
     for node in nodes:
         by_parts.setdefault(parts_of(site, node), []).append(node)
     return tuple(
-        Wanted(tuple(names), (SlurmPackages(site.debs, parts, PAUSED),))
+        Desired(tuple(names), (SlurmPackages(site.debs, parts, PAUSED),))
         for parts, names in by_parts.items()
     )
 

@@ -29,7 +29,7 @@ from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand, fold_in_order
-from corral.state.base import Impact, Resource, StageWanted
+from corral.state.base import DesiredStage, Impact, Resource
 from corral.state.files import File
 from corral.state.host_names import HostsBlock
 from corral.state.mesh import Supervised, Supervisor
@@ -93,7 +93,7 @@ def slurm_conf(site: Site) -> Contribution:
     return Contribution(settings)
 
 
-def refuse_services(site: Site, stages: Iterable[StageWanted]) -> None:
+def refuse_services(site: Site, stages: Iterable[DesiredStage]) -> None:
     """See that no role wants a service on a pod that only systemd can run.
 
     Raises:
@@ -102,7 +102,7 @@ def refuse_services(site: Site, stages: Iterable[StageWanted]) -> None:
     if not site.pods:
         return
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             units = [r.unit for r in entry.resources if isinstance(r, Service)]
             # The mesh's own role starts tailscaled there by what the pod has.
             units = [unit for unit in units if unit != "tailscaled"]

@@ -12,7 +12,7 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.spec.services import Prolog
-from corral.state.base import Resource, Wanted
+from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File, Parts
 
 FOLDER: Final = "/etc/slurm"
@@ -56,7 +56,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
         File(PROLOG, runner, mode="755"),
         File(EPILOG, runner, mode="755"),
     )
-    return (Share((Wanted(nodes, resources),)),)
+    return (Share((Desired(nodes, resources),)),)
 
 
 def slurm_conf(site: Site) -> Contribution:

@@ -75,7 +75,7 @@ class PastJobs:
             self._kept.pop(next(iter(self._kept)))
         async with kept.asking:
             if self._clock() >= kept.until:
-                kept.answer, lasts = await self._look(login, days, user)
+                kept.answer, lasts = await self._past(login, days, user)
                 kept.until = self._clock() + lasts
         if isinstance(kept.answer, Past):
             return kept.answer
@@ -111,7 +111,7 @@ class PastJobs:
         """
         return await self._ask(lambda slurm: slurm.past_use(login, job_id))
 
-    async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
+    async def _past(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
             past = await self._ask(lambda slurm: slurm.past(login, days, user))
             return settled(past, gpus=self._gpus), KEEP_S

@@ -101,7 +101,7 @@ class Poller:
         if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
             return self.now
         if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self.look(), name="look")
+            self._poll = asyncio.create_task(self.poll(), name="poll")
         waits = {self._poll}
         if known.is_set():
             await asyncio.wait(waits, timeout=PATIENCE_S)
@@ -142,7 +142,7 @@ class Poller:
 
     async def _run(self) -> None:
         while self._viewers:
-            await self.look()
+            await self.poll()
             self._wake.clear()
             await self._rested()
 
@@ -174,7 +174,7 @@ class Poller:
         if trouble:
             self._is(replace(self.now, trouble=trouble))
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Ask Slurm once and send all viewers what changed, as soon as it is known."""
         async with self._looking:
             waited = self._rest.waited

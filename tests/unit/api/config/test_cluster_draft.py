@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
-from corral.inspect.discovery import Found, discovery_inquiry, parse
+from corral.inspect.discovery import DiscoveredMachine, discovery_inquiry, parse
 from corral.inspect.gpu import gpu_types, type_of, type_of_name
 from corral.spec.load import load_text
 from corral.spec.nodes import nodes_of
@@ -22,7 +22,7 @@ from tests.fakes import recorded
 RECORDED = Path(__file__).parents[3] / "recorded" / "machines"
 
 
-def machines(folder: str) -> list[Found]:
+def machines(folder: str) -> list[DiscoveredMachine]:
     files = sorted((RECORDED / folder).glob("*.txt"))
     return [parse(f.stem, recorded(f.read_text())) for f in files]
 

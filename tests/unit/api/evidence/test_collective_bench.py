@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from corral.api.evidence.bench import Known, judged, refuse_unreachable
-from corral.api.evidence.collective_bench import Wanted, bench_history, bench_job, given_or_declared
+from corral.api.evidence.collective_bench import (
+    BenchRequest,
+    bench_history,
+    bench_job,
+    given_or_declared,
+)
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading
 from corral.prove.fabric.limits import Topology, efficiency
@@ -40,7 +45,7 @@ def spec(*, provider: str = "ssh", gpus: int = 0, count: int = 3, **data: Any) -
 
 
 def test_one_rank_per_gpu_on_all_nodes() -> None:
-    job, gpus = bench_job(spec(gpus=4), Wanted())
+    job, gpus = bench_job(spec(gpus=4), BenchRequest())
     assert (job.nodes, job.gpus_per_node, job.ranks_on_node, gpus) == (3, 4, 4, 4)
     assert job.script == str(PROGRAM)
     assert job.env == {"NCCL_DEBUG": "INFO"}
@@ -48,33 +53,35 @@ def test_one_rank_per_gpu_on_all_nodes() -> None:
 
 
 def test_rehearsed_gpus_compute_nothing() -> None:
-    job, gpus = bench_job(spec(provider="embedded", gpus=2), Wanted(largest=1 << 20))
+    job, gpus = bench_job(spec(provider="embedded", gpus=2), BenchRequest(largest=1 << 20))
     assert (job.gpus_per_node, job.ranks_on_node, gpus) == (0, 1, 0)
     assert f"--apart={1 << 20}" in job.args
 
 
 def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
-    job, _ = bench_job(spec(), Wanted(nodes=2))
+    job, _ = bench_job(spec(), BenchRequest(nodes=2))
     assert "--apart=0" in job.args
 
 
 @pytest.mark.parametrize(
     ("impossible", "reason"),
     [
-        (Wanted(collectives=("all_reduse",)), "all_reduse"),
-        (Wanted(smallest=2, largest=1), "is above"),
-        (Wanted(nodes=1), "two ranks"),
-        (Wanted(nccl_tests="/opt/nccl-tests/build"), "one collective at a time"),
+        (BenchRequest(collectives=("all_reduse",)), "all_reduse"),
+        (BenchRequest(smallest=2, largest=1), "is above"),
+        (BenchRequest(nodes=1), "two ranks"),
+        (BenchRequest(nccl_tests="/opt/nccl-tests/build"), "one collective at a time"),
     ],
 )
-def test_what_cannot_be_measured(impossible: Wanted, reason: str) -> None:
+def test_what_cannot_be_measured(impossible: BenchRequest, reason: str) -> None:
     with pytest.raises(CorralError, match=reason) as caught:
         bench_job(spec(), impossible)
     assert caught.value.code is Code.USAGE
 
 
 def test_nccl_tests_on_one_node() -> None:
-    request = Wanted(("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b")
+    request = BenchRequest(
+        ("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b"
+    )
     job, _ = bench_job(spec(gpus=8), request)
     assert job.script.endswith("/exec.sh")
     assert job.ranks_on_node == 1
@@ -84,18 +91,20 @@ def test_nccl_tests_on_one_node() -> None:
         *("-g", "8", "-d", "half"),
     )
     with pytest.raises(CorralError, match="one collective"):
-        bench_job(spec(gpus=8), Wanted(nodes=1, nccl_tests="/opt/b"))
+        bench_job(spec(gpus=8), BenchRequest(nodes=1, nccl_tests="/opt/b"))
 
 
 def test_in_a_container() -> None:
-    request = Wanted(("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh")
+    request = BenchRequest(
+        ("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh"
+    )
     job, _ = bench_job(spec(gpus=8), request)
     assert job.container == "/nfs/nccl.sqsh"
-    job, _ = bench_job(spec(gpus=8), Wanted(container="nvidia/pytorch:26.10-py3"))
+    job, _ = bench_job(spec(gpus=8), BenchRequest(container="nvidia/pytorch:26.10-py3"))
     assert job.container  # as corral.jobs.containers writes an image's name
     assert job.script == str(PROGRAM)
     with pytest.raises(CorralError):
-        bench_job(spec(gpus=8), Wanted(container="a b"))
+        bench_job(spec(gpus=8), BenchRequest(container="a b"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from corral import api
 from corral.api.evidence.bench import judged
-from corral.api.evidence.collective_bench import HISTORY, Benched, Wanted, keep
+from corral.api.evidence.collective_bench import HISTORY, Benched, BenchRequest, keep
 from corral.apply.journal import Journal
 from corral.prove.fabric.program import read_program
 from corral.prove.fabric.slow_parts import Pair
@@ -30,9 +30,9 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
     reading, _ = read_program(LOG.read_text().splitlines())
     bad = judged(reading, api.Known(busbw=900))
-    keep("lab", Wanted(), Benched(7, "node[0-2]", bad, PAIRS))
+    keep("lab", BenchRequest(), Benched(7, "node[0-2]", bad, PAIRS))
     again = judged(type(reading)(reading.tables[:1], reading.transport), api.Known(busbw=360))
-    keep("lab", Wanted(), Benched(8, "node[0-2]", again))
+    keep("lab", BenchRequest(), Benched(8, "node[0-2]", again))
     journal = Journal(cluster_dir("lab") / HISTORY, "job-9")
     slow = Remark(Outcome.WARN, "2 nodes", "1.8 times as fast as one")
     training = Measured("scaling", (slow,), charts=(CURVE,), job=9, nodes="node[0-1]")

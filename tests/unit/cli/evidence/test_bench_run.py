@@ -10,7 +10,7 @@ import pytest
 
 from corral import api
 from corral.api.evidence.bench import judged
-from corral.api.evidence.collective_bench import Benched, Wanted
+from corral.api.evidence.collective_bench import Benched, BenchRequest
 from corral.apply.journal import Journal
 from corral.cli.evidence import bench_run
 from corral.cli.evidence.bench_run import bytes_of
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     spec = load_or_raise(ROOT / "examples/laptop.yaml")
 
     async def run_bench(
-        _spec: object, request: Wanted, known: api.Known, _emit: object, **calls: Any
+        _spec: object, request: BenchRequest, known: api.Known, _emit: object, **calls: Any
     ) -> Benched:
         seen.update(request=request, known=known)
         for row in filter(None, map(progress_of, LOG)):
@@ -67,7 +67,7 @@ def test_a_good_run(corral: Run, asked: dict[str, Any]) -> None:
         *("--smallest", "8M", "--largest", "8G", "--type", "bfloat16", "--reference", "360"),
     )
     assert done.exit_code == 0, done.output
-    assert asked["request"] == Wanted(
+    assert asked["request"] == BenchRequest(
         ("all_reduce", "all_gather"), 3, 8 << 20, 8 << 30, type="bfloat16"
     )
     assert asked["known"].busbw == 360
@@ -81,7 +81,7 @@ def test_a_bad_run_names_the_node(corral: Run, asked: dict[str, Any]) -> None:
     assert done.exit_code == 1
     assert "fail: 364.9 GB/s at 8 GiB" in done.stdout
     assert "slow: node2 is slow with every other node" in done.stdout
-    assert asked["request"] == Wanted()
+    assert asked["request"] == BenchRequest()
 
 
 def test_a_slow_node_is_named_where_nothing_else_is_known(

@@ -21,7 +21,7 @@ groups:
     nodes: node[0-2]
     addresses: 192.168.1.[10-12]
 """
-DUE = Returning(
+RETURNING = Returning(
     (
         Return(
             "node0", (("would", "put back /etc/hosts"), ("kept", "/home/ada: the files of ada"))
@@ -40,7 +40,7 @@ def lab(tmp_path: Path) -> str:
 
 
 def test_a_dry_run_shows_and_does_nothing(corral: Run, fake: Fake, lab: str) -> None:
-    fake.answer("due_back", DUE)
+    fake.answer("due_back", RETURNING)
     fake.answer("down", ())
     result = corral("down", lab, "--dry-run")
     assert result.exit_code == 0
@@ -57,7 +57,7 @@ def test_a_dry_run_shows_and_does_nothing(corral: Run, fake: Fake, lab: str) -> 
 
 
 def test_it_is_shown_and_asked_before_it_is_done(corral: Run, fake: Fake, lab: str) -> None:
-    fake.answer("due_back", DUE)
+    fake.answer("due_back", RETURNING)
     fake.answer("down", ("node0: did put back /etc/hosts", "node1: did put back /etc/hosts"))
     assert corral("down", lab).exit_code == 2
     assert not fake.calls["down"]
@@ -68,8 +68,8 @@ def test_it_is_shown_and_asked_before_it_is_done(corral: Run, fake: Fake, lab: s
 
 def test_machines_that_were_not_given_back_are_named() -> None:
     require_all([Return("node0", (("did", "x"),))])
-    bad: list[Any] = [Return("node1", (("left", "user slurm"),)), DUE.machines[2]]
+    bad: list[Any] = [Return("node1", (("left", "user slurm"),)), RETURNING.machines[2]]
     with pytest.raises(CorralError) as caught:
-        require_all([DUE.machines[0], *bad])
+        require_all([RETURNING.machines[0], *bad])
     assert "node[1-2]" in caught.value.message
     assert "node1: user slurm" in caught.value.tail

@@ -9,7 +9,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.network import Due, Links, judge_links, matrix_of, read_links
+from corral.prove.measure.network import Expected, Links, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Remark
 
 NODES = ("n0", "n1", "n2", "n3")
@@ -71,49 +71,98 @@ def bad(remarks: tuple[Remark, ...]) -> list[tuple[Outcome, str, str]]:
 def test_a_node_to_which_packets_are_lost_is_named_once() -> None:
     """A card that receives badly: three ways lead to it, and all of them lose packets."""
     to = {(a, "n2"): {"retransmits": 2000} for a in NODES if a != "n2"}
-    (remark, _) = judge_links(links(flows=to), Due())
+    (remark, _) = judge_links(links(flows=to), Expected())
     assert (remark.outcome, remark.about) == (Outcome.WARN, "n2")
     assert "from every other node to n2 up to 2.9% of the segments" in remark.text
     away = {("n2", b): {"retransmits": 2000} for b in NODES if b != "n2"}
-    (remark, _) = judge_links(links(flows=away), Due())
+    (remark, _) = judge_links(links(flows=away), Expected())
     assert "from n2 to every other node" in remark.text
     del to["n0", "n2"]
-    assert [r.about for r in judge_links(links(flows=to), Due())[:2]] == ["n1 to n2", "n3 to n2"]
+    assert [r.about for r in judge_links(links(flows=to), Expected())[:2]] == [
+        "n1 to n2",
+        "n3 to n2",
+    ]
 
 
 def test_a_healthy_network_passes() -> None:
-    remarks = judge_links(links(), Due(gbps=1))
+    remarks = judge_links(links(), Expected(gbps=1))
     assert [r.outcome for r in remarks] == [Outcome.PASS]
     assert "12 links carry 0.94 to 0.94 Gb/s" in remarks[0].text
 
 
 def test_without_a_declared_rate_figures_are_kept_and_not_judged() -> None:
-    assert [r.outcome for r in judge_links(links(), Due())] == [Outcome.UNKNOWN]
+    assert [r.outcome for r in judge_links(links(), Expected())] == [Outcome.UNKNOWN]
 
 
 @pytest.mark.parametrize(
     ("seen", "declared", "outcome", "about", "failure"),
     [
-        (links({"n1": {"speed": 100}}), Due(gbps=1), Outcome.FAIL, "n1", ""),
-        (links({"n1": {"mtu": 9000}}, around("n1", path_mtu=9000)), Due(), Outcome.WARN,
-         "n[0-3]", "F28"),
-        (links({"n2": {"mtu": 1400}}), Due(mtu=1500), Outcome.FAIL, "n2", "F28"),
-        (links(flows=around("n3", path_mtu=1400)), Due(), Outcome.FAIL, "n3", "F28"),
-        (links(flows={("n0", "n1"): {"path_mtu": 1400}}), Due(), Outcome.FAIL, "n0 to n1", "F28"),
-        (links(flows={("n0", "n1"): {"path_mtu": 0}}), Due(), Outcome.WARN, "n0 to n1", "F18"),
-        (links(flows={("n0", "n1"): {"tx": {"eth1": 10**8, "eth0": 9}}}), Due(), Outcome.FAIL,
-         "n0", "F37"),
-        (links(flows={("n0", "n1"): {"rx": {"wlan0": 10**8}}}), Due(), Outcome.FAIL, "n1", "F37"),
-        (links(flows=around("n2", gbps=0.1)), Due(gbps=1), Outcome.FAIL, "n2", ""),
-        (links(flows={("n2", "n3"): {"gbps": 0.1}}), Due(gbps=1), Outcome.FAIL, "n2 to n3", ""),
-        (links(flows={("n2", "n3"): {"gbps": 0.8}}), Due(gbps=1), Outcome.WARN, "n2 to n3", ""),
-        (links(flows={("n2", "n3"): {"gbps": 0.5}}), Due(usual=0.9), Outcome.FAIL, "n2 to n3", ""),
-        (links(flows={("n0", "n2"): {"retransmits": 2000}}), Due(), Outcome.WARN, "n0 to n2", ""),
-        (links(flows={("n0", "n2"): {"rtt_us": 900.0}}), Due(), Outcome.WARN, "n0 to n2", ""),
+        (links({"n1": {"speed": 100}}), Expected(gbps=1), Outcome.FAIL, "n1", ""),
+        (
+            links({"n1": {"mtu": 9000}}, around("n1", path_mtu=9000)),
+            Expected(),
+            Outcome.WARN,
+            "n[0-3]",
+            "F28",
+        ),
+        (links({"n2": {"mtu": 1400}}), Expected(mtu=1500), Outcome.FAIL, "n2", "F28"),
+        (links(flows=around("n3", path_mtu=1400)), Expected(), Outcome.FAIL, "n3", "F28"),
+        (
+            links(flows={("n0", "n1"): {"path_mtu": 1400}}),
+            Expected(),
+            Outcome.FAIL,
+            "n0 to n1",
+            "F28",
+        ),
+        (links(flows={("n0", "n1"): {"path_mtu": 0}}), Expected(), Outcome.WARN, "n0 to n1", "F18"),
+        (
+            links(flows={("n0", "n1"): {"tx": {"eth1": 10**8, "eth0": 9}}}),
+            Expected(),
+            Outcome.FAIL,
+            "n0",
+            "F37",
+        ),
+        (
+            links(flows={("n0", "n1"): {"rx": {"wlan0": 10**8}}}),
+            Expected(),
+            Outcome.FAIL,
+            "n1",
+            "F37",
+        ),
+        (links(flows=around("n2", gbps=0.1)), Expected(gbps=1), Outcome.FAIL, "n2", ""),
+        (
+            links(flows={("n2", "n3"): {"gbps": 0.1}}),
+            Expected(gbps=1),
+            Outcome.FAIL,
+            "n2 to n3",
+            "",
+        ),
+        (
+            links(flows={("n2", "n3"): {"gbps": 0.8}}),
+            Expected(gbps=1),
+            Outcome.WARN,
+            "n2 to n3",
+            "",
+        ),
+        (
+            links(flows={("n2", "n3"): {"gbps": 0.5}}),
+            Expected(usual=0.9),
+            Outcome.FAIL,
+            "n2 to n3",
+            "",
+        ),
+        (
+            links(flows={("n0", "n2"): {"retransmits": 2000}}),
+            Expected(),
+            Outcome.WARN,
+            "n0 to n2",
+            "",
+        ),
+        (links(flows={("n0", "n2"): {"rtt_us": 900.0}}), Expected(), Outcome.WARN, "n0 to n2", ""),
     ],
-)  # fmt: skip
+)
 def test_each_fault_is_named(
-    seen: Links, declared: Due, outcome: Outcome, about: str, failure: str
+    seen: Links, declared: Expected, outcome: Outcome, about: str, failure: str
 ) -> None:
     assert bad(judge_links(seen, declared)) == [(outcome, about, failure)]
 
@@ -121,7 +170,7 @@ def test_each_fault_is_named(
 def test_an_interface_that_is_not_there_is_reported_and_nothing_else() -> None:
     absent = member("n0", interface="eth7", address="", mtu=0)
     seen = read_links([f"@@corral-members {json.dumps({'members': [absent]})}"])
-    (remark,) = judge_links(seen, Due(interface="eth7"))
+    (remark,) = judge_links(seen, Expected(interface="eth7"))
     assert (remark.outcome, remark.failure) == (Outcome.FAIL, "F26")
     assert "there is no interface eth7" in remark.text
 
@@ -129,13 +178,13 @@ def test_an_interface_that_is_not_there_is_reported_and_nothing_else() -> None:
 def test_a_link_that_is_slow_only_while_others_are_busy_is_shared() -> None:
     slow = {("n0", "n1"): {"gbps": 0.4}}
     seen = links(flows=slow, more=(flow("n0", "n1", gbps=0.93, alone=True),))
-    (remark,) = [r for r in judge_links(seen, Due(gbps=1)) if r.outcome is Outcome.WARN]
+    (remark,) = [r for r in judge_links(seen, Expected(gbps=1)) if r.outcome is Outcome.WARN]
     assert "only while others are busy" in remark.text
 
 
 def test_the_matrix_has_the_better_of_both_measurements() -> None:
     seen = links(flows={("n0", "n1"): {"gbps": 0.4}}, more=(flow("n0", "n1", alone=True),))
-    matrix = matrix_of(seen, Due(gbps=1))
+    matrix = matrix_of(seen, Expected(gbps=1))
     assert matrix.cells[0] == (None, 0.94, 0.94, 0.94)
     assert matrix.fail == pytest.approx(0.94 * 0.7)
 

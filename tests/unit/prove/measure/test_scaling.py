@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.cost import WAYS, Compute, Cost, Timed, fitted, predicted, with_overlap
+from corral.prove.measure.cost import METHODS, Compute, Cost, Timed, fitted, predicted, with_overlap
 from corral.prove.measure.scaling import (
     PAYS,
     Scaling,
@@ -59,7 +59,7 @@ def test_the_fit_of_nothing_is_nothing() -> None:
 def test_three_nodes_are_predicted_from_two(link: str) -> None:
     """Fitted to two nodes: DDP over three, which it has not seen, on each shaped link."""
     seen = recorded(link)
-    three = {g.way: g.error for g in guesses(seen) if g.ranks == 3}
+    three = {g.method: g.error for g in guesses(seen) if g.ranks == 3}
     assert set(three) == {"ddp", "accumulate", "local_sgd"}
     assert all(abs(error) <= EXACT for error in three.values()), three
 
@@ -68,7 +68,7 @@ def test_three_nodes_are_predicted_from_two(link: str) -> None:
 def test_gpus_are_predicted_too(link: str) -> None:
     """Two H200, a model as large as GPT-2, over NVLink and over TCP on loopback."""
     seen = recorded(f"h200x2-{link}")
-    errors = {g.way: g.error for g in guesses(seen)}
+    errors = {g.method: g.error for g in guesses(seen)}
     assert "powersgd" not in errors  # what it computes itself is not in the model
     assert all(abs(errors[w]) <= EXACT for w in ("accumulate", "bf16", "local_sgd")), errors
 
@@ -117,11 +117,11 @@ def test_other_links_are_predicted_from_one(base: str, link: str) -> None:
     cost, seen = known.on_link(LINKS[link], LINKS[base]), recorded(link)
     for trained in seen.trained:
         if trained.ranks > 1 and base != link:
-            method = WAYS[trained.way]
+            method = METHODS[trained.method]
             seconds = predicted(
-                cost, trained.compute, method, trained.ranks, seen.bytes_of(trained.way)
+                cost, trained.compute, method, trained.ranks, seen.bytes_of(trained.method)
             )
-            case = (trained.way, trained.ranks)
+            case = (trained.method, trained.ranks)
             assert seconds == pytest.approx(trained.seconds, rel=EXACT), case
 
 
@@ -131,7 +131,7 @@ def test_a_wrong_model_does_not_predict() -> None:
     trained = seen.of("ddp", 3)
     assert trained is not None
     wrong = Cost(seen.cost.alpha, seen.cost.beta * 3)
-    seconds = predicted(wrong, trained.compute, WAYS["ddp"], 3, seen.size)
+    seconds = predicted(wrong, trained.compute, METHODS["ddp"], 3, seen.size)
     assert abs(seconds / trained.seconds - 1) > EXACT
 
 
@@ -140,7 +140,7 @@ def test_overlap_hides_traffic_and_extra_explains_the_rest() -> None:
     cost = Cost(0.0, 1e-8)
     hidden = with_overlap(cost, compute, 2, 10**7, 0.36)
     assert (hidden.overlap, hidden.extra) == (pytest.approx(0.25), 0.0)
-    assert predicted(hidden, compute, WAYS["ddp"], 2, 10**7) == pytest.approx(0.36)
+    assert predicted(hidden, compute, METHODS["ddp"], 2, 10**7) == pytest.approx(0.36)
     late = with_overlap(cost, compute, 2, 10**7, 0.5)
     assert (late.overlap, late.extra) == (0.0, pytest.approx(0.09))
 
@@ -238,7 +238,7 @@ def test_gpus_predict_other_links_roughly() -> None:
     fast, slow = recorded("h200x2-nvlink"), recorded("h200x2-sockets")
     gbps = slow.cost.busbw * 8 / 0.95
     errors = [
-        on_link(fast, gbps, trained.way, 2) / slow.speedup(trained) - 1
+        on_link(fast, gbps, trained.method, 2) / slow.speedup(trained) - 1
         for trained in slow.trained
         if trained.ranks == 2
     ]
@@ -263,13 +263,13 @@ def test_a_ways_own_work_is_in_the_model_where_it_was_measured() -> None:
     """PowerSGD computes for 40 ms; DiLoCo's outer optimizer for 5 in 16 micro-batches."""
     cost, plain = Cost(50e-6, 1e-9), Compute(0.01, 0.02, 0.002, 0.032, 0.033)
     own = Compute(0.01, 0.02, 0.002, 0.032, 0.033, own=0.073)
-    method = WAYS["powersgd"]
+    method = METHODS["powersgd"]
     sent = cost.reduce(2, 4e6, method.messages)
     assert predicted(cost, own, method, 2, 4e6) == pytest.approx(0.073 + sent)
     assert predicted(cost, plain, method, 2, 4e6) == pytest.approx(0.033 + sent)
-    ddp = predicted(cost, own, WAYS["ddp"], 2, 4e8)
+    ddp = predicted(cost, own, METHODS["ddp"], 2, 4e8)
     fitted_to_it = with_overlap(cost, own, 2, 4e8, ddp)
-    assert predicted(fitted_to_it, own, WAYS["ddp"], 2, 4e8) == pytest.approx(ddp)
+    assert predicted(fitted_to_it, own, METHODS["ddp"], 2, 4e8) == pytest.approx(ddp)
 
 
 def test_powersgd_is_predicted_once_its_own_work_is_known() -> None:
@@ -277,8 +277,8 @@ def test_powersgd_is_predicted_once_its_own_work_is_known() -> None:
     with_own = [
         line.replace('"way": "powersgd",', '"way": "powersgd", "own": 0.07,') for line in lines
     ]
-    assert "powersgd" not in {g.way for g in guesses(read_scaling(lines))}
-    assert "powersgd" in {g.way for g in guesses(read_scaling(with_own))}
+    assert "powersgd" not in {g.method for g in guesses(read_scaling(lines))}
+    assert "powersgd" in {g.method for g in guesses(read_scaling(with_own))}
 
 
 @pytest.mark.parametrize(

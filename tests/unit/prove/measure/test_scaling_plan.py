@@ -13,7 +13,7 @@ from corral.agents.benchmarks.scaling_plan import Plan, Speed, chosen, points, r
 from corral.prove.measure import cost
 
 COUNTS = [1, 2, 3]
-EVERY = points(list(scaling_plan.WAYS), COUNTS)
+EVERY = points(list(scaling_plan.METHODS), COUNTS)
 # GPT-2 on a workstation's GPU over 2.5 GbE: 496 MB of gradients, 50 ms of computing.
 HOME = Speed(0.05, 100e-6, 8e-9 / 2.4, 496_000_000, 4_000_000)
 # 1 million parameters on three containers of one machine.
@@ -35,9 +35,9 @@ def run(speed: Speed, seconds: float, slower: float = 1.0) -> tuple[list[tuple[s
 
 
 def test_the_agents_methods_are_those_of_the_cost_model() -> None:
-    assert list(scaling_plan.WAYS) == list(cost.WAYS)
-    for name, method in scaling_plan.WAYS.items():
-        modelled = cost.WAYS[name]
+    assert list(scaling_plan.METHODS) == list(cost.METHODS)
+    for name, method in scaling_plan.METHODS.items():
+        modelled = cost.METHODS[name]
         numbers = (method.cycle, method.share, method.messages)
         assert (modelled.cycle, modelled.share, modelled.messages) == numbers
         assert "{" not in modelled.words
@@ -60,7 +60,7 @@ def test_without_a_limit_all_is_measured_as_often_as_asked_for() -> None:
     assert [point[:2] for point in plan] == EVERY
     assert {name: turns for name, _, turns, _ in plan} == {
         name: max(scaling_plan.LEAST, 32 // method.cycle)
-        for name, method in scaling_plan.WAYS.items()
+        for name, method in scaling_plan.METHODS.items()
     }
 
 

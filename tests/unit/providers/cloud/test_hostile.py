@@ -44,7 +44,7 @@ TITLES = {"lambda": "Lambda Cloud", "runpod": "RunPod", "paperspace": "Paperspac
 MAKERS: dict[str, Any] = {"lambda": LambdaCloud, "runpod": RunPod, "paperspace": Paperspace}
 MACHINE = Instance("x", "i1", "n", None, State.RUNNING)
 LABEL = Label("lab", "gpu0", "00000a")
-WANTED = LaunchRequest(
+DESIRED = LaunchRequest(
     LABEL, Offer("x", "t", "r", "g", 1, 1, 1, 1.0, Capacity.SOME), "ssh-ed25519 AAAA"
 )
 
@@ -68,7 +68,7 @@ COMMON = {
     "check": Call(lambda c: c.check()),
     "offers": Call(lambda c: c.offers()),
     "instances": Call(lambda c: c.instances()),
-    "launch": Call(lambda c: c.launch(WANTED), once=True),
+    "launch": Call(lambda c: c.launch(DESIRED), once=True),
     "terminate": Call(lambda c: c.terminate([MACHINE]), blind=True),
     "extras": Call(lambda c: c.extras("lab")),
     "remove": Call(lambda c: c.remove(Extra("x", "key", "e1", "n")), blind=True),
@@ -88,7 +88,7 @@ CALLS: dict[str, dict[str, Call]] = {
         "stop": STOP,
         "make_volume": NEW_VOLUME,
         "cluster_offers": Call(lambda c: c.cluster_offers()),
-        "launch_cluster": Call(lambda c: c.launch_cluster(WANTED, 2), once=True),
+        "launch_cluster": Call(lambda c: c.launch_cluster(DESIRED, 2), once=True),
         "ssh_keys": Call(lambda c: c.ssh_keys()),
         "set_ssh_keys": Call(lambda c: c.set_ssh_keys(["k"]), blind=True),
     },

@@ -12,15 +12,15 @@ from corral.hosts.quote import Script
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.machine import containers
-from corral.roles.order import configured, wanted
+from corral.roles.order import configured, desired_stages
 from corral.spec.load import load_or_raise
 from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
 from corral.state.base import (
     HERE,
     Change,
     Context,
+    DesiredStage,
     Seen,
-    StageWanted,
 )
 from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import File, Parts
@@ -53,8 +53,8 @@ def clustered(*, own_clock: bool = True, **facts: object) -> Site:
     return site(laptop(software=software), own_clock=own_clock, cgroup="v2", **facts)
 
 
-def of_stage(cluster: Site) -> tuple[StageWanted, ...]:
-    return tuple(s for s in wanted(cluster) if s.name == "containers")
+def of_stage(cluster: Site) -> tuple[DesiredStage, ...]:
+    return tuple(s for s in desired_stages(cluster) if s.name == "containers")
 
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
@@ -69,7 +69,7 @@ def test_nothing_without_being_asked() -> None:
 
 def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
     cluster = clustered()
-    for held in resources_of(wanted(cluster)).values():
+    for held in resources_of(desired_stages(cluster)).values():
         texts = {r.path: r.content for r in held if isinstance(r, File)}
         assert "/raid/enroot/data/user-$(id -u)" in texts[containers.ENROOT_CONF]
         parts = {n: t for r in held if isinstance(r, Parts) for n, t in r.files}
@@ -86,7 +86,7 @@ def test_the_cgroup_hook_goes_in_containers_only() -> None:
         return any(
             r.id == f"file:{containers.CGROUP_HOOK}"
             for s in of_stage(cluster)
-            for w in s.wanted
+            for w in s.desired
             for r in w.resources
         )
 

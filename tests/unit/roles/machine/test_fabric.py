@@ -8,7 +8,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.plan.make import resources_of
-from corral.roles.order import configured, wanted
+from corral.roles.order import configured, desired_stages
 from corral.spec.load import load_or_raise
 from corral.spec.models import DataNetwork, Network
 from corral.spec.network import Switch, Topology
@@ -66,7 +66,7 @@ def test_no_switches_no_file() -> None:
 def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
     data = DataNetwork(fabric=fabric)  # type: ignore[arg-type]
     cluster = site(apart().model_copy(update={"network": Network(data=data)}), own_clock=True)
-    held = resources_of(wanted(cluster))
+    held = resources_of(desired_stages(cluster))
     assert any(isinstance(r, Module) for r in held["a0"]) is there
     assert not any(isinstance(r, Module) for r in held["b0"]), "no GPUs"
 
@@ -85,7 +85,7 @@ def test_nodes_of_an_rdma_network_get_the_inbox_stack(
     data: DataNetwork | None, there: bool
 ) -> None:
     cluster = site(laptop(network=Network(data=data)))
-    for node, held in resources_of(wanted(cluster)).items():
+    for node, held in resources_of(desired_stages(cluster)).items():
         assert any(r.id == "packages:rdma" for r in held) is there, node
 
 
@@ -103,5 +103,5 @@ def test_the_dgx_example(golden: Callable[[str, str], None]) -> None:
     cluster = site(
         spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2", slurm="24.11.5"
     )
-    golden("roles/dgx-infiniband.txt", listing(wanted(cluster)))
+    golden("roles/dgx-infiniband.txt", listing(desired_stages(cluster)))
     golden("roles/dgx-infiniband.conf", configured(cluster).slurm_files.slurm.text)

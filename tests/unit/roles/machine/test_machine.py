@@ -11,7 +11,7 @@ from corral.errors import Code, CorralError
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import DESKTOPS
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.spec.models import Network
 from corral.spec.software import Software
 from corral.state.base import Context, Resource, Seen
@@ -24,7 +24,7 @@ SYSTEMS = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04", "26.04")}
 
 def held(cluster: Site) -> dict[str, dict[str, Resource]]:
     """Resources of each node, by id."""
-    resources = resources_of(wanted(cluster))
+    resources = resources_of(desired_stages(cluster))
     return {node: {r.id: r for r in on_node} for node, on_node in resources.items()}
 
 
@@ -50,7 +50,7 @@ def test_a_desktop_is_installed_on_the_controller_alone(golden: Callable[[str, s
 
 def test_a_desktop_that_nobody_knows_is_refused() -> None:
     with pytest.raises(CorralError) as caught:
-        wanted(with_desktop("gnome", "rocky", "9"))
+        desired_stages(with_desktop("gnome", "rocky", "9"))
     assert (caught.value.code, caught.value.node) == (Code.NOT_GOOD, "ctl")
 
 

@@ -18,7 +18,7 @@ from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
 from corral.roles.machine import nvidia
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
 from corral.spec.software import Nvidia, Software
 from corral.state.base import Impact, Resource, Seen
@@ -104,7 +104,7 @@ def bare(resource: Resource) -> Seen:
 
 
 def plan_of(cluster: Site, answer: Callable[[Resource], Seen] = bare) -> Plan:
-    stages = wanted(cluster)
+    stages = desired_stages(cluster)
     seen = {n: {r.id: answer(r) for r in rs} for n, rs in resources_of(stages).items()}
     plan = make_plan(cluster="lab", spec_digest="", stages=stages, observed=seen)
     return replace(plan, stages=tuple(s for s in plan.stages if s.name in ("drivers", "gpus")))
@@ -228,10 +228,10 @@ def test_a_system_without_a_row_needs_the_address() -> None:
     cluster = site("ubuntu-24.04", RTX5090, CUDA_ALONE)
     facts = {n: replace(f, os_version="25.10") for n, f in cluster.facts.items()}
     with pytest.raises(CorralError, match=r"no repository of NVIDIA for ubuntu 25\.10") as refused:
-        wanted(replace(cluster, facts=facts))
+        desired_stages(replace(cluster, facts=facts))
     assert "vendor_repo" in refused.value.hint
     named = CUDA_ALONE.model_copy(update={"vendor_repo": "/srv/cuda-keyring.deb"})
-    assert wanted(replace(site("ubuntu-24.04", RTX5090, named), facts=facts))
+    assert desired_stages(replace(site("ubuntu-24.04", RTX5090, named), facts=facts))
 
 
 @pytest.mark.parametrize(("machine", "fetched"), [("x86_64", True), ("aarch64", False)])
@@ -295,7 +295,7 @@ REFUSED = {
 def test_what_cannot_run_is_refused_before_anything_is_installed(name: str) -> None:
     system, pci, what, more, message, hint = REFUSED[name]
     with pytest.raises(CorralError) as caught:
-        wanted(site(system, pci, what, 1, **more))
+        desired_stages(site(system, pci, what, 1, **more))
     assert caught.value.code is Code.NOT_GOOD
     assert caught.value.node == "gpu0"
     assert message in caught.value.message
@@ -312,10 +312,10 @@ def test_nothing_is_driven_that_nobody_declared() -> None:
 def test_reboots_for_packages_only_where_the_file_asks_for_them() -> None:
     cluster = site("debian-13", (), Nvidia(driver="none"), reboot="required")
     (stage,) = nvidia.reboots(cluster)
-    assert [w.nodes for w in stage.wanted] == [("head", "gpu0", "gpu1")]
-    assert stage.wanted[0].resources == (Reboot(required=True),)
+    assert [w.nodes for w in stage.desired] == [("head", "gpu0", "gpu1")]
+    assert stage.desired[0].resources == (Reboot(required=True),)
     assert stage.gates == ()
     never = site("ubuntu-24.04", RTX5090, Nvidia(), reboot="never")
     assert not any(
-        isinstance(r, Reboot) for s in wanted(never) for w in s.wanted for r in w.resources
+        isinstance(r, Reboot) for s in desired_stages(never) for w in s.desired for r in w.resources
     )

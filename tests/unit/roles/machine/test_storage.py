@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.state.base import (
     Context,
+    DesiredStage,
     Impact,
     Resource,
     Seen,
-    StageWanted,
 )
 from corral.state.exports import Exports
 from corral.state.fstab import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site
 
 
-def of_stages(cluster: Site) -> list[StageWanted]:
-    return [s for s in wanted(cluster) if s.name in ("unmount", "exports", "mounts")]
+def of_stages(cluster: Site) -> list[DesiredStage]:
+    return [s for s in desired_stages(cluster) if s.name in ("unmount", "exports", "mounts")]
 
 
 def held(spec: ClusterSpec, **facts: object) -> dict[str, dict[str, Resource]]:

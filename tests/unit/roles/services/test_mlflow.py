@@ -30,7 +30,7 @@ def held(storage: tuple[Storage, ...] = (), **facts: object) -> dict[str, list[R
     spec = laptop(services=ON, **({"storage": storage} if storage else {}))
     (stage,) = mlflow.on_controller(site(spec, **facts))
     resources: dict[str, list[Resource]] = {}
-    for entry in stage.wanted:
+    for entry in stage.desired:
         for node in entry.nodes:
             resources.setdefault(node, []).extend(entry.resources)
     return resources
@@ -68,7 +68,7 @@ def test_the_folder_of_artifacts_is_made_where_root_is_root() -> None:
 def test_postgresql_is_a_package_a_service_and_a_database_without_a_password() -> None:
     spec = laptop(services=Services(mlflow=True, mlflow_store="postgresql"))
     (stage,) = mlflow.on_controller(site(spec))
-    resources = [r for entry in stage.wanted for r in entry.resources]
+    resources = [r for entry in stage.desired for r in entry.resources]
     ids = [r.id for r in resources]
     assert ids.index("packages:postgresql") < ids.index("service:postgresql")
     assert ids.index("service:postgresql") < ids.index("postgres:corral-mlflow")
@@ -102,7 +102,7 @@ def test_without_shared_storage_artifacts_stay_on_the_controller() -> None:
 
 def test_not_declared_it_is_stopped_and_nothing_else() -> None:
     (stage,) = mlflow.on_controller(site(laptop()))
-    assert [r.id for w in stage.wanted for r in w.resources] == ["stopped:corral-mlflow"]
+    assert [r.id for w in stage.desired for r in w.resources] == ["stopped:corral-mlflow"]
 
 
 def test_what_jobs_get() -> None:

@@ -38,13 +38,13 @@ FILES = agents.FOLDER / "figures.sh"
 def files(stages: tuple[Share, ...]) -> dict[str, str]:
     contents: dict[str, str] = {}
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             contents |= {r.path: r.content for r in entry.resources if isinstance(r, File)}
     return contents
 
 
 def resources(stages: tuple[Share, ...]) -> list[Resource]:
-    return [r for stage in stages for entry in stage.wanted for r in entry.resources]
+    return [r for stage in stages for entry in stage.desired for r in entry.resources]
 
 
 def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from corral.roles.inventory import Site
 from corral.roles.order import configured
-from corral.roles.order import wanted as wanted_of
+from corral.roles.order import desired_stages as desired_stages_of
 from corral.roles.services import proof
 from corral.spec.services import ScheduledProof
 from corral.state.base import Context, Seen
@@ -25,7 +25,7 @@ def test_nothing_without_a_schedule() -> None:
     assert proof.partition(base) == ()
     assert proof.users(base) == ()
     (share,) = proof.on_controller(base)
-    (entry,) = share.wanted
+    (entry,) = share.desired
     assert entry.nodes == (base.controller,)
     assert [r.id for r in entry.resources if not r.id.startswith("file:")] == ["timer:corral-proof"]
 
@@ -35,7 +35,9 @@ def test_a_partition_below_all_others(scheduled: Site) -> None:
     assert (partition.name, partition.max_time) == ("corral-proof", "00:07:00")
     assert not partition.default
     assert partition.nodes == tuple(n.name for n in scheduled.compute)
-    ids = [r.id for stage in wanted_of(scheduled) for w in stage.wanted for r in w.resources]
+    ids = [
+        r.id for stage in desired_stages_of(scheduled) for w in stage.desired for r in w.resources
+    ]
     assert "user:corral-proof" in ids
 
 

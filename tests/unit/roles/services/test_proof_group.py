@@ -43,7 +43,7 @@ together() {
 }
 """
 SLOWER = "all_reduce_gb_s is 1, it had 10 before"
-LOOK = "look at its card, cable and port"
+HINT = "look at its card, cable and port"
 
 
 def narrowed(folder: Path, nodes: str, why: str = SLOWER, **env: str) -> str:
@@ -116,19 +116,19 @@ def test_ranks_share_the_processors_of_the_smallest_node(
 @pytest.mark.parametrize("slow", ["a3", "b2"])
 def test_one_slow_node_of_eight(tmp_path: Path, slow: str) -> None:
     report = narrowed(tmp_path, "a1,a2,a3,a4,b1,b2,b3,b4", SLOW=slow)
-    assert report == f"{slow} is slow with every other node (1 of 10 GB/s): {LOOK}"
+    assert report == f"{slow} is slow with every other node (1 of 10 GB/s): {HINT}"
 
 
 def test_one_of_three(tmp_path: Path) -> None:
     report = narrowed(tmp_path, "a1,a2,a3", SLOW="a2")
-    assert report == f"a2 is slow with every other node (1 of 10 GB/s): {LOOK}"
+    assert report == f"a2 is slow with every other node (1 of 10 GB/s): {HINT}"
     assert (tmp_path / "measured").read_text().split() == ["a1,a2", "a1,a3", "a2,a3"]
 
 
 def test_two_slow_ones_in_two_halves(tmp_path: Path) -> None:
     report = narrowed(tmp_path, "a1,a2,b1,b2", SLOW="a2 b2")
     assert report == "; ".join(
-        f"{n} is slow with every other node (1 of 10 GB/s): {LOOK}" for n in ("a2", "b2")
+        f"{n} is slow with every other node (1 of 10 GB/s): {HINT}" for n in ("a2", "b2")
     )
     report = narrowed(tmp_path, "a1,a2,a3,b1,b2,b3", SLOW="a2 b2")
     assert report.startswith("a1,a2,a3 and b1,b2,b3 are so each alone: more than one node, or")
@@ -166,7 +166,7 @@ def test_a_users_job_meanwhile_makes_nobody_slow(tmp_path: Path, away: str) -> N
 
 def test_what_is_ending_there_still_is_waited_for(tmp_path: Path) -> None:
     report = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", ENDING="a1,a3")
-    assert report == f"a3 is slow with every other node (1 of 10 GB/s): {LOOK}"
+    assert report == f"a3 is slow with every other node (1 of 10 GB/s): {HINT}"
     assert (tmp_path / "naps").read_text().split() == ["1"]
     (tmp_path / "more").mkdir()
     report = narrowed(tmp_path / "more", "a1,a2,a3", SLOW="a3", BUSY="a1,a3")
@@ -178,7 +178,7 @@ def test_many_nodes_with_long_names(tmp_path: Path) -> None:
     """A list of them cannot name a file: 255 bytes are the most that a name has."""
     names = [f"a-node-with-a-long-name-{i:03}" for i in range(16)]
     report = narrowed(tmp_path, ",".join(names), SLOW=names[9])
-    assert report == f"{names[9]} is slow with every other node (1 of 10 GB/s): {LOOK}"
+    assert report == f"{names[9]} is slow with every other node (1 of 10 GB/s): {HINT}"
 
 
 def test_what_joins_two_good_halves(tmp_path: Path) -> None:

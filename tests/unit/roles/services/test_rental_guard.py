@@ -58,7 +58,7 @@ def cluster(every: str) -> Site:
 
 def test_the_guard_gets_names_and_money_and_no_secret() -> None:
     (share,) = rental_guard.on_controller(cluster("5m"))
-    (entry,) = share.wanted
+    (entry,) = share.desired
     assert entry.nodes == ("desk",)
     files = {r.path: r for r in entry.resources if isinstance(r, File)}
     settings = json.loads(files["/etc/corral/guard.json"].content)
@@ -78,7 +78,7 @@ def test_the_guard_gets_names_and_money_and_no_secret() -> None:
 
 def test_without_a_guard_all_of_it_goes() -> None:
     (share,) = rental_guard.on_controller(cluster("off"))
-    (entry,) = share.wanted
+    (entry,) = share.desired
     ids = [r.id for r in entry.resources]
     assert ids[0] == "timer:corral-guard"
     assert "file:/etc/corral/guard/lambda.key" in ids
@@ -97,7 +97,7 @@ def test_a_key_is_known_by_its_digest() -> None:
 def test_the_list_of_machines_has_the_address_of_the_login() -> None:
     base = cluster("off")
     inside = replace(base, addresses={**base.addresses, "desk": "100.64.0.1"})
-    resources = [r for s in membership.leaving(inside) for w in s.wanted for r in w.resources]
+    resources = [r for s in membership.leaving(inside) for w in s.desired for r in w.resources]
     (roster,) = [r for r in resources if isinstance(r, Roster)]
     assert [(m.node, m.address) for m in roster.members] == [("desk", "10.0.0.10")]
 
@@ -164,7 +164,7 @@ def test_the_guard_carries_out_the_calls_of_the_client(cloud: str, refusal: int)
     conf = {"cluster": "lab", "nodes": [], "elastic": [], "groups": {"pods": ["pod0", "pod1"]},
             "clouds": {cloud: ""}, "clients": {cloud: calls_of(cloud)}}  # fmt: skip
     turn = program.Round(conf, {}, call, lambda _: "", now=lambda: 1.8e9)
-    rentals = turn.look()
+    rentals = turn.rentals()
     for rental in rentals:
         turn.finish(rental, "a test")
     nodes, calls = DONE[cloud]
@@ -180,7 +180,7 @@ def test_a_cloud_whose_calls_are_missing_is_reported() -> None:
     conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": {"x": ""},
             "clients": {"x": "corral.providers.none.calls"}}  # fmt: skip
     turn = program.Round(conf, {}, lambda *_: None, lambda _: "")
-    assert turn.look() == [] and turn.failed and "x was not listed" in turn.messages[0]
+    assert turn.rentals() == [] and turn.failed and "x was not listed" in turn.messages[0]
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

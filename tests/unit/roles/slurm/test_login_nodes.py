@@ -7,7 +7,7 @@ import pytest
 from corral.errors import CorralError
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.roles.slurm import login_nodes as role
 from corral.spec.people import Access
 from corral.state.files import File
@@ -23,14 +23,14 @@ def fronted(**facts: object) -> Site:
 
 
 def test_a_login_node_follows_the_controller() -> None:
-    held = resources_of(wanted(fronted()))
+    held = resources_of(desired_stages(fronted()))
     text = next(r.content for r in held["b0"] if isinstance(r, File) and r.path == role.DEFAULTS)
     assert 'SACKD_OPTIONS="--conf-server 10.0.0.10:6817"' in text
     units = {n: {r.unit for r in rs if isinstance(r, Service)} for n, rs in held.items()}
     assert "sackd" in units["b0"]
     assert "slurmd" not in units["b0"]
     assert all("sackd" not in units[n] for n in ("ctl", "a0", "a1"))
-    stage = next(s for s in wanted(fronted()) if s.name == "login")
+    stage = next(s for s in desired_stages(fronted()) if s.name == "login")
     assert [g.node for g in stage.gates] == ["b0"]
 
 

@@ -127,7 +127,7 @@ def _nodes(cluster: Site) -> set[str]:
     entries = [
         w
         for s in on_nodes(cluster)
-        for w in s.wanted
+        for w in s.desired
         if any(r.id == f"timer:{NAME}" for r in w.resources)
     ]
     return {node for w in entries for node in w.nodes}

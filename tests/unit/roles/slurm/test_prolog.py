@@ -9,7 +9,7 @@ import pytest
 
 from corral import agents
 from corral.plan.make import resources_of
-from corral.roles.order import configured, wanted
+from corral.roles.order import configured, desired_stages
 from corral.roles.slurm import prolog
 from corral.spec.models import Slurm
 from corral.spec.services import Prolog
@@ -22,7 +22,7 @@ ALL = sorted(str(p.relative_to(HERE)) for p in HERE.glob("*.d/*"))
 
 def parts(declared: Prolog | None) -> dict[str, tuple[str, ...]]:
     cluster = site(laptop(slurm=Slurm(prolog=declared)))
-    held = resources_of(wanted(cluster))["node1"]
+    held = resources_of(desired_stages(cluster))["node1"]
     return {r.folder: tuple(n for n, _ in r.files) for r in held if isinstance(r, Parts)}
 
 
@@ -77,7 +77,7 @@ def test_slurm_conf_names_the_runner_and_bounds_its_time() -> None:
     ):
         assert line in text.splitlines()
     cluster = site(laptop(slurm=Slurm(prolog=Prolog())))
-    files = [r for r in resources_of(wanted(cluster))["node1"] if isinstance(r, File)]
+    files = [r for r in resources_of(desired_stages(cluster))["node1"] if isinstance(r, File)]
     assert {f.path: f.mode for f in files if f.path.endswith("log.sh")} == {
         prolog.PROLOG: "755",
         prolog.EPILOG: "755",

@@ -11,7 +11,7 @@ from corral.errors import CorralError
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
-from corral.roles.order import wanted
+from corral.roles.order import desired_stages
 from corral.roles.slurm import packages as slurm_packages
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
 from corral.spec.models import Slurm
@@ -45,10 +45,10 @@ def of(cluster: Site, version: str = "26.05.5-1", **installed: str) -> Site:
 
 def plan(cluster: Site) -> Plan:
     """The plan of machines of which nothing but the facts is known, except their packages."""
-    stages = wanted(cluster)
+    stages = desired_stages(cluster)
     seen: dict[str, dict[str, Seen]] = {n: {} for n in cluster.names}
     for stage in stages:
-        for entry in stage.wanted:
+        for entry in stage.desired:
             for resource in entry.resources:
                 for node in entry.nodes:
                     has = cluster.facts[node].slurm
@@ -78,7 +78,7 @@ def test_bare_machines_get_the_set_at_once() -> None:
         ("base", ("node1", "node2")),
     ]
     assert installs[0][2].startswith("install Slurm 26.05.5-1: slurm-client, slurmctld")
-    assert not [s.name for s in wanted(cluster) if s.name.startswith("upgrade")]
+    assert not [s.name for s in desired_stages(cluster) if s.name.startswith("upgrade")]
 
 
 @pytest.mark.parametrize("family", list(Family))
@@ -120,8 +120,8 @@ def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family)
     cluster = replace(of(site(spec, cgroup="v2")), debs=packages)
     plugins = [
         (s.name, w.nodes, r)
-        for s in wanted(cluster)
-        for w in s.wanted
+        for s in desired_stages(cluster)
+        for w in s.desired
         for r in w.resources
         if isinstance(r, PyxisPlugin)
     ]
@@ -139,7 +139,7 @@ def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family)
 
 def test_an_upgrade_goes_from_slurmdbd_to_the_nodes() -> None:
     cluster = of(site(laptop()))
-    names = [s.name for s in wanted(cluster)]
+    names = [s.name for s in desired_stages(cluster)]
     order = ["upgrade-controller", "accounting", "controller", "upgrade-1", "upgrade-2", "compute"]
     assert [n for n in names if n in order] == order
     upgrades = changes(cluster, "packages:slurm")
@@ -172,7 +172,7 @@ def test_each_slurmd_restarts_once_and_after_its_packages() -> None:
 
 def test_batches_begin_with_one_node() -> None:
     cluster = of(site(apart(), slurm="24.11.5"))
-    stages = [s for s in wanted(cluster) if s.name.startswith("upgrade-") and s.gates]
+    stages = [s for s in desired_stages(cluster) if s.name.startswith("upgrade-") and s.gates]
     assert [s.gates[0].name for s in stages] == [
         "slurmd 26.05.5 runs on a0",
         "slurmd 26.05.5 runs on a1,b0",
@@ -188,17 +188,17 @@ def test_nodes_that_are_new_already_are_left_alone() -> None:
 
 def test_what_would_lose_state_is_refused() -> None:
     with pytest.raises(CorralError, match="downgrade") as caught:
-        wanted(of(site(laptop()), "24.05.1-1"))
+        desired_stages(of(site(laptop()), "24.05.1-1"))
     assert caught.value.node == "node0"
     with pytest.raises(CorralError, match="does not understand"):
-        wanted(of(site(laptop(), slurm="23.02.7")))
+        desired_stages(of(site(laptop(), slurm="23.02.7")))
 
 
 def test_mixed_versions_that_cannot_talk_are_refused_without_a_source() -> None:
     cluster = site(laptop())
     new = replace(cluster.facts["node2"], slurm="26.05.5")
     with pytest.raises(CorralError, match="node2 is newer than the controller"):
-        wanted(replace(cluster, facts={**cluster.facts, "node2": new}))
+        desired_stages(replace(cluster, facts={**cluster.facts, "node2": new}))
 
 
 def test_the_files_travel_from_this_machine_by_stdin() -> None:
@@ -213,7 +213,7 @@ def test_the_files_travel_from_this_machine_by_stdin() -> None:
 
 def test_the_distribution_is_left_to_itself() -> None:
     """No service watches program files that the distribution's own upgrades replace."""
-    text = str(wanted(site(laptop())))
+    text = str(desired_stages(site(laptop())))
     assert "programs=()" in text and "/usr/sbin/slurmctld'" not in text
 
 

@@ -81,7 +81,7 @@ def test_a_log_ends_with_its_job(how: str) -> None:
             else:
                 listed.remove(mine)
             rest.touch("jobs")
-            await state.pollers.of("kim").look()
+            await state.pollers.of("kim").poll()
             reply = await asyncio.wait_for(asked, 20)
             pieces = [p for event in events(reply.text) for p in event.get("pieces", ())]
             assert [(p["start"], p["end"], p["text"]) for p in pieces] == [
@@ -105,7 +105,7 @@ def test_a_log_goes_on_while_slurm_does_not_answer() -> None:
             asked = asyncio.create_task(page.get("jobs/1/log"))
             await asyncio.sleep(0.05)
             rest.down = True
-            await state.pollers.of("kim").look()
+            await state.pollers.of("kim").poll()
             await asyncio.sleep(0.2)
             assert not asked.done()
             asked.cancel()

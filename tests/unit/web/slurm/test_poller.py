@@ -93,13 +93,13 @@ def test_a_node_that_changed_is_sent_before_the_jobs_are_asked() -> None:
         slow = Slow(rest, "jobs")
         slow.go.set()
         poller = polled(rest, slow)
-        await poller.look()
+        await poller.poll()
         queue: asyncio.Queue[bytes] = asyncio.Queue(4)
         poller._viewers.add(queue)
         slow.go.clear()
         rest.bodies["nodes"]["body"]["nodes"][0]["reason"] = "changed"
         rest.touch("nodes")
-        looking = asyncio.create_task(poller.look())
+        looking = asyncio.create_task(poller.poll())
         message = json.loads(await asyncio.wait_for(queue.get(), 10))
         assert [row[0] for row in message["nodes"]] == ["gone"]
         assert not looking.done()
@@ -120,14 +120,14 @@ def test_nodes_that_changed_are_not_lost_where_the_jobs_fail() -> None:
             return rest(request)
 
         poller = polled(rest, answer)
-        await poller.look()
+        await poller.poll()
         failing = True
         rest.bodies["nodes"]["body"]["nodes"][0]["reason"] = "changed"
         rest.touch("nodes")
-        await poller.look()
+        await poller.poll()
         assert "busy" in poller.now.trouble
         failing = False
-        await poller.look()
+        await poller.poll()
         assert not poller.now.trouble
         assert "changed" in {node.reason for node in poller.now.nodes.values()}
 
@@ -153,13 +153,13 @@ def test_many_changed_nodes_are_asked_for_and_not_sent(monkeypatch: Any) -> None
         rest = FakeRest()
         body = rest.bodies["nodes"]["body"]
         poller = polled(rest)
-        await poller.look()
+        await poller.poll()
         queue: asyncio.Queue[bytes] = asyncio.Queue(4)
         poller._viewers.add(queue)
         for node in body["nodes"]:
             node["cpu_load"] = 77
         rest.touch("nodes")
-        await poller.look()
+        await poller.poll()
         message = json.loads(queue.get_nowait())
         assert "nodes" not in message
         assert message["nodes_rev"] == 2
@@ -182,18 +182,18 @@ def test_the_same_states_are_not_compared_again(monkeypatch: Any) -> None:
             return rest(request)
 
         poller = polled(rest, answer)
-        await poller.look()
-        await poller.look()
+        await poller.poll()
+        await poller.poll()
         kept = poller._states
         assert kept
         before = poller.now.jobs_rev
-        await poller.look()
+        await poller.poll()
         assert poller._states is kept
         assert poller.now.jobs_rev == before
         first = next(j for j in rest.bodies["jobs"]["body"]["jobs"] if j["job_id"] == 1)
         first["job_state"] = ["FAILED"]
         next(s for s in states["jobs"] if s["job_id"] == "1")["state"] = ["FAILED"]
-        await poller.look()
+        await poller.poll()
         assert poller.now.jobs[1].state == "FAILED"
 
     run(work())
@@ -219,7 +219,7 @@ def test_what_slurm_took_is_what_was_waited_for_all_its_answers() -> None:
             return rest(request)
 
         poller = polled(rest, slow)
-        await poller.look()
+        await poller.poll()
         assert poller.took >= 0.02 * sum(rest.asked.values()) >= 0.06
         assert poller.pause >= min(1.0, 4 * poller.took)
 
@@ -277,7 +277,7 @@ def test_the_daemon_that_does_not_answer_is_named_soon(
         rest = FakeRest()
         answer = Silent(rest)
         poller = polled(rest, answer)
-        await poller.look()
+        await poller.poll()
         async with poller.watching():
             answer.gone = gone
             poller.nudge()
@@ -303,7 +303,7 @@ def test_an_answer_that_comes_during_the_question_counts(monkeypatch: Any) -> No
             return "slurmctld does not answer"
 
         monkeypatch.setattr(poller._rest, "silent", silent)
-        await poller.look()
+        await poller.poll()
         assert poller.now.complete
         assert not poller.now.trouble
 
