@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from corral.events import ignore
+from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.budget import spend
 from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
@@ -15,51 +17,22 @@ from corral.providers.cloud.model import CloudApi, Label, LaunchRequest, Offer
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
-from corral.providers.lambda_cloud.calls import GAPS as LAMBDA_GAPS
-from corral.providers.lambda_cloud.client import LambdaCloud
-from corral.providers.paperspace.calls import GAPS as PAPERSPACE_GAPS
-from corral.providers.paperspace.client import Paperspace
-from corral.providers.runpod.calls import GAPS as RUNPOD_GAPS
-from corral.providers.runpod.client import RunPod
+from corral.spec.providers import PROVIDERS, RENTALS
 from corral.testing.clouds import SIMS, InProcess, Sim
 from corral.testing.clouds.contract import OpenApi
+from corral.testing.clouds.server import PREFIXES
 from tests.clouds.virtual import VirtualLoop
 
 OPENAPI = Path(__file__).parents[1] / "recorded" / "openapi"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl me"
 SECRET = "sim-key-0123456789"
-DOCUMENTS = {"lambda": "lambda", "runpod": "runpod-v2", "paperspace": "paperspace"}
-WAYS = {
-    "lambda": (LambdaCloud, LAMBDA_GAPS, "http://sim", ""),
-    "runpod": (RunPod, RUNPOD_GAPS, "http://sim", ""),
-    "paperspace": (Paperspace, PAPERSPACE_GAPS, "http://sim/v1", "/v1"),
-}
-TAKEN = {
-    "lambda": ("gpu_1x_a10", "us-west-1"),
-    "runpod": ("NVIDIA GeForce RTX 4090", "US-KS-2"),
-    "paperspace": ("A4000", "ny2"),
-}
-# Lambda's document lists neither 429 nor 5xx. Its text has the form of every refusal ("Error
-# responses": an object error with code, message and, "when present", suggestion).
-_TEXT = {"type": "string"}
-_ERROR = {
-    "type": "object",
-    "properties": {"code": _TEXT, "message": _TEXT, "suggestion": _TEXT},
-    "required": ["code", "message"],
-    "additionalProperties": False,
-}
-FAILURES = {
-    "lambda": {
-        "type": "object",
-        "properties": {"error": _ERROR},
-        "required": ["error"],
-        "additionalProperties": False,
-    }
-}
-CONTRACTS = {
-    name: OpenApi.load(OPENAPI / f"{file}.json", FAILURES.get(name))
-    for name, file in DOCUMENTS.items()
-}
+CONTRACTS = {name: OpenApi.load(OPENAPI / sim.document, sim.failure) for name, sim in SIMS.items()}
+
+
+def client_of(name: str) -> Any:
+    """The class of a cloud's client."""
+    module = import_module(f"corral.providers.{PROVIDERS[name].folder}.client")
+    return getattr(module, RENTALS[name].client)
 
 
 @dataclass
@@ -80,13 +53,15 @@ class World:
 
     def client(self) -> Any:
         """A fresh process's client."""
-        make, gaps, url, prefix = WAYS[self.name]
+        gaps = import_module(calls_of(self.name)).GAPS
         pacer = Pacer(self.folder / "pace", SECRET, gaps, self.loop.time)
-        return make(url, SECRET, pacer, InProcess(self.sim, prefix))
+        prefix = PREFIXES[self.name]
+        transport = InProcess(self.sim, prefix)
+        return client_of(self.name)(f"http://sim{prefix}", SECRET, pacer, transport)
 
     async def offer(self, api: CloudApi) -> Offer:
         """The offer that tests take."""
-        kind, region = TAKEN[self.name]
+        kind, region = self.sim.offer
         offers = await api.offers()
         return next(o for o in offers if (o.type, o.region) == (kind, region) and o.gpus <= 1)
 

@@ -12,7 +12,8 @@ from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.termination import end_all, end_some, find
-from tests.clouds.common import METHODS, SECRET, TAKEN, launch_request
+from corral.testing.clouds import SIMS
+from tests.clouds.common import SECRET, client_of, launch_request
 
 NODES = ("gpu0", "gpu1")
 
@@ -30,9 +31,9 @@ def work(name: str, url: str, folder: Path, verb: str) -> None:
 
 async def up(name: str, url: str, folder: Path) -> None:
     """As ``World.up``."""
-    api = METHODS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    api = client_of(name)(url, SECRET, Pacer(folder / "pace", SECRET, {}))
     ledger = Ledger("lab", folder)
-    kind, region = TAKEN[name]
+    kind, region = SIMS[name].offer
     offer = next(
         o for o in await api.offers() if (o.type, o.region) == (kind, region) and o.gpus <= 1
     )
@@ -47,5 +48,5 @@ async def up(name: str, url: str, folder: Path) -> None:
 
 async def down(name: str, url: str, folder: Path) -> None:
     """As ``World.down``."""
-    api = METHODS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    api = client_of(name)(url, SECRET, Pacer(folder / "pace", SECRET, {}))
     await end_all({name: api}, "lab", Ledger("lab", folder), ignore)

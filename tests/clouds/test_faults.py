@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
+from corral.spec.providers import CLOUDS
 from corral.testing.clouds import Fault, Faults
 from corral.testing.clouds.world import Killed
 from tests.clouds.common import World
 from tests.clouds.virtual import run
 
-CLOUDS = ("lambda", "runpod", "paperspace")
 TRIES = 6
 
 

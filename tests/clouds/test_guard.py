@@ -21,6 +21,7 @@ from corral import agents
 from corral.agents import rental_guard
 from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.model import label_of
+from corral.spec.providers import CLOUDS
 from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
@@ -28,7 +29,6 @@ from tests import wind_down
 from tests.clouds.common import SECRET, World
 from tests.clouds.virtual import run
 
-CLOUDS = ("lambda", "runpod", "paperspace")
 HOUR = 3600.0
 NODE = (
     "NodeName={name} Arch={arch} CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=0.01 "

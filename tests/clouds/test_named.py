@@ -14,10 +14,9 @@ from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import Extra
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
+from corral.spec.providers import CLOUDS, RENTALS
 from tests.clouds.common import World
 from tests.clouds.virtual import VirtualLoop, run
-
-CLOUDS = ("lambda", "runpod", "paperspace")
 
 
 class Accounts:
@@ -61,7 +60,7 @@ def test_the_one_that_failed_is_the_subject(
 ) -> None:
     """Not the first of the table, of which there is no key."""
     error = failed(Accounts(tmp_path, only, broken=(only,)), verb, monkeypatch)
-    title = {"lambda": "Lambda Cloud", "runpod": "RunPod", "paperspace": "Paperspace"}[only]
+    title = RENTALS[only].title
     assert title in error.message and "API key is wrong" in error.message
     if verb != "reap":
         assert all(f"{n}: no API key" in error.tail for n in CLOUDS if n != only)

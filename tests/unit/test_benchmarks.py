@@ -19,6 +19,7 @@ import benchmarks
 import pytest
 
 from corral.errors import CorralError
+from corral.spec.providers import CLOUDS
 from corral.testing import machines
 from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER
 
@@ -91,7 +92,7 @@ def test_plan_scale_names_the_resource_it_does_not_know(monkeypatch: pytest.Monk
         machines.planned(1, complete=True)
 
 
-@pytest.mark.parametrize("cloud", ["lambda", "runpod", "paperspace"])
+@pytest.mark.parametrize("cloud", CLOUDS)
 def test_clouds(cloud: str, tmp_path: Path) -> None:
     from benchmarks import clouds  # noqa: PLC0415
 

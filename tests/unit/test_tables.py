@@ -17,6 +17,7 @@ from corral.prove.measure.gpu import gpu_models
 from corral.prove.scheduled import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.gcp.gcluster import gcluster_hints
+from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.known import KNOWN
@@ -113,6 +114,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "keyrings.yaml": keyrings(),
         "reasons.yaml": reasons().words,
         "gcluster_hints.yaml": gcluster_hints(),
+        "prices.yaml": prices(),
         "round_hints.yaml": round_hints(),
     }
     assert all(read.values())

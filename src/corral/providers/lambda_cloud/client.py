@@ -21,7 +21,6 @@ from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
-    Capacity,
     CloudTraits,
     Extra,
     Instance,
@@ -32,6 +31,7 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.lambda_cloud import calls
+from corral.providers.lambda_cloud.offers import offers_of
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class LambdaCloud:
             "GET",
             "/api/v1/instance-types",
             lambda data: tuple(
-                o for entry in record(data).values() for o in _offers(entry, regions)
+                o for entry in record(data).values() for o in offers_of(entry, regions)
             ),
         )
 
@@ -264,25 +264,6 @@ def _tags(request: LaunchRequest) -> list[dict[str, str]]:
 
 def _digest(blob: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(blob).encode()).hexdigest()[:12]
-
-
-def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
-    kind, specs = item["instance_type"], item["instance_type"]["specs"]
-    there = {str(r["name"]) for r in item["regions_with_capacity_available"]}
-    return [
-        Offer(
-            calls.NAME,
-            str(kind["name"]),
-            region,
-            str(kind["gpu_description"]) if specs["gpus"] else "",
-            int(specs["gpus"]),
-            int(specs["vcpus"]),
-            int(specs["memory_gib"]) * 1024,
-            amount(kind["price_cents_per_hour"]) / 100,
-            Capacity.SOME if region in there else Capacity.NONE,
-        )
-        for region in dict.fromkeys((*regions, *sorted(there)))
-    ]
 
 
 def _words_of(data: Any) -> tuple[str, str]:

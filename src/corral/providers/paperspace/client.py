@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 import httpx
@@ -23,7 +22,6 @@ from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
-    Capacity,
     CloudTraits,
     Extra,
     Instance,
@@ -34,6 +32,7 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.paperspace import calls
+from corral.providers.paperspace.offers import offer_of
 
 T = TypeVar("T")
 
@@ -41,22 +40,6 @@ TEMPLATE: Final = "Ubuntu 22.04"
 REGIONS: Final = ("ny2", "ca1", "ams1")
 SCRIPT_WAIT_S: Final = 10.0
 SCRIPT_TRIES: Final = 3
-
-# Prices are in no call of API v1; a machine has its own once it exists (usageRate). These come
-# from older price lists, in dollars an hour, with GPUs, vCPUs and GiB: an estimate before launch.
-TYPES: Final[Mapping[str, tuple[float, str, int, int, int]]] = MappingProxyType(
-    {
-        "H100x8": (47.60, "H100", 8, 128, 1638),
-        "H100": (5.95, "H100", 1, 20, 250),
-        "A100-80Gx8": (25.44, "A100-80G", 8, 96, 720),
-        "A100-80G": (3.18, "A100-80G", 1, 12, 90),
-        "A6000": (1.89, "A6000", 1, 8, 45),
-        "A5000": (1.38, "A5000", 1, 8, 45),
-        "A4000": (0.76, "A4000", 1, 8, 45),
-        "P4000": (0.51, "P4000", 1, 8, 30),
-        "C5": (0.08, "", 0, 4, 8),
-    }
-)
 
 
 class Paperspace:
@@ -106,7 +89,7 @@ class Paperspace:
         for template in await self._all("/os-templates", _template):
             for name, free in template.types.items():
                 available[name] = available.get(name, False) or free
-        return tuple(_offer(n, free, r) for n, free in available.items() for r in REGIONS)
+        return tuple(offer_of(n, free, r) for n, free in available.items() for r in REGIONS)
 
     async def instances(self) -> tuple[Instance, ...]:
         """All machines of the team."""
@@ -254,12 +237,6 @@ def _script(data: Mapping[str, Any]) -> tuple[str, str]:
 def _volume(data: Mapping[str, Any]) -> Volume:
     where = str(data["region"])
     return Volume(calls.NAME, identity(data["id"]), str(data["name"]), where, amount(data["size"]))
-
-
-def _offer(name: str, free: bool, region: str) -> Offer:
-    price, gpu, gpus, vcpus, gib = TYPES.get(name, (None, "", 0, 0, 0))
-    capacity = Capacity.UNKNOWN if free else Capacity.NONE
-    return Offer(calls.NAME, name, region, gpu, gpus, vcpus, gib * 1024, price, capacity)
 
 
 def _words_of(data: Any) -> tuple[str, str]:

@@ -8,7 +8,6 @@ fault of the request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, cast
 
 import httpx
@@ -20,7 +19,6 @@ from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.errors import rows_of
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
-    Capacity,
     CloudTraits,
     Extra,
     Instance,
@@ -31,18 +29,10 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 from corral.providers.runpod import calls
+from corral.providers.runpod.offers import offers_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
-
-LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(
-    {
-        "NONE": Capacity.NONE,
-        "LOW": Capacity.LOW,
-        "MEDIUM": Capacity.SOME,
-        "HIGH": Capacity.HIGH,
-    }
-)
 
 
 class RunPod:
@@ -85,7 +75,7 @@ class RunPod:
         return await self.caller.call(
             "GET",
             "/v2/catalog/gpus",
-            lambda data: tuple(o for gpu in records(data["gpus"]) for o in _offers(gpu)),
+            lambda data: tuple(o for gpu in records(data["gpus"]) for o in offers_of(gpu)),
             query=query,
         )
 
@@ -221,30 +211,6 @@ def _timer(hours: int) -> Script:
         "do sleep 60; done; runpodctl remove pod $RUNPOD_POD_ID) & ",
         minutes=hours * 60,
     )
-
-
-def _offers(gpu: Mapping[str, Any]) -> list[Offer]:
-    most = int(gpu["maxCount"]["secure"])
-    if not gpu["secure"] or most < 1:
-        return []
-    where = [(str(d["id"]), str(d["availability"])) for d in gpu.get("dataCenters", ())]
-    where = where or [("", str(gpu.get("availability", "")))]
-    counts = [n for n in (1, 2, 4, 8) if n <= most]
-    return [
-        Offer(
-            calls.NAME,
-            str(gpu["id"]),
-            region,
-            str(gpu["name"]),
-            count,
-            0,
-            0,
-            amount(gpu["price"]["secure"]) * count,
-            LEVELS.get(level, Capacity.UNKNOWN),
-        )
-        for region, level in where
-        for count in counts
-    ]
 
 
 def _volume(data: Mapping[str, Any]) -> Volume:

@@ -29,6 +29,22 @@ TYPES = MappingProxyType(
         "cpu_4x_general": ("N/A", 0, 4, 16, 512, 10),
     }
 )
+# Lambda's document lists neither 429 nor 5xx. Its text has the form of every refusal ("Error
+# responses": an object error with code, message and, "when present", suggestion).
+_TEXT = {"type": "string"}
+_FAILURE = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"code": _TEXT, "message": _TEXT, "suggestion": _TEXT},
+            "required": ["code", "message"],
+            "additionalProperties": False,
+        }
+    },
+    "required": ["error"],
+    "additionalProperties": False,
+}
 _HOSTNAME = re.compile(r"[a-z0-9][0-9a-z-]{0,62}")
 
 
@@ -37,6 +53,10 @@ class LambdaSim(Sim):
 
     name: ClassVar[str] = "lambda"
     gaps: ClassVar[Mapping[str, float]] = MappingProxyType({"calls": 1.0, "launch": 12.0})
+    document: ClassVar[str] = "lambda.json"
+    failure: ClassVar[Mapping[str, Any] | None] = _FAILURE
+    offer: ClassVar[tuple[str, str]] = ("gpu_1x_a10", "us-west-1")
+    stops: ClassVar[bool] = False
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -31,6 +31,8 @@ class PaperspaceSim(Sim):
 
     name: ClassVar[str] = "paperspace"
     gaps: ClassVar[Mapping[str, float]] = MappingProxyType({"calls": 0.4})
+    document: ClassVar[str] = "paperspace.json"
+    offer: ClassVar[tuple[str, str]] = ("A4000", "ny2")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

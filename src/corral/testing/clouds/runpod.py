@@ -38,6 +38,8 @@ class RunPodSim(Sim):
 
     name: ClassVar[str] = "runpod"
     gaps: ClassVar[Mapping[str, float]] = MappingProxyType({"calls": 60 / PER_MINUTE})
+    document: ClassVar[str] = "runpod-v2.json"
+    offer: ClassVar[tuple[str, str]] = ("NVIDIA GeForce RTX 4090", "US-KS-2")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

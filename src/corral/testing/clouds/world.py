@@ -171,6 +171,14 @@ class Sim:
 
     name: ClassVar[str]
     gaps: ClassVar[Mapping[str, float]] = {}
+    document: ClassVar[str]
+    """Of the provider's API, as it was recorded: a file of ``tests/recorded/openapi``."""
+    failure: ClassVar[Mapping[str, Any] | None] = None
+    """As of ``contract.OpenApi``."""
+    offer: ClassVar[tuple[str, str]]
+    """Type with one GPU and region that tests take."""
+    stops: ClassVar[bool] = True
+    """Whether a machine can be switched off."""
 
     def __init__(
         self,

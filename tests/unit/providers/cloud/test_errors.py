@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from corral.providers.cloud.errors import Reason, judge, rows_of
+from corral.spec.providers import CLOUDS, PROVIDERS
+from corral.testing.clouds import SIMS
 
 OPENAPI = Path(__file__).parents[3] / "recorded" / "openapi"
-ROWS = {
-    "lambda": rows_of("lambda_cloud"),
-    "runpod-v2": rows_of("runpod"),
-    "paperspace": rows_of("paperspace"),
-}
+ROWS = {name: rows_of(PROVIDERS[name].folder) for name in CLOUDS}
 MEANT = {
     "global/account-inactive": Reason.MONEY,
     "global/duplicate": Reason.BUSY,
@@ -33,7 +31,7 @@ MEANT = {
 
 
 def document(name: str) -> dict[str, Any]:
-    return json.loads((OPENAPI / f"{name}.json").read_text())
+    return json.loads((OPENAPI / SIMS[name].document).read_text())
 
 
 def statuses(name: str) -> set[int]:
@@ -68,7 +66,7 @@ def judged(name: str, status: int, code: str = "", text: str = "") -> Any:
     )
 
 
-@pytest.mark.parametrize("name", ["lambda", "runpod-v2"])
+@pytest.mark.parametrize("name", [name for name in CLOUDS if statuses(name)])
 def test_every_documented_status(name: str) -> None:
     documented = statuses(name)
     assert documented

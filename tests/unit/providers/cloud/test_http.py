@@ -16,8 +16,9 @@ from corral.providers.cloud.model import Label
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import key_file, key_of, url_of
 from corral.providers.lambda_cloud.client import LambdaCloud
-from corral.testing.clouds import Fault, Faults
-from tests.clouds.common import SECRET, TAKEN, World, launch_request
+from corral.spec.providers import CLOUDS
+from corral.testing.clouds import SIMS, Fault, Faults
+from tests.clouds.common import SECRET, World, launch_request
 from tests.clouds.virtual import VirtualLoop, run
 
 
@@ -87,7 +88,7 @@ def test_a_file_from_another_clock_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_wrong_key_is_one_sentence_and_never_shown(tmp_path: Path) -> None:
-    for name in ("lambda", "runpod", "paperspace"):
+    for name in CLOUDS:
         here = world(tmp_path / name, name)
         here.sim.key = "another"
         with pytest.raises(CloudError) as caught:
@@ -129,9 +130,9 @@ def test_key_never_travels_in_the_clear() -> None:
             url_of("lambda", {"CORRAL_LAMBDA_URL": bad})
 
 
-@pytest.mark.parametrize("name", ["lambda", "runpod", "paperspace"])
+@pytest.mark.parametrize("name", CLOUDS)
 def test_no_capacity_and_quota_are_passed_on(name: str, tmp_path: Path) -> None:
-    full = World(name, tmp_path / "a", options={"capacity": {TAKEN[name]: 0}})
+    full = World(name, tmp_path / "a", options={"capacity": {SIMS[name].offer: 0}})
     with pytest.raises(CorralError, match="none of 1 offers"):
         run(full.loop, full.up())
     assert not full.sim.rented and full.spent() == 0
