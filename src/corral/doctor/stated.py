@@ -87,7 +87,7 @@ def complete(log: LogText, line: Line) -> str:
     text = line.text[:LONGEST_READ]
     if text.rstrip().endswith(":"):
         after = next(filter(None, (_trimmed(log, line.number + n) for n in (1, 2))), "")
-        if read_message(after) is not None:
+        if read_message(after) is not None or consequence(after):
             return text
         if _NUMBERED.match(text.lstrip()):  # Spack prints the lines of a log with their numbers.
             after = _NUMBERED.sub("", after)

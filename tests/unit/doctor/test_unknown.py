@@ -16,7 +16,6 @@ UNKNOWN = (
     "panic: runtime error: index out of range [3] with length 3",
     "SCR v3.0.0 ERROR: rank 0 on gpu180: frobnication stopped",
     "+ exit 1",
-    "[  417.644299] failing symbol_get of non-GPLONLY symbol frob_register.",
     'Fatal exception\nTraceback (most recent call last):\n  File "x.py"\nlib.FrobTimeout: no',
     "foo.service: Main process exited, code=exited, status=7/NOTRUNNING",
     "foo.service: Failed with result 'exit-code'.",
