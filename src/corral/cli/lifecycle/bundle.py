@@ -56,8 +56,8 @@ def bundle(
     )
     ui.json(made.as_dict())
     ui.show(
-        f"{made.path}: {size(made.size)}, {made.image}, "
-        f"{made.wheels} wheels (Python {made.python})",
+        f"{made.path}: {size(made.size)}, {made.image}",
+        f"{made.wheels} wheels, for Python {made.python}",
         f"SHA-256 {made.sha256}",
         f"next, on the other machine: corral up FILE --bundle {output.name}",
     )
