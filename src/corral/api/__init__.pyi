@@ -155,6 +155,8 @@ from corral.api.rental.elastic import drive as drive
 from corral.api.rental.unused_machines import Reapable as Reapable
 from corral.api.rental.unused_machines import reap as reap
 from corral.api.rental.unused_machines import survey as survey
+from corral.api.workload.batch import JobInfo as JobInfo
+from corral.api.workload.batch import JobOutcome as JobOutcome
 from corral.api.workload.batch import attach_argv as attach_argv
 from corral.api.workload.batch import cancel as cancel
 from corral.api.workload.batch import explain_job as explain_job

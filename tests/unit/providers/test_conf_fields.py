@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corral.providers.blueprint.cluster import deployment_of
 
-from corral.providers.blueprint import modules
+from corral.providers.gcp.blueprint import modules
+from corral.providers.gcp.blueprint.cluster import deployment_of
 from corral.slurm.conf import fields
 from corral.slurm.conf.keys import OF_LINE, Key, all_keys
 from corral.spec.load import load_or_raise

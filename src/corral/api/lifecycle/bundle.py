@@ -177,7 +177,7 @@ async def needs_of(spec: ClusterSpec) -> Needs:
         )
     async with await Session.open(spec) as session:
         facts = {name: _offered(each) for name, each in (await session.facts()).items()}
-        stages = session.desired(facts)
+        stages = session.desired_stages(facts)
     resources = [r for stage in stages for each in stage.desired for r in each.resources]
     _refuse_outside(resources)
     names = [n for r in resources if isinstance(r, Packages) for n in (*r.names, *r.along)]

@@ -18,15 +18,16 @@ from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome
 from corral.jobs.directives import asked_of
 from corral.jobs.fabric import Setting, sourced
-from corral.jobs.follow import Live, RankLine
-from corral.jobs.follow import Outcome as JobOutcome
+from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.jobfile import read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
-from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
+from corral.slurm.records import Job
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
+JobInfo = Job  # corral.Job is the handle of a submitted one
+JobOutcome = Outcome
 SCRIPT_HEAD: Final = 1 << 20
 """Bytes of a script that are searched for its options."""
 OnLine = Callable[[RankLine], None]

@@ -18,6 +18,7 @@ from corral.providers.gcp.blueprint import cluster, releases
 from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
 from corral.providers.gcp.blueprint.modules import LATER
 from corral.providers.gcp.deployment import _require_addresses
+from corral.providers.gcp.made import section_of
 from corral.providers.ssh.deepops import export
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
@@ -29,7 +30,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 
 def mega(**gcp: object) -> ClusterSpec:
     spec = load_or_raise(EXAMPLES / "a3mega.yaml")
-    assert spec.gcp is not None
+    assert section_of(spec) is not None
     data = spec.model_dump()
     data["gcp"] |= gcp
     return ClusterSpec.model_validate(data)
