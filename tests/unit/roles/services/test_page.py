@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from corral import agents
 from corral.errors import CorralError
@@ -143,6 +144,9 @@ def test_corral_itself_is_uploaded_as_a_wheel() -> None:
     names = zipfile.ZipFile(io.BytesIO(data)).namelist()
     assert {"corral/web/app.py", "corral/web/static/index.html"} <= set(names)
     assert "corral/report/templates/report.html" in names
+    (entry_points,) = [name for name in names if name.endswith(".dist-info/entry_points.txt")]
+    text = zipfile.ZipFile(io.BytesIO(data)).read(entry_points).decode()
+    assert "corral = corral.cli.main:main" in text, "pip makes the command of a bundle's wheel"
     assert not [name for name in names if "__pycache__" in name]
     assert own_wheel.__wrapped__()[0] == own, "the same files give the same bytes"
 
@@ -152,7 +156,12 @@ def test_the_lock_has_all_that_the_page_imports_for_each_python(python: str, rep
     """Jinja2 became a dependency of Corral, and the controller's page had none for its reports."""
     project = tomllib.loads((repo / "pyproject.toml").read_text())["project"]
     dependencies = [*project["dependencies"], *project["optional-dependencies"]["web"]]
-    names = {re.split("[<>=]", text)[0].lower() for text in dependencies}
+    required = [Requirement(text) for text in dependencies]
+    names = {
+        each.name.lower()
+        for each in required
+        if each.marker is None or each.marker.evaluate({"python_version": python})
+    }
     names = {re.sub("[-.]", "_", name) for name in names}
     assert len(names) > 10
     locks = {wheel.file.split("-")[0].lower().replace(".", "_") for wheel in locked("web")[python]}

@@ -1,0 +1,62 @@
+"""What a bundle cannot be made for, and what it lacks for a cluster file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.api.lifecycle import bundle as use
+from corral.errors import Code, CorralError
+from corral.providers.containers import bundle
+from corral.providers.containers.bundle import Manifest, Member
+from corral.state.enroot import EnrootPackages
+from corral.state.packages import Artifact, Packages
+from corral.state.pyenv import Wheel
+
+WHEEL = Wheel("rich-15.0.0-py3-none-any.whl", "b" * 64)
+
+
+def manifest(*members: Member) -> Manifest:
+    return Manifest(
+        corral="1",
+        architecture="x86_64",
+        python="3.13",
+        image="localhost/corral-node:trixie-0",
+        image_id="a" * 64,
+        system="debian:13",
+        packages={"slurmd": "24.11.5-4"},
+        members=members,
+    )
+
+
+def test_a_bundle_for_another_cluster_file_names_what_it_lacks() -> None:
+    held = Member(path=f"wheels/{WHEEL.file}", size=1, sha256=WHEEL.sha256)
+    use._require(Path("kit"), manifest(held), use.Needs(("slurmd",), (WHEEL,)))
+    with pytest.raises(CorralError, match="kit lacks prometheus, which this cluster needs"):
+        use._require(Path("kit"), manifest(held), use.Needs(("slurmd", "prometheus"), ()))
+    other = held.model_copy(update={"sha256": "c" * 64})
+    with pytest.raises(CorralError, match=r"kit lacks rich-15\.0\.0"):
+        use._require(Path("kit"), manifest(other), use.Needs((), (WHEEL,)))
+
+
+def test_what_nodes_fetch_from_networks_is_refused() -> None:
+    use._refuse_outside([Packages("slurmd", ("slurmd",)), Artifact("/srv/a.deb", "a" * 64, "a")])
+    with pytest.raises(CorralError, match=r"cannot hold what software\.containers needs"):
+        use._refuse_outside([EnrootPackages((), ())])
+    with pytest.raises(CorralError, match=r"cannot hold what https://x/a\.deb needs"):
+        use._refuse_outside([Artifact("https://x/a.deb", "a" * 64, "a")])
+
+
+def test_wheels_are_for_a_known_python_and_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "architecture", lambda: "x86_64")
+    files = [wheel.file for wheel in use._host_wheels("3.12")]
+    assert any(file.startswith("corral-") for file in files)
+    assert any(file.startswith("backports_zstd-") and "-cp312-" in file for file in files)
+    for python in ("3.10", "2.7", "latest"):
+        with pytest.raises(CorralError, match=f"no wheels are known for Python {python}") as caught:
+            use._host_wheels(python)
+        assert caught.value.code is Code.USAGE
+    monkeypatch.setattr(bundle, "architecture", lambda: "aarch64")
+    with pytest.raises(CorralError, match="wheels are known for x86_64 only"):
+        use._host_wheels("3.12")
