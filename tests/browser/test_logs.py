@@ -169,10 +169,14 @@ def test_the_tasks_of_an_array_are_a_choice(at: Desk, tmp_path: Path) -> None:
         folder = job_of(at, tmp_path, 1, 900 + task)
         (folder / "rank-0.log").write_text(f"of task {task}\n")
         at.rest.bodies["jobs"]["body"]["jobs"].append(
-            {**array, "job_id": 900 + task, "job_state": ["FAILED"],
-             "array_task_id": {**NUMBER, "number": task},
-             "standard_output": f"/shared/task-{task}/batch.log"}
-        )  # fmt: skip
+            {
+                **array,
+                "job_id": 900 + task,
+                "job_state": ["FAILED"],
+                "array_task_id": {**NUMBER, "number": task},
+                "standard_output": f"/shared/task-{task}/batch.log",
+            }
+        )
     at.rest.touch("jobs")
     page.wait_for_timeout(1500)
     at.open("job/6")

@@ -63,9 +63,14 @@ def test_without_a_script_it_is_written_from_the_command_or_left_to_its_user() -
 
 def test_without_a_submit_line_the_record_is_what_there_is() -> None:
     made = again(
-        "", partition="main", account="lab", qos="high", node_count=2, limit=5400,
+        "",
+        partition="main",
+        account="lab",
+        qos="high",
+        node_count=2,
+        limit=5400,
         gres="gres/gpu:h200:4",
-    )  # fmt: skip
+    )
     assert options(made) == {
         "account": "lab", "partition": "main", "qos": "high", "nodes": "2",
         "gres": "gpu:h200:4", "time": "01:30:00",

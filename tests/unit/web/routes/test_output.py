@@ -339,9 +339,14 @@ def test_tasks_of_an_array_that_have_begun() -> None:
         for task, state, user in ((10, "FAILED", "kim"), (2, "RUNNING", "kim"),
                                   (3, "FAILED", "lee"), (4, "PENDING", "kim")):  # fmt: skip
             listed.append(
-                {**array, "job_id": 900 + task, "job_state": [state], "user_name": user,
-                 "array_task_id": {**number, "number": task}}
-            )  # fmt: skip
+                {
+                    **array,
+                    "job_id": 900 + task,
+                    "job_state": [state],
+                    "user_name": user,
+                    "array_task_id": {**number, "number": task},
+                }
+            )
         array["standard_output"] = "/shared/task-%a/batch.log"
         array["user_name"] = "kim"
         async with Page(rest) as page:
