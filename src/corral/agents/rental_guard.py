@@ -342,8 +342,11 @@ def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[st
 
     def call(cloud: str, method: str, path: str, body: Any) -> Any:
         data = json.dumps(body).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {keys[cloud]}", "User-Agent": "corral-guard",
-                   "Content-Type": "application/json"}  # fmt: skip
+        headers = {
+            "Authorization": f"Bearer {keys[cloud]}",
+            "User-Agent": "corral-guard",
+            "Content-Type": "application/json",
+        }
         request = urllib.request.Request(urls[cloud] + path, data, headers, method=method)  # noqa: S310
         gap = cast("Client", import_module(clients[cloud])).GAPS["calls"] + 0.1
         for pause in PAUSES_S:

@@ -38,8 +38,13 @@ class JobUse:
 
 def show_use(job_id: int) -> tuple[str, ...]:
     """The command whose answer ``parse_use`` reads."""
-    return ("sacct", "--noheader", "--parsable2", f"--format={','.join(_COLUMNS)}",
-            f"--jobs={job_id}")  # fmt: skip
+    return (
+        "sacct",
+        "--noheader",
+        "--parsable2",
+        f"--format={','.join(_COLUMNS)}",
+        f"--jobs={job_id}",
+    )
 
 
 def parse_use(answer: str, job_id: int) -> JobUse:
