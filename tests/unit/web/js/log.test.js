@@ -109,3 +109,14 @@ test("names, sizes and addresses", () => {
   assert.equal(logPath(3, "search", { text: "a&b" }), "jobs/3/log/search?text=a%26b");
   assert.equal(plainText(`5%\r${ESC}[31mdone${ESC}[0m`), "done");
 });
+
+test("a text in parts of so many lines", () => {
+  const parts = (text, end) => log.inParts(text, 10, end, 2).map((p) => [p.text, p.start, p.end]);
+  assert.deepEqual(parts("ä\nb\nc\nd\ne", 20), [
+    ["ä\nb\n", 10, 15],
+    ["c\nd\n", 15, 19],
+    ["e", 19, 20],
+  ]);
+  assert.deepEqual(parts("a\nb\n", 14), [["a\nb\n", 10, 14]]);
+  assert.deepEqual(parts("", 10), [["", 10, 10]]);
+});

@@ -1,6 +1,6 @@
 // The box that shows a log's lines: a bounded part of them, of one file or of several. Lines are
 // appended to the text that is there, so that what somebody selected or scrolled to stays.
-import { bytes, bytesOf, fileWords, frontOf, lookOf, PLAIN, Stream } from "./logtext.js";
+import { bytes, bytesOf, fileWords, frontOf, inParts, lookOf, PLAIN, Stream } from "./logtext.js";
 /** @import * as api from "./api.js" */
 /** @import { Piece } from "./logtext.js" */
 
@@ -169,6 +169,14 @@ export class LogBox {
    * @param {number} end
    */
   add(file, text, start, end) {
+    for (const part of inParts(text, start, end)) this.addPart(file, part);
+  }
+
+  /**
+   * @param {string} file
+   * @param {{ text: string, start: number, end: number }} part
+   */
+  addPart(file, { text, start, end }) {
     const stream = this.streams.get(file) ?? new Stream();
     this.streams.set(file, stream);
     const { lines, from, next } = stream.take(text, start, end);
@@ -292,17 +300,9 @@ export class LogBox {
    * @returns {boolean} whether the end is still there
    */
   prepend({ file, text, start, end }) {
-    const stream = new Stream();
-    const lines = stream.take(text, start, end).lines;
-    if (stream.open) lines.push(stream.shown);
-    const element = elementOf(lines, frontOf(file, this.ranks));
     const height = this.box.scrollHeight;
-    this.box.prepend(element);
+    for (const part of inParts(text, start, end).reverse()) this.prependPart(file, part);
     this.box.scrollTop += this.box.scrollHeight - height;
-    const chars = lines.reduce((sum, pieces) => sum + charsOf(pieces), 0);
-    this.batches.unshift({ element, file, start, end, lines: lines.length, chars });
-    this.lines += lines.length;
-    this.chars += chars;
     let complete = true;
     while (this.tooMany && this.batches.length > 1) {
       if (complete) for (const row of this.open.values()) row.remove();
@@ -313,6 +313,22 @@ export class LogBox {
     if (!complete) this.endAt();
     if (this.sought) this.seek(this.sought);
     return complete;
+  }
+
+  /**
+   * @param {string} file
+   * @param {{ text: string, start: number, end: number }} part
+   */
+  prependPart(file, { text, start, end }) {
+    const stream = new Stream();
+    const { lines } = stream.take(text, start, end);
+    if (stream.open) lines.push(stream.shown);
+    const element = elementOf(lines, frontOf(file, this.ranks));
+    this.box.prepend(element);
+    const chars = lines.reduce((sum, pieces) => sum + charsOf(pieces), 0);
+    this.batches.unshift({ element, file, start, end, lines: lines.length, chars });
+    this.lines += lines.length;
+    this.chars += chars;
   }
 
   /** Each file ends with the last of its lines that is shown: the part after it can be loaded. */

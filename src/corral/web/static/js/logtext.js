@@ -186,6 +186,29 @@ const encoder = new TextEncoder();
 export const bytesOf = (text) => encoder.encode(text).length;
 
 /**
+ * A text in parts of so many lines, each with its bytes: what is shown goes again part by part.
+ * @param {string} text
+ * @param {number} start
+ * @param {number} end
+ * @param {number} [most]
+ */
+export function inParts(text, start, end, most = 500) {
+  const parts = [];
+  let [from, at, lines] = [start, 0, 0];
+  for (let i = text.indexOf("\n"); i >= 0; i = text.indexOf("\n", i + 1)) {
+    lines += 1;
+    if (lines === most && i + 1 < text.length) {
+      const part = text.slice(at, i + 1);
+      parts.push({ text: part, start: from, end: from + bytesOf(part) });
+      from += bytesOf(part);
+      at = i + 1;
+      lines = 0;
+    }
+  }
+  return [...parts, { text: text.slice(at), start: from, end }];
+}
+
+/**
  * The text of one file as its pieces come: lines that are complete, and the one that is still open.
  */
 export class Stream {
