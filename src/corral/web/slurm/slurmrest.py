@@ -368,7 +368,7 @@ class SlurmRest:
             )
         body = {"jobs": [str(array)], "job_state": ["PENDING"]}
         answer = await self._call("DELETE", "jobs/", login, body)
-        # A task that runs is named as an error: "Job state RUNNING != filter state PENDING" (24.11).
+        # A task that runs is an error there: "Job state RUNNING != filter state PENDING" (24.11).
         errors = [error for error in answer.meta.errors if "filter state" not in error]
         if errors or (answer.status != OK and not answer.meta.errors):
             raise refused(replace(answer, meta=replace(answer.meta, errors=tuple(errors))), doing)
