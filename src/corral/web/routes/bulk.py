@@ -103,7 +103,12 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
             await state.rest.cancel_pending(session.login, int(target.removesuffix(PENDING)))
         else:
             doing = f"cancel job {target}"
-            await state.rest.change(session.login, "DELETE", f"job/{target}", None, doing)
+            try:
+                await state.rest.change(session.login, "DELETE", f"job/{target}", None, doing)
+            except CorralError as error:
+                # Of an array, tasks that have ended before are errors of the answer (24.11).
+                if not by_target[target][0].array or not _all_ended(error.message):
+                    raise
 
     answer = await _each(state, session, "cancel", "job", asked.targets, cancelled)
     poller.nudge()
@@ -136,6 +141,11 @@ async def act_on_nodes(request: Request, asked: NodesAction, session: Changer, s
     answer = await _each(state, session, asked.do, "node", asked.names, changed)
     poller.nudge()
     return answer
+
+
+def _all_ended(message: str) -> bool:
+    """Whether Slurm's words name only tasks that have ended already."""
+    return all("already completing or completed" in part for part in message.split("; "))
 
 
 def _permit(session: Session, target: str, jobs: list[Job]) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 import httpx
@@ -17,7 +17,7 @@ from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, integer, record, records, text
+from corral.slurm.rest.loose import Record, record, records, text
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -387,12 +387,10 @@ class SlurmRest:
             )
         body = {"jobs": [str(array)], "job_state": ["PENDING"]}
         answer = await self._call("DELETE", "jobs/", login, body)
-        # Each record of the array has its own result; of one that runs it is "Job state RUNNING !=
-        # filter state PENDING" (24.11). It failed where none was cancelled.
-        status = records(record(answer.body).get("status"))
-        done = any(not integer(record(entry.get("error")).get("code")) for entry in status)
-        if answer.status != OK or (answer.meta.errors and not done):
-            raise refused(answer, doing)
+        # A task that runs is an error there: "Job state RUNNING != filter state PENDING" (24.11).
+        errors = [error for error in answer.meta.errors if "filter state" not in error]
+        if errors or (answer.status != OK and not answer.meta.errors):
+            raise refused(replace(answer, meta=replace(answer.meta, errors=tuple(errors))), doing)
 
     async def _list(
         self,
