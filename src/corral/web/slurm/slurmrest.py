@@ -17,7 +17,7 @@ from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.loose import Record, integer, record, records, text
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
