@@ -191,7 +191,11 @@ def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Tabl
     if known.collective is not None:
         table = dataclasses.replace(table, collective=known.collective)
     nodes, taken = _nodes(table, known)
-    verdict = judge(table, _reference(table.collective, known, nodes), nodes)
+    part = _part_of_nodes(table, known, nodes)
+    comparable = dataclasses.replace(known, hardware="") if part else known
+    verdict = judge(table, _reference(table.collective, comparable, nodes), nodes)
+    if part and verdict.reference is None:
+        verdict = dataclasses.replace(verdict, reasons=(part, *verdict.reasons[1:]))
     if known.gloo and verdict.reference is None and table.collective not in _AS_FAST_BY_GLOO:
         reason = f"gloo's {table.collective} is not a ring: the rate of a link does not bound it"
         verdict = dataclasses.replace(verdict, reasons=(reason, *verdict.reasons[1:]))
@@ -212,6 +216,21 @@ def _nodes(table: Table, known: Known) -> tuple[int, str]:
     count = math.ceil(table.ranks / topology.gpus)
     gpus = f"{table.ranks} ranks, {topology.gpus} GPU{'s' * (topology.gpus > 1)} a node"
     return count, f"taken for {count} node{'s' * (count > 1)} ({gpus}): --nodes overrides it"
+
+
+def _part_of_nodes(table: Table, known: Known, nodes: int) -> str:
+    """Why published figures, of nodes with all GPUs, do not apply; "" where they do."""
+    hardware = known_hardware().get(known.hardware)
+    if (
+        hardware is None
+        or known.busbw
+        or not (nodes and 1 < table.ranks < nodes * hardware.topology.gpus)
+    ):
+        return ""
+    return (
+        f"the figures known of {known.hardware} are of {hardware.topology.gpus} GPUs a node, and "
+        f"{table.ranks} on {nodes} node{'s' * (nodes > 1)} took part: compare it by --reference"
+    )
 
 
 def refuse_unreachable(collective: Collective, known: Known, nodes: int) -> None:

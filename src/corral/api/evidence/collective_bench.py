@@ -34,6 +34,7 @@ from corral.prove.fabric.program import (
     read_program,
 )
 from corral.prove.fabric.slow_parts import Bisected, Half, Pair, Slow, bisected, slow
+from corral.prove.fabric.transport import transport_of
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES
@@ -349,7 +350,12 @@ def _failed(request: BenchRequest, outcome: batch.JobOutcome, lines: list[str]) 
 
 def _likely(lines: list[str]) -> tuple[Diagnosis, ...]:
     """First causes of what the job printed, without what follows from them."""
-    return report(shown("\n".join(lines), Source.JOB)).findings
+    text = "\n".join(lines)
+    findings = report(shown(text, Source.JOB)).findings
+    if not transport_of(text).within_nodes:
+        return findings
+    # NCCL names a network in any case; nothing went over it.
+    return tuple(f for f in findings if f.failure.name != "silent-socket-fallback")
 
 
 def keep(name: str, request: BenchRequest, measurement: Benched) -> None:

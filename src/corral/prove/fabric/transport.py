@@ -55,6 +55,11 @@ class Transport:
         """True when the log has anything about it."""
         return bool(self.network or self.channels)
 
+    @property
+    def within_nodes(self) -> bool:
+        """True when the log has channels and none of them goes over a network."""
+        return bool(self.channels) and not any(_network(kind) for kind, _ in self.channels)
+
 
 def transport_of(log: str) -> Transport:
     """Read a log, whatever else is in it."""

@@ -10,6 +10,7 @@ import pytest
 from corral.api.evidence.bench import Known, judged, refuse_unreachable
 from corral.api.evidence.collective_bench import (
     BenchRequest,
+    _likely,
     bench_history,
     bench_job,
     given_or_declared,
@@ -134,6 +135,33 @@ def measured(collective: Collective, busbw: float, *, ranks: int) -> Reading:
     timing = Timing(1.0, busbw, busbw, wrong=0)
     row = Row(0, GIB, GIB // 4, "float", "sum", -1, timing, timing)
     return Reading((Table((row,), collective, ranks=ranks, complete=True),), Transport())
+
+
+def test_figures_of_complete_nodes_do_not_judge_a_part_of_one() -> None:
+    """Two H200 without NVLS reach 340 GB/s, and eight with it 480: 71 % was called a failure."""
+    two = measured(Collective.ALL_REDUCE, 340.1, ranks=2)
+    ((_, verdict),) = judged(two, Known(hardware="dgx-h100", nodes=1)).tables
+    assert (verdict.outcome, verdict.reference) == (Outcome.UNKNOWN, None)
+    assert "of 8 GPUs a node, and 2 on 1 node took part" in verdict.reasons[0]
+    ((_, verdict),) = judged(two, Known(hardware="dgx-h100", nodes=1, busbw=345)).tables
+    assert verdict.outcome is Outcome.PASS
+    eight = measured(Collective.ALL_REDUCE, 340.1, ranks=8)
+    ((_, verdict),) = judged(eight, Known(hardware="dgx-h100", nodes=1)).tables
+    assert verdict.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(("path", "named"), [("P2P/CUMEM", False), ("NET/Socket/0", True)])
+def test_sockets_that_nothing_went_over_are_no_cause(path: str, *, named: bool) -> None:
+    """NCCL names a network on one node too, where all channels are P2P."""
+    head = "node0:42:42 [0] NCCL INFO "
+    lines = [
+        f"{head}NET/IB : No device found.",
+        f"{head}Using network Socket",
+        f"{head}Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
+        f"{head}Channel 01/0 : 0[0] -> 1[1] via {path}",
+    ]
+    causes = [found.failure.name for found in _likely(lines)]
+    assert ("silent-socket-fallback" in causes) is named
 
 
 @pytest.mark.parametrize(

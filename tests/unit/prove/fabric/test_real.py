@@ -73,9 +73,9 @@ def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, b
 @pytest.mark.parametrize(
     ("name", "finding", "cause"),
     [
-        ("fails-interface", "F331", "interface"),
-        ("fails-interface-info", "F331", "interface"),
-        ("fails-loopback-only", "F331", "interface"),
+        ("fails-interface", "F2231", "interface"),
+        ("fails-interface-info", "F2231", "interface"),
+        ("fails-loopback-only", "F2231", "interface"),
         ("fails-no-infiniband", "F202", "setting"),
         ("fails-plugin", "F202", "setting"),
         ("fails-algorithm", "F202", "setting"),
@@ -105,7 +105,7 @@ def test_failed_runs_are_explained(name: str, finding: str, cause: str) -> None:
         ("invalid argument (run with NCCL_DEBUG=WARN for details) / ", "F2180"),
         ("remote process exited or there was a network error / ", "F199"),
         ("unhandled cuda error (run with NCCL_DEBUG=INFO for details) / ", "F1681"),
-        ("invalid usage (run with NCCL_DEBUG=WARN for details) / ", "F202"),
+        ("invalid usage (run with NCCL_DEBUG=WARN for details) / ", "F2230"),
     ],
 )
 def test_the_kind_of_error_is_not_taken_for_another(kind: str, finding: str) -> None:

@@ -111,6 +111,7 @@ test("names, sizes and addresses", () => {
 });
 
 test("a text in parts of so many lines", () => {
+  /** @param {string} text @param {number} end */
   const parts = (text, end) => log.inParts(text, 10, end, 2).map((p) => [p.text, p.start, p.end]);
   assert.deepEqual(parts("ä\nb\nc\nd\ne", 20), [
     ["ä\nb\n", 10, 15],
