@@ -160,7 +160,7 @@ def test_sockets_that_nothing_went_over_are_no_cause(path: str, *, named: bool) 
         f"{head}Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
         f"{head}Channel 01/0 : 0[0] -> 1[1] via {path}",
     ]
-    causes = [found.failure.name for found in _likely(lines)]
+    causes = [cause.failure.name for cause in _likely(lines)]
     assert ("silent-socket-fallback" in causes) is named
 
 
