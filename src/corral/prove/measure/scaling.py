@@ -627,9 +627,13 @@ def figures(seen: Scaling) -> dict[str, object]:
     pays = pays_from(seen)
     return {
         **_keyed(asdict(seen), "per_node", "beside"),
+        "trained": [_keyed(asdict(t), "method", "way") for t in seen.trained],
         "speedups": [
             {"way": t.method, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained
         ],
         "pays_from": _keyed(asdict(pays), "efficient", "well") if pays else None,
-        "guesses": [{**asdict(guess), "error": guess.error} for guess in guesses(seen)],
+        "guesses": [
+            {**_keyed(asdict(guess), "method", "way"), "error": guess.error}
+            for guess in guesses(seen)
+        ],
     }
