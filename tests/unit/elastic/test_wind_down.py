@@ -85,11 +85,12 @@ def test_only_what_it_drained_takes_jobs_again(slurm: Path) -> None:
     assert ran(slurm, "back") == ""
 
 
-def test_nodes_that_slurm_has_powered_down(slurm: Path) -> None:
-    (slurm / "nodes").write_text(
-        "gpu0|none|POWERED_DOWN+\ngpu1|none|POWERING_DOWN+\ngpu2|State=POWERED_DOWN\n"
-    )
-    assert ran(slurm, "off") == "gpu0\ngpu1\n"
+def test_states_of_nodes_for_the_guard(slurm: Path) -> None:
+    """A state in the text of OS, which the machine sends, is none."""
+    line = "NodeName={} Arch=x86_64 OS=Linux {} RealMemory=1 AllocMem=0 State={} ThreadsPerCore=1\n"
+    rows = [("gpu0", "6.1", "IDLE+CLOUD+POWERED_DOWN"), ("gpu1", "State=POWERED_DOWN", "MIXED")]
+    (slurm / "shown").write_text("".join(line.format(*row) for row in rows))
+    assert ran(slurm, "states") == "gpu0 IDLE+CLOUD+POWERED_DOWN\ngpu1 MIXED\n"
 
 
 def test_the_driver_runs_the_same_program() -> None:
