@@ -24,6 +24,7 @@ from corral.slurm.adopt.known import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.values import VALUES
 from corral.slurm.conf.keys import all_keys
+from corral.slurm.states.nodes import node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.spec.providers import CLOUDS, PROVIDERS
 from corral.tables import Hint, Row, parse_table
@@ -116,10 +117,12 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "gcluster_hints.yaml": gcluster_hints(),
         "prices.yaml": prices(),
         "round_hints.yaml": round_hints(),
+        "node_flags.yaml": node_flags(),
     }
     assert all(read.values())
     assert catalog()
     assert fatal_table().fatal
     folders = [repo / "src/corral/doctor", repo / "src/corral/doctor/catalog"]
+    folders.append(repo / "src/corral/doctor/messages")
     others = [f for f in (repo / "src").rglob("*.yaml") if f.parent not in folders]
     assert [f.name for f in others if f.name not in read] == []

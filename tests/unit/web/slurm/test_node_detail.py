@@ -160,7 +160,7 @@ def test_the_page_is_sent_all_of_it() -> None:
             (mine,) = [n for n in raw if n["name"] == "node0"]
             mine["state"], mine["reason"] = [*mine["state"], "DRAIN"], "fan"
             page.rest.touch("nodes")
-            await page.app.state.corral.pollers.of("root2").look()
+            await page.app.state.corral.pollers.of("root2").poll()
             events = (await page.get("nodes/node0")).json()["events"]
             drained = [e for e in events if e["what"] == "drained"]
             assert drained[0]["by"] == "root2"
