@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
@@ -51,7 +52,8 @@ async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
         form, notes = form_of(record, recorded)
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
-    made = resubmission(record, recorded.script, recorded.submit_line or record.submit_line)
+    line = recorded.submit_line or record.submit_line
+    made = await asyncio.to_thread(resubmission, record, recorded.script, line)
     if recorded.job:
         made.notes["script"] = (
             f"Corral made this script; it writes into the folder of job {record.id}"
