@@ -46,7 +46,8 @@ async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
     a line for each option of their command line.
     """
     record = await own_job(state, session, job_id)
-    recorded = await own_commands(state).recorded(session.login, record)
+    async with state.questions.turn(session.user):
+        recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
     if recorded.job and can_spec(state, session):
         form, notes = form_of(record, recorded)

@@ -254,7 +254,8 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
     record = await own_job(state, session, job_id)
-    fields = (await own_commands(state).extras(session.login, record)).as_dict()
+    async with state.questions.turn(session.user):
+        fields = (await own_commands(state).extras(session.login, record)).as_dict()
     if fields["run"] and state.tracking is not None:
         fields["tracking"] = await state.tracking.address() or fields["tracking"]
     return fields
