@@ -98,8 +98,8 @@ def test_a_script_of_a_mebibyte_is_read_at_once() -> None:
     assert (long.line, "longer than 65536 characters" in long.fault) == (2, True)
     with pytest.raises(CorralError, match=r"line 2: .*longer than 65536"):
         options_of(f"#!/bin/sh\n#SBATCH --comment={'x' * LONGEST}\n", 42)
-    found, rest = command_options(["-H"] * 300_000)
-    assert (len(found), rest, bool(found[-1].fault)) == (MOST + 1, (), True)
+    options, rest = command_options(["-H"] * 300_000)
+    assert (len(options), rest, bool(options[-1].fault)) == (MOST + 1, (), True)
     assert time.process_time() - begun < 5
 
 

@@ -298,13 +298,13 @@ def test_what_was_not_asked_for_is_left_out() -> None:
              "D batch 16 YmJi", "D batch 14 YmJi"]  # fmt: skip
     assert log_data(lines, question) == (b"aaab", 99)
     hit = "H batch {} 1 YWFh"
-    found = log_found(
+    response = log_found(
         ["H errors 12 1 YWFh", hit.format(9), *[hit.format(10 + n) for n in range(HITS + 50)],
          "E errors 10 2 3", "E batch 9 2 3", "E batch 500 2 900", "H batch 1 2"],
         name="batch", start=10,
     )  # fmt: skip
-    assert len(found.hits) == HITS
-    assert (found.hits[0].start, found.end, found.size) == (10, 500, 900)
+    assert len(response.hits) == HITS
+    assert (response.hits[0].start, response.end, response.size) == (10, 500, 900)
     assert log_event("D errors 0 YQ==", "batch") is None
     assert log_event(f"N rank-{RANKS}") is None
     assert log_event(f"N rank-{RANKS}", f"rank-{RANKS}")

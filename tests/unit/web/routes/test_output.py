@@ -365,7 +365,7 @@ def test_tasks_of_an_array_that_have_begun() -> None:
     run(work())
 
 
-class Saying:
+class PrintedLines:
     """What a user's own commands print: these lines."""
 
     def __init__(self, *lines: str) -> None:
@@ -385,7 +385,7 @@ def test_lines_that_the_jobs_user_wrote_are_checked() -> None:
         async with Page(FakeRest()) as page:
             await page.login()
             state = page.app.state.corral
-            state.own = Saying("R x", "D batch", "E")
+            state.own = PrintedLines("R x", "D batch", "E")
             for path in ("log/files", "log/part?file=batch&start=0&end=9", "log/download",
                          "log/search?file=batch&text=a"):  # fmt: skip
                 reply = await page.get(f"jobs/1/{path}")
@@ -393,7 +393,9 @@ def test_lines_that_the_jobs_user_wrote_are_checked() -> None:
                 assert reply.json()["error"]["code"] == "parse-failed"
             reply = await asyncio.wait_for(page.get("jobs/1/log"), 20)
             assert events(reply.text)[-1]["error"]["code"] == "parse-failed"
-            state.own = Saying("S batch 9", piece("batch", 3, b"abc"), piece("batch", 0, b"abcdef"))
+            state.own = PrintedLines(
+                "S batch 9", piece("batch", 3, b"abc"), piece("batch", 0, b"abcdef")
+            )
             part = (await page.get("jobs/1/log/part?file=batch&start=0&end=4")).json()
             assert (part["text"], part["end"], part["size"]) == ("abcd", 4, 9)
 
@@ -412,7 +414,7 @@ def test_a_file_that_claims_to_be_long_ends_where_nothing_comes() -> None:
     run(work())
 
 
-class Counting(Saying):
+class Counting(PrintedLines):
     """Lists a file of 10 PB that has nothing in it."""
 
     reads = 0
@@ -427,11 +429,10 @@ class Counting(Saying):
             await asyncio.sleep(0)
 
 
-class Slow(Saying):
+class Slow:
     """Answers once it may; how many are asked at once."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.now = self.most = 0
         self.gate = asyncio.Event()
 
