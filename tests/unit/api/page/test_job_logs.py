@@ -259,6 +259,10 @@ def test_job_json_is_read_again_where_it_has_changed(hostile_tmp_path: Path) -> 
     try:
         following.wait(lambda lines: "L" in lines)
         assert {p.name for p in pieces(following.lines)} == {"batch", "rank-0"}
+        about = log.parent / "job.json"
+        os.utime(about, ns=(0, about.stat().st_mtime_ns))
+        time.sleep(1)
+        assert about.stat().st_atime_ns == 0, "it was read in each round"
         (log.parent / "job.json").write_text('{"logs": 3, "more": 1}')
         following.wait(lambda lines: "rank-2" in {p.name for p in pieces(lines)})
     finally:
