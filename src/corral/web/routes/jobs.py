@@ -295,7 +295,8 @@ async def _recorded(state: State, session: Session, job_id: int) -> api.Recordin
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
     record = await own_job(state, session, job_id)
-    return {"script": await own_commands(state).script(session.login, record.id)}
+    async with state.questions.turn(session.user):
+        return {"script": await own_commands(state).script(session.login, record.id)}
 
 
 @router.post("/{job_id}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from corral.api.page import job_logs
 from corral.api.page.job_logs import (
     HITS,
     RANKS,
@@ -24,6 +26,7 @@ from corral.api.page.job_logs import (
     LogBounds,
     LogPiece,
     LogQuestion,
+    job_log,
     log_data,
     log_event,
     log_files,
@@ -31,6 +34,7 @@ from corral.api.page.job_logs import (
     log_script,
 )
 from corral.errors import Code, CorralError
+from corral.hosts.transport import Result
 from corral.slurm.records import Job
 
 
@@ -327,3 +331,40 @@ def test_an_answer_is_taken_up_to_a_length(do: Any) -> None:
     endless = LogBounds(LogQuestion(do="follow"))
     for _ in range(100_000):
         endless.take("h")
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "code", "message"),
+    [
+        (["X batch"], 4, Code.PARSE_FAILED, "cannot be read"),
+        (["X batch Permission denied"], 4, Code.NOT_FOUND, "Permission denied"),
+        ([], 4, Code.NOT_FOUND, "no such file"),
+        (["h"] * 100_000, 0, Code.PARSE_FAILED, "longer than what was asked for"),
+    ],
+)
+def test_why_a_file_cannot_be_read_and_no_more_than_an_answer(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], status: int, code: Code, message: str
+) -> None:
+    class Machines:
+        nodes = ()
+
+        async def run(self, node: str, *_: Any, on_line: Callable[[str], None], **__: Any) -> Any:
+            for line in lines:
+                on_line(line)
+            return Result(node, status, "", "")
+
+    @asynccontextmanager
+    async def reached(*_: Any, **__: Any) -> AsyncGenerator[tuple[Machines, str]]:
+        yield Machines(), "head"
+
+    monkeypatch.setattr(job_logs, "reached", reached)
+    taken: list[str] = []
+    spec: Any = None
+    asked = job_log(
+        spec, "kim", Job(id=1), LogQuestion(do="read", name="batch", end=9), on_line=taken.append
+    )
+    with pytest.raises(CorralError) as failed:
+        asyncio.run(asked)
+    assert failed.value.code is code
+    assert message in failed.value.message
+    assert len(taken) <= 2000

@@ -446,6 +446,10 @@ class Slow:
         await self.log()
         return Extras()
 
+    async def script(self, *_: Any) -> str:
+        await self.log()
+        return ""
+
     async def recorded(self, *_: Any) -> Any:
         await self.log()
         return Recorded()
@@ -453,7 +457,7 @@ class Slow:
 
 @pytest.mark.parametrize(
     "path",
-    ["log/files", "log/part?file=batch&start=0&end=9", "log/download", "extras", "again"],
+    ["log/files", "log/part?file=batch&start=0&end=9", "log/download", "extras", "again", "script"],
 )
 def test_a_users_questions_wait_for_each_other_and_not_without_end(path: str) -> None:
     async def work() -> None:
