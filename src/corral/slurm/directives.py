@@ -25,7 +25,7 @@ _KIB: Final = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 _MARKS: Final = ("#SBATCH", "#SLURM")
 _FOREIGN: Final = re.compile(r"#(PBS|BSUB)\s+-")
 _PIECE: Final = re.compile(
-    r"(?P<blank>\s+)|\\(?P<letter>.?)|(?P<bare>[^\s#\"'\\]+)"
+    r"(?P<blank>\s+)|(?P<letters>(?:\\.)+)|\\|(?P<bare>[^\s#\"'\\]+)"
     r'|"(?P<double>(?:\\.|[^"\\])*)"'
     r"|'(?P<single>(?:\\.|[^'\\])*)'"
 )
@@ -182,7 +182,7 @@ def _words(text: str) -> list[str]:
         elif not word and piece["bare"] and piece["bare"].startswith(":"):
             raise ValueError("a word cannot begin with a colon")
         else:
-            inside = piece["bare"] or piece["double"] or piece["single"] or piece["letter"] or ""
+            inside = piece["bare"] or piece["double"] or piece["single"] or piece["letters"] or ""
             word.append(_ESCAPED.sub(r"\1", inside))
     _end(words, word)
     return words
