@@ -109,9 +109,10 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
 
 
 def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
-    possible = {name for needle, names in _by_needle().items() if log.has(needle) for name in names}
+    texts = _by_needle(source).items()
+    possible = {name for needle, names in texts if log.has(needle) for name in names}
     for failure in catalog().values():
-        if failure.id not in possible or not failure.shown_by(source):
+        if failure.id not in possible:
             continue
         plain = _evidence(failure, log, source)
         lines = plain or _evidence(failure, log, source, general=True)
@@ -123,14 +124,14 @@ def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
 
 
 @cache
-def _by_needle() -> Mapping[str, tuple[str, ...]]:
-    """Failures by a text that a line must have to show them, the longest of each pattern.
+def _by_needle(source: Source) -> Mapping[str, tuple[str, ...]]:
+    """What a source shows, by a text that a line must have for it: the longest of each pattern.
 
     Of 1,600 failures a short log can show a few: asking each costs 20 ms, and this 1 ms.
     """
     names: defaultdict[str, list[str]] = defaultdict(list)
     for failure in catalog().values():
-        if not failure.stated:
+        if failure.shown_by(source) and not failure.stated:
             for pattern in failure.patterns:
                 names[max(pattern.expression.needles, key=len)].append(failure.id)
     return {needle: tuple(dict.fromkeys(ids)) for needle, ids in names.items()}
