@@ -12,7 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+
+LONGEST: Final = 1 << 16
+"""Characters of a line; sbatch has no limit."""
+MOST: Final = 2000
+"""Options of a script, or of a command line."""
 
 _SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
 _KIB: Final = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
@@ -88,14 +94,20 @@ def directives(script: str) -> tuple[Directive, ...]:
     for number, line in enumerate(script.split("\n"), 1):
         mark = next((m for m in _MARKS if line.startswith(m)), "")
         if mark:
-            options += _options(number, line[len(mark) :])
+            options += islice(_options(number, line[len(mark) :]), MOST + 1 - len(options))
         elif line.strip() and not line.lstrip().startswith("#"):
             break
         elif foreign := _FOREIGN.match(line):
             # sbatch reads some of their options (--ignore-pbs), and differently.
             fault = f"an option for another scheduler (#{foreign[1]}): write it as #SBATCH"
-            options.append(Directive(number, "", line, fault))
+            options.append(Directive(number, "", line[:LONGEST], fault))
+        if len(options) > MOST:
+            return (*options[:MOST], _too_many(number))
     return tuple(options)
+
+
+def _too_many(line: int) -> Directive:
+    return Directive(line, "", "#SBATCH", f"more than {MOST} options: what follows is not read")
 
 
 def command_options(words: Sequence[str]) -> tuple[tuple[Directive, ...], tuple[str, ...]]:
@@ -106,6 +118,8 @@ def command_options(words: Sequence[str]) -> tuple[tuple[Directive, ...], tuple[
     """
     at, options = 0, list[Directive]()
     while at < len(words) and words[at].startswith("-") and words[at] not in {"-", "--"}:
+        if len(options) >= MOST:
+            return (*options[:MOST], _too_many(0)), ()
         word, after = words[at], words[at + 1] if at + 1 < len(words) else None
         read, used = _long(0, word, after) if word.startswith("--") else _short(0, word[1:], after)
         options += read
@@ -124,6 +138,9 @@ def line_of(option: Directive) -> str:
 
 
 def _options(number: int, text: str) -> Iterator[Directive]:
+    if len(text) > LONGEST:
+        yield Directive(number, "", f"{text[:40].strip()}...", f"longer than {LONGEST} characters")
+        return
     try:
         words = _words(text)
     except ValueError as error:
@@ -153,7 +170,7 @@ def _words(text: str) -> list[str]:
         ValueError: a quotation mark is not closed, or it begins with a colon.
     """
     words: list[str] = []
-    word: str | None = None
+    word: list[str] = []
     at = 0
     while at < len(text) and text[at] != "#":
         piece = _PIECE.match(text, at)
@@ -161,19 +178,24 @@ def _words(text: str) -> list[str]:
             raise ValueError(f"the quotation mark {text[at]} is not closed")
         at = piece.end()
         if piece["blank"]:
-            words, word = _with(words, word), None
-        elif word is None and piece["bare"] and piece["bare"].startswith(":"):
+            _end(words, word)
+        elif not word and piece["bare"] and piece["bare"].startswith(":"):
             raise ValueError("a word cannot begin with a colon")
         else:
             inside = piece["bare"] or piece["double"] or piece["single"] or piece["letter"] or ""
-            word = (word or "") + _ESCAPED.sub(r"\1", inside)
-    return _with(words, word)
+            word.append(_ESCAPED.sub(r"\1", inside))
+    _end(words, word)
+    return words
 
 
-def _with(words: list[str], word: str | None) -> list[str]:
-    if word == "":
+def _end(words: list[str], word: list[str]) -> None:
+    """Move a word's pieces to the words, where there are some."""
+    if not word:
+        return
+    words.append("".join(word))
+    word.clear()
+    if not words[-1]:
         raise ValueError("sbatch reads no further than an empty word")
-    return words if word is None else [*words, word]
 
 
 def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], bool]:

@@ -422,9 +422,13 @@ class LogTask(TypedDict):
 
 
 class LogFiles(TypedDict):
-    """The files of a job, and the tasks of its array; the first ones of tasks_total."""
+    """The files of a job, and the tasks of its array; the first ones of tasks_total.
+
+    left_out: ranks that are not listed.
+    """
 
     files: list[LogFile]
+    left_out: int
     tasks: list[LogTask]
     tasks_total: int
 

@@ -14,7 +14,7 @@ from corral.web.figures import Figures
 from corral.web.listener.connections import Bounded
 from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import port_of
-from corral.web.routes.streams import Streams
+from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Settings
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
@@ -52,7 +52,8 @@ class State:
         node_events: what happened to nodes since the server began.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         limited: checks cluster files and job forms as they are edited.
-        streams: how many live views each user has; searches: how many searches in logs.
+        streams: how many live views each user has; searches: how many searches in logs;
+            questions: what else it asks the machines about its jobs.
         logins, actions, reads: how often somebody may try, change and look.
     """
 
@@ -72,6 +73,7 @@ class State:
     tracking: TrackingTunnel | None = None
     limited: Limited = field(default_factory=Limited)
     streams: Streams = field(default_factory=Streams)
+    questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.slurm.directives import directives
+from corral.errors import CorralError
+from corral.slurm.directives import LONGEST, MOST, command_options, directives
 from corral.slurm.duration import seconds
+from corral.slurm.rest.write import options_of
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "recorded" / "sbatch" / "24.11.json").read_text()
@@ -77,3 +80,30 @@ def test_other_schedulers() -> None:
 def test_no_text_breaks_it(text: str) -> None:
     for option in directives(f"#SBATCH {text}"):
         assert option.name or option.fault
+
+
+def test_a_script_of_a_mebibyte_is_read_at_once() -> None:
+    """Each word copied the list of words: 262,144 options took 406 s."""
+    begun = time.process_time()
+    for line in ("-H " * 349_000, "\\a" * 524_000, "--n " * 16_000, "-" + "H" * 60_000):
+        options = directives(f"#!/bin/sh\n#SBATCH {line}\n")
+        assert len(options) <= MOST + 1
+        assert (options[-1].line, bool(options[-1].fault)) == (2, True)
+    text = "#!/bin/sh\n" + "#SBATCH -H\n" * 90_000
+    many = directives(text)
+    assert len(many) == MOST + 1
+    assert (many[-1].line, "more than 2000 options" in many[-1].fault) == (MOST + 2, True)
+    assert directives(f"#SBATCH -{'H' * (MOST + 1)}")[-1].fault
+    (long,) = directives(f"#!/bin/sh\n#SBATCH --comment={'x' * LONGEST}\n")
+    assert (long.line, "longer than 65536 characters" in long.fault) == (2, True)
+    with pytest.raises(CorralError, match=r"line 2: .*longer than 65536"):
+        options_of(f"#!/bin/sh\n#SBATCH --comment={'x' * LONGEST}\n", 42)
+    options, rest = command_options(["-H"] * 300_000)
+    assert (len(options), rest, bool(options[-1].fault)) == (MOST + 1, (), True)
+    assert time.process_time() - begun < 5
+
+
+def test_as_many_options_as_are_read() -> None:
+    options = directives("#!/bin/sh\n" + "#SBATCH -H\n" * MOST)
+    assert len(options) == MOST
+    assert not any(option.fault for option in options)

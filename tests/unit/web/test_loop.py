@@ -13,11 +13,13 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.passwords import Person, accompanied, person
+from corral.slurm.rest import write
 from corral.spec.load import load_or_raise
-from corral.web.routes import jobs, past
+from corral.web.routes import form, jobs, past
 from corral.web.tasks.aside import aside
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.routes.test_again import Keeping
 from tests.unit.web.test_costs import EXAMPLES
 
 
@@ -143,3 +145,36 @@ def test_errors_are_the_use_cases_own() -> None:
             await aside(use_case)
 
     run(work())
+
+
+def test_a_script_is_read_outside_the_loops_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, int] = {}
+
+    def watched(module: Any, name: str) -> None:
+        plain = getattr(module, name)
+
+        def noting(*args: Any) -> Any:
+            threads[f"{module.__name__}.{name}"] = threading.get_ident()
+            return plain(*args)
+
+        monkeypatch.setattr(module, name, noting)
+
+    for module, name in ((jobs, "directives"), (jobs, "faults_of"), (form, "resubmission"),
+                         (write, "submit_body")):  # fmt: skip
+        watched(module, name)
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            page.app.state.corral.own = Keeping()
+            script = "#!/bin/sh\n#SBATCH -N2\ntrue\n"
+            reply = await page.post("jobs/directives", {"script": script})
+            assert reply.status_code == 200
+            assert threads.pop("corral.web.routes.jobs.directives") != threading.get_ident()
+            reply = await page.post("jobs", {"script": script, "workdir": "/tmp"})
+            assert reply.status_code == 200
+            assert (await page.get("jobs/1/again")).status_code == 200
+
+    run(work())
+    assert len(threads) == 4
+    assert threading.get_ident() not in threads.values()

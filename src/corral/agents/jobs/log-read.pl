@@ -13,6 +13,7 @@ my $BLOCK = 1 << 20;
 my $LONGEST = 4 << 20;   # of a line that is searched as one
 my $BURST = 512 << 10;   # of all files in one round of follow; of more, the newest
 my $HIT = 400;
+my $RANKS = 4096;        # that are listed and followed together; each other one is read by its name
 my ($do, $out, $err, $name, $start, $end, $text, $line, $most, $seconds) = @ARGV;
 my ($ROUND_S, $BEAT_S, $LATE_S, $LEAST) = (0.3, 5, 15, 4_000);
 $| = 1;
@@ -31,17 +32,29 @@ sub base64 {
 }
 
 # What there is next to a batch.log of Corral's: job.json states how many ranks there are; for a task of an array
-# it is in the folder above. A job of plain sbatch has the files that Slurm names.
+# it is in the folder above. A job of plain sbatch has the files that Slurm names. job.json is its user's: it is read
+# again only where it has changed, as follow asks several times a second.
+my ($ranks, $folder, $version, @places) = (0, '', '');
+
 sub places {
+  my ($about, @about) = ('');
   if ($out =~ m{\A(.*)/batch\.log\z}s) {
-    my ($folder, $above) = ($1, $1);
-    $above =~ s{/task-\d+\z}{};
-    my $about = -f "$above/job.json" ? content("$above/job.json") : '';
-    if ($about =~ /"logs": *(\d{1,6})/) {
-      return (['batch', $out], map { ["rank-$_", "$folder/rank-$_.log"] } 0 .. $1 - 1);
-    }
+    $about = $folder = $1;
+    $about =~ s{/task-\d+\z}{};
+    @about = stat "$about/job.json";
   }
-  return (['output', $out], $err ne '' && $err ne $out ? ['errors', $err] : ());
+  my $key = join ' ', @about[grep { $_ < @about } 0, 1, 7, 9];
+  return @places if @places && $key eq $version;
+  $version = $key;
+  if (@about && content("$about/job.json") =~ /"logs": *(\d{1,6})(?!\d)/) {
+    $ranks = $1;
+    my $last = ($ranks < $RANKS ? $ranks : $RANKS) - 1;
+    @places = (['batch', $out], map { ["rank-$_", "$folder/rank-$_.log"] } 0 .. $last);
+  } else {
+    $ranks = 0;
+    @places = (['output', $out], $err ne '' && $err ne $out ? ['errors', $err] : ());
+  }
+  return @places;
 }
 
 sub content {
@@ -60,7 +73,10 @@ sub opened {
 }
 
 sub chosen {
-  my @all = grep { $name eq 'all' || $_->[0] eq $name } places();
+  my @all = places();
+  return @all if $name eq 'all';
+  return [$name, "$folder/$name.log"] if $name =~ /\Arank-(0|[1-9]\d*)\z/ && $1 < $ranks;
+  @all = grep { $_->[0] eq $name } @all;
   return @all if @all;
   print "X $name no such file of this job\n";
   exit 4;
@@ -80,7 +96,9 @@ sub data {
 }
 
 sub list {
-  for my $place (places()) {
+  my @listed = places();
+  print 'M ', $ranks - $RANKS, "\n" if $ranks > $RANKS;
+  for my $place (@listed) {
     my ($which, $path) = @$place;
     my $file = opened($path);
     if ($file) { my @about = stat $file; print "F $which $about[7] $about[9] ", base64($path), "\n" }
@@ -105,7 +123,8 @@ sub follow {
   my (%at, %node, %why);
   my $beat = time;
   my $begun = 0;
-  print 'R ', scalar(grep { $_->[0] =~ /^rank/ } places()), "\n";
+  places();
+  print "R $ranks\n";
   while (1) {
     my @places = chosen();
     my $share = int($BURST / @places);

@@ -217,6 +217,26 @@ job_extras() (
   done
 )
 
+# job_script ID LONGEST: its batch script, at most LONGEST bytes: slurmctld's, else accounting's, which prints it below a line of
+# hyphens, and NONE where it has none.
+job_script() (
+  text=$(timeout 20 scontrol write batch_script "$1" - 2>/dev/null) && [ -n "$text" ] || text=
+  [ -n "$text" ] || text=$(timeout 20 sacct --batch-script --jobs="$1" 2>/dev/null |
+    awk 'seen { print } /^-----/ && !seen { seen = 1 }')
+  [ "$text" != NONE ] || text=
+  printf '%s\n' "$text" | head -c "$2"
+)
+
+# job_program FOLDER PATH...: the first of them in the code that was uploaded with the job.
+job_program() (
+  cd "$1/code" 2>/dev/null || exit 0
+  shift
+  for path in "$@"; do
+    [ -f "$path" ] && printf '%s/%s\n' "$(pwd -P)" "$path" && exit 0
+  done
+  exit 0
+)
+
 # job_find ID MOUNT TOP KIND: its user, its folder, and its description, where Corral submitted it.
 job_find() (
   user=$(squeue --noheader --states=all --jobs="$1" --format=%u 2>/dev/null | head -n 1)

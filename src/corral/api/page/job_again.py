@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from corral.api.sync import reached
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
@@ -18,23 +18,11 @@ from corral.spec.models import ClusterSpec
 
 LONGEST: Final = 1 << 20
 """Of a script: as much as the page submits."""
-_SCRIPT: Final = """\
-text=$(timeout 20 scontrol write batch_script {id} - 2>/dev/null) && [ -n "$text" ] || text=
-[ -n "$text" ] || text=$(timeout 20 sacct --batch-script --jobs={id} 2>/dev/null |
-  awk 'seen {{ print }} /^-----/ && !seen {{ seen = 1 }}')
-[ "$text" != NONE ] || text=
-printf '%s\\n' "$text" | head -c {longest}"""
+_USER: Final = "jobs/user.sh"
 _SUBMIT_LINE: Final = """\
 timeout 20 sacct --noheader --parsable2 --allocations --jobs={id} --format=SubmitLine 2>/dev/null |
   head -n 1 | head -c 65536"""
 _ABOUT: Final = "[ ! -f {folder}/job.json ] || head -c {longest} {folder}/job.json"
-# The code that a job ran, as it was uploaded: under the name that the job gave, or its last part.
-_PROGRAM: Final = """\
-cd {folder}/code 2>/dev/null || exit 0
-for path in {script} {base}; do
-  [ -f "$path" ] && printf '%s/%s\\n' "$(pwd -P)" "$path" && exit 0
-done
-exit 0"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +58,7 @@ async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = F
     folder = folder_of(job)
     asked = Inquiry(
         {
-            "script": as_user(user, sh(_SCRIPT, id=job.id, longest=LONGEST)),
+            "script": as_user(user, call(_USER, "job_script", job.id, LONGEST)),
             "line": as_user(user, sh(_SUBMIT_LINE, id=job.id)),
             "about": as_user(user, sh(_ABOUT, folder=folder, longest=LONGEST)),
         }
@@ -103,7 +91,7 @@ def program_script(folder: str, own: Mapping[str, Any]) -> Script:
     script = str(own["script"])
     base = script.rpartition("/")[2]
     relative = base if script.startswith("/") or ".." in script.split("/") else script
-    return sh(_PROGRAM, folder=folder, script=relative, base=base)
+    return call(_USER, "job_program", folder, relative, base)
 
 
 def fields_of(text: str) -> dict[str, Any]:

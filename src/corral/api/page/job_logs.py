@@ -1,9 +1,11 @@
 """Use case of a job's page: the files that a job prints to, read with its owner's rights.
 
 A question is one of a few modes of ``agents/jobs/log-read.pl``; its answer is lines, whose data is
-in base64, so that a job's output cannot be taken for them:
+in base64, so that a job's output cannot be taken for them. The program runs as the job's user, who
+may write into what it prints: each line is checked, and what was not asked for is left out.
 
     F NAME SIZE CHANGED PATH    a file
+    M RANKS                     how many more ranks there are, which are not listed
     R RANKS                     how many ranks the job has, before what is followed
     S NAME SIZE                 how long the file is that is read
     D NAME START BYTES          a piece of it
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -44,8 +47,36 @@ START: Final = 200_000
 MOST: Final = 16 << 20
 """Bytes of one question at most."""
 ALL: Final = "all"
+RANKS: Final = 4096
+"""That are listed and followed together, as in log-read.pl."""
 _SPARE_S: Final = 40
 _NO_SUCH: Final = 4
+_TAKEN: Final = {
+    "files": (2 * RANKS + 16, 8 << 20),
+    "last": (5 * RANKS, 32 << 20),
+    "read": (2_000, 24 << 20),
+    "find": (HITS + 16, 1 << 20),
+}
+"""Lines and characters of an answer at most; one that follows has no end."""
+_NAME: Final = r"(?P<name>batch|output|errors|rank-(?:0|[1-9][0-9]{0,5}))"
+_START: Final = r"(?P<start>[0-9]{1,16})"
+_SIZE: Final = r"(?P<size>[0-9]{1,16})"
+_LINE: Final = r"(?P<line>[0-9]{1,16})"
+_DATA: Final = r"(?P<data>(?:[A-Za-z0-9+/]{4}){0,%d}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)"
+"""Base64 of so many times three bytes."""
+_FORMS: Final = {
+    "F": re.compile(rf"F {_NAME} {_SIZE} (?P<at>-?[0-9]{{1,16}}) {_DATA % 2_048}"),
+    "M": re.compile(r"M (?P<ranks>[0-9]{1,6})"),
+    "R": re.compile(r"R (?P<ranks>[0-9]{1,6})"),
+    "S": re.compile(rf"S {_NAME} {_SIZE}"),
+    "D": re.compile(rf"D {_NAME} {_START} {_DATA % 15_000}"),
+    "N": re.compile(rf"N {_NAME}"),
+    "L": re.compile(r"L"),
+    "H": re.compile(rf"H {_NAME} {_START} {_LINE} {_DATA % 140}"),
+    "E": re.compile(rf"E {_NAME} {_START} {_LINE} {_SIZE}"),
+    "X": re.compile(rf"X {_NAME} (?P<why>[^\x00-\x1f\x7f]{{0,300}})"),
+    "h": re.compile(r"h"),
+}
 
 Name = Annotated[str, Field(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
 """A file of a job: its ranks', the batch script's; of a job of sbatch what Slurm calls output and
@@ -108,6 +139,25 @@ class LogPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class LogEvent:
+    """A line of what is followed.
+
+    Attributes:
+        kind: its letter.
+        name: which file; "" for none.
+        ranks: how many the job has, with R.
+        why: a file cannot be read, with X.
+        piece: bytes of the file, with D.
+    """
+
+    kind: str
+    name: str = ""
+    ranks: int = 0
+    why: str = ""
+    piece: LogPiece | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogHit:
     """A line with the text: which file, the line's first byte, its number from 0."""
 
@@ -153,13 +203,16 @@ async def job_log(
         here: this process is on the controller and runs as that user.
 
     Raises:
-        CorralError: NOT_FOUND, no such file; UNREACHABLE.
+        CorralError: NOT_FOUND, no such file; UNREACHABLE; PARSE_FAILED, it is not an answer.
     """
-    troubles: list[str] = []
+    trouble = ""
+    bounds = LogBounds(question)
 
     def take(line: str) -> None:
+        nonlocal trouble
+        bounds.take(line)
         if line.startswith("X "):
-            troubles.append(line)
+            trouble = _read(line)["why"]
         on_line(line)
 
     async with reached(spec, here=here) as (fleet, controller):
@@ -169,10 +222,9 @@ async def job_log(
         limit = question.seconds + _SPARE_S
         result = await fleet.run(node, script, timeout=limit, on_line=take)
     if result.status == _NO_SUCH:
-        why = troubles[-1].split(" ", 2)[2] if troubles else "no such file"
         raise CorralError(
             Code.NOT_FOUND,
-            f"no output in {job.stdout or 'a file'}: {why}",
+            f"no output in {job.stdout or 'a file'}: {trouble or 'no such file'}",
             node=node,
             hint="the job has not begun to write, or writes somewhere else",
         )
@@ -200,44 +252,135 @@ def log_script(job: Job, question: LogQuestion) -> Script:
     )
 
 
-def log_files(lines: Iterable[str]) -> tuple[LogFile, ...]:
-    """The files that ``do="files"`` lists."""
-    files: list[LogFile] = []
-    for kind, rest in (line.split(" ", 1) for line in lines if " " in line):
-        name, _, more = rest.partition(" ")
-        if kind == "F":
-            size, at, path = more.split(" ")
-            files.append(
-                LogFile(name, decoded(path).decode("utf-8", "replace"), int(size), int(at))
-            )
-        elif kind == "X":
-            files.append(LogFile(name, trouble=more))
-    return tuple(files)
+class LogBounds:
+    """How much of an answer is taken, as it is kept until it is complete.
+
+    Args:
+        question: what it answers.
+    """
+
+    def __init__(self, question: LogQuestion) -> None:
+        self._left = _TAKEN.get(question.do)
+
+    def take(self, line: str) -> None:
+        """Count a line.
+
+        Raises:
+            CorralError: PARSE_FAILED, the answer is longer than any.
+        """
+        if self._left is None:
+            return
+        lines, characters = self._left
+        self._left = (lines - 1, characters - len(line))
+        if min(self._left) < 0:
+            raise _wrong("the answer is longer than what was asked for")
 
 
-def log_found(lines: Iterable[str]) -> LogFound:
+def log_files(lines: Iterable[str]) -> tuple[tuple[LogFile, ...], int]:
+    """The files that ``do="files"`` lists, each once; how many ranks more there are.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    files: dict[str, LogFile] = {}
+    more = 0
+    for line in lines:
+        part = _read(line)
+        if line[0] == "M":
+            more = int(part["ranks"])
+        elif line[0] == "F" and _asked(part["name"], ALL):
+            path = decoded(part["data"]).decode("utf-8", "replace")
+            files[part["name"]] = LogFile(part["name"], path, int(part["size"]), int(part["at"]))
+        elif line[0] == "X" and _asked(part["name"], ALL):
+            files[part["name"]] = LogFile(part["name"], trouble=part["why"])
+    return tuple(files.values()), more
+
+
+def log_found(lines: Iterable[str], *, name: str = ALL, start: int = 0) -> LogFound:
     """What ``do="find"`` found.
+
+    Args:
+        lines: the answer.
+        name: the file that was searched.
+        start: the first byte that was.
 
     Raises:
         CorralError: PARSE_FAILED, the answer is not complete.
     """
     hits: list[LogHit] = []
     for line in lines:
-        kind, *words = line.split(" ")
-        if kind == "H":
-            text = decoded(words[3]).decode("utf-8", "replace")
-            hits.append(LogHit(words[0], int(words[1]), int(words[2]), text))
-        elif kind == "E":
-            return LogFound(tuple(hits), int(words[1]), int(words[2]), int(words[3]))
+        part = _read(line)
+        if line[0] not in "HE" or not _asked(part["name"], name) or int(part["start"]) < start:
+            continue
+        at, number = int(part["start"]), int(part["line"])
+        if line[0] == "E":
+            return LogFound(tuple(hits), at, number, int(part["size"]))
+        if len(hits) < HITS:
+            text = decoded(part["data"]).decode("utf-8", "replace")
+            hits.append(LogHit(part["name"], at, number, text))
     raise CorralError(Code.PARSE_FAILED, "the search ended before its answer", hint="search again")
 
 
-def log_piece(line: str) -> LogPiece | None:
-    """The piece of a file that a line holds; None for other lines."""
-    if not line.startswith("D "):
+def log_data(lines: Iterable[str], question: LogQuestion) -> tuple[bytes, int]:
+    """The bytes that ``do="read"`` asked for, one piece after the other; how long the file is.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    at, end = question.start, min(question.end, question.start + MOST)
+    data: list[bytes] = []
+    size = 0
+    for line in lines:
+        part = _read(line)
+        if line[0] not in "SD" or not _asked(part["name"], question.name):
+            continue
+        if line[0] == "S":
+            size = int(part["size"])
+        elif int(part["start"]) == at < end:
+            data.append(decoded(part["data"])[: end - at])
+            at += len(data[-1])
+    return b"".join(data), size
+
+
+def log_event(line: str, name: str = ALL) -> LogEvent | None:
+    """A line of what is followed; None for a file that was not asked for.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    part = _read(line)
+    kind, fields = line[0], part.groupdict()
+    if "name" in fields and not _asked(part["name"], name):
         return None
-    _, name, start, data = line.split(" ")
-    return LogPiece(name, int(start), decoded(data))
+    piece = None
+    if kind == "D":
+        piece = LogPiece(part["name"], int(part["start"]), decoded(part["data"]))
+    return LogEvent(
+        kind,
+        fields.get("name") or "",
+        int(fields.get("ranks") or 0),
+        fields.get("why") or "",
+        piece,
+    )
+
+
+def _read(line: str) -> re.Match[str]:
+    form = _FORMS.get(line[:1])
+    part = form.fullmatch(line) if form else None
+    if part is None:
+        raise _wrong("the output's answer cannot be read")
+    return part
+
+
+def _asked(name: str, asked: str) -> bool:
+    """Whether a file is what was asked for; of all, the ranks that are listed."""
+    if asked != ALL:
+        return name == asked
+    return not name.startswith("rank-") or int(name.removeprefix("rank-")) < RANKS
+
+
+def _wrong(message: str) -> CorralError:
+    return CorralError(Code.PARSE_FAILED, message, hint="load the page again")
 
 
 def decoded(data: str) -> bytes:
@@ -249,6 +392,4 @@ def decoded(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CorralError(
-            Code.PARSE_FAILED, "the output's bytes cannot be read", hint="load the page again"
-        ) from error
+        raise _wrong("the output's bytes cannot be read") from error

@@ -95,7 +95,7 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
     """Cancel jobs; each that Slurm refuses is reported, and the others are cancelled."""
     poller = poller_of(request, session)
     now = await poller.fresh()
-    by_target = await asyncio.to_thread(lambda: {t: matching(t, now.jobs) for t in asked.targets})
+    by_target = await asyncio.to_thread(matching, asked.targets, now.jobs)
 
     async def cancelled(target: str) -> None:
         _permit(session, target, by_target[target])

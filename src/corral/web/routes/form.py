@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
@@ -45,13 +46,15 @@ async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
     a line for each option of their command line.
     """
     record = await own_job(state, session, job_id)
-    recorded = await own_commands(state).recorded(session.login, record)
+    async with state.questions.turn(session.user):
+        recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
     if recorded.job and can_spec(state, session):
         form, notes = form_of(record, recorded)
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
-    made = resubmission(record, recorded.script, recorded.submit_line or record.submit_line)
+    line = recorded.submit_line or record.submit_line
+    made = await asyncio.to_thread(resubmission, record, recorded.script, line)
     if recorded.job:
         made.notes["script"] = (
             f"Corral made this script; it writes into the folder of job {record.id}"

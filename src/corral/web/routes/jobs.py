@@ -127,7 +127,8 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
     if batch.minutes:
         number = await state.rest.version(session.login)
         options |= write.limit_body(batch.minutes, number)
-    names = {directive.name for directive in directives(batch.script)}
+    options_read = await asyncio.to_thread(directives, batch.script)
+    names = {directive.name for directive in options_read}
     submission = write.Submission(
         script=batch.script,
         name=batch.name or ("" if "job-name" in names else "job"),
@@ -153,12 +154,20 @@ class Draft(BaseModel):
 @router.post("/directives")
 async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
     """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults."""
-    if isinstance(state.rest, ByCommands):  # sbatch reads them itself
-        faults = [(d.line, f"{d.value}: {d.fault}") for d in directives(draft.script) if d.fault]
+    # sbatch reads them itself where there is no API.
+    commands = isinstance(state.rest, ByCommands)
+    version = None if commands else await state.rest.version(session.login)
+    return await asyncio.to_thread(_read, draft.script, version)  # of up to 1 MiB
+
+
+def _read(script: str, version: int | None) -> dict[str, Any]:
+    options = directives(script)
+    if version is None:
+        faults = [(d.line, f"{d.value}: {d.fault}") for d in options if d.fault]
     else:
-        faults = faults_of(draft.script, await state.rest.version(session.login))
+        faults = faults_of(script, version)
     wrong = {line for line, _ in faults}
-    last = {d.name: d for d in directives(draft.script) if d.line not in wrong}
+    last = {d.name: d for d in options if d.line not in wrong}
     known = [(directive, *_form_field(directive)) for directive in last.values()]
     taken = Counter(field for _, field, _ in known)  # --gres and --gpus-per-node add up
     shown = {field: (d.line, value) for d, field, value in known if field and taken[field] == 1}
@@ -245,7 +254,8 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
     record = await own_job(state, session, job_id)
-    fields = (await own_commands(state).extras(session.login, record)).as_dict()
+    async with state.questions.turn(session.user):
+        fields = (await own_commands(state).extras(session.login, record)).as_dict()
     if fields["run"] and state.tracking is not None:
         fields["tracking"] = await state.tracking.address() or fields["tracking"]
     return fields

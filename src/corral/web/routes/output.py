@@ -87,16 +87,26 @@ async def log(
 async def log_files(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The files of one's own job, and the tasks of its array, each with its own files."""
     record = await own_job(state, session, job_id)
-    lines: list[str] = []
+    files: tuple[api.LogFile, ...] = ()
+    left_out = 0
     if record.stdout and "%a" not in record.stdout:
-        question = api.LogQuestion(do="files")
-        await own_commands(state).log(session.login, record, question, lines.append)
+        files, left_out = await _listed(state, session, record)
     tasks = await _tasks(state, session, record)
     return {
-        "files": [asdict(file) for file in api.log_files(lines)],
+        "files": [asdict(file) for file in files],
+        "left_out": left_out,
         "tasks": [{"id": j.id, "label": j.label, "state": j.state} for j in tasks[:TASKS]],
         "tasks_total": len(tasks),
     }
+
+
+async def _listed(
+    state: State, session: Session, record: Job
+) -> tuple[tuple[api.LogFile, ...], int]:
+    own, lines = own_commands(state), list[str]()
+    async with state.questions.turn(session.user):
+        await own.log(session.login, record, api.LogQuestion(do="files"), lines.append)
+        return await asyncio.to_thread(api.log_files, lines)  # thousands of ranks
 
 
 @router.get("/{job_id}/log/part")
@@ -110,7 +120,8 @@ async def log_part(  # noqa: PLR0917  # FastAPI calls it by name
     """
     record = printed(await own_job(state, session, job_id))
     question = api.LogQuestion(do="read", name=file, start=start, end=min(end, start + PART))
-    data, size = await read(own_commands(state), session, record, question)
+    async with state.questions.turn(session.user):
+        data, size = await read(own_commands(state), session, record, question)
     first, last = complete_lines(data, begins=start == 0, ends=start + len(data) >= size)
     return {
         "file": file,
@@ -141,7 +152,7 @@ async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
     lines: list[str] = []
     with state.searches.counted(session.user):
         await own_commands(state).log(session.login, record, question, lines.append)
-    return asdict(api.log_found(lines))
+    return asdict(api.log_found(lines, name=file, start=start))
 
 
 @router.get(
@@ -154,23 +165,25 @@ async def log_download(
 ) -> StreamingResponse:
     """A file of one's own job as it is; of several each behind a line with its name."""
     record = printed(await own_job(state, session, job_id))
-    own, lines = own_commands(state), list[str]()
-    await own.log(session.login, record, api.LogQuestion(do="files"), lines.append)
-    files = [f for f in api.log_files(lines) if file in {f.name, "all"} and not f.trouble]
+    own = own_commands(state)
+    listed, _ = await _listed(state, session, record)
+    files = [f for f in listed if file in {f.name, "all"} and not f.trouble]
     if not files:
         raise CorralError(
             Code.NOT_FOUND, f"job {record.label} has no such output", hint="it wrote nothing yet"
         )
 
     async def content() -> AsyncGenerator[bytes]:
-        for listed in files:
+        for each in files:
             if len(files) > 1:
-                yield f"==> {listed.name}: {listed.path} <==\n".encode()
-            for start in range(0, listed.size, BLOCK):
-                end = min(start + BLOCK, listed.size)
-                question = api.LogQuestion(do="read", name=listed.name, start=start, end=end)
+                yield f"==> {each.name}: {each.path} <==\n".encode()
+            for start in range(0, each.size, BLOCK):
+                end = min(start + BLOCK, each.size)
+                question = api.LogQuestion(do="read", name=each.name, start=start, end=end)
                 data, _ = await read(own, session, record, question)
                 yield data
+                if not data:  # it is shorter now than it was
+                    break
 
     label = re.sub(r"[^0-9A-Za-z_+]", "", record.label)
     name = f"job-{label}{'' if file == 'all' else f'-{file}'}.log"
@@ -209,19 +222,11 @@ async def read(
     """Bytes of a file, and how long it is.
 
     Raises:
-        CorralError: NOT_FOUND, it cannot be read.
+        CorralError: NOT_FOUND, it cannot be read; PARSE_FAILED.
     """
-    lines: list[bytes] = []
-    sizes: list[int] = []
-
-    def take(line: str) -> None:
-        if piece := api.log_piece(line):
-            lines.append(piece.data)
-        elif line.startswith("S "):
-            sizes.append(int(line.rpartition(" ")[2]))
-
-    await own.log(session.login, record, question, take)
-    return b"".join(lines), sizes[0] if sizes else 0
+    lines: list[str] = []
+    await own.log(session.login, record, question, lines.append)
+    return await asyncio.to_thread(api.log_data, lines, question)  # megabytes
 
 
 def complete_lines(data: bytes, *, begins: bool, ends: bool) -> tuple[int, int]:
@@ -329,8 +334,13 @@ class Output:
                 if self._queue.empty() or len(lines) >= PIECES_AT_ONCE:
                     break
                 line = self._queue.get_nowait()
+            try:
+                batch = self._batch(lines)
+            except CorralError as error:
+                self.trouble = error
+                return
             if lines:
-                yield self._batch(lines)
+                yield batch
             if line is None:
                 return
 
@@ -339,18 +349,19 @@ class Output:
         return {"pieces": pieces, "live": self._live, "ranks": self._ranks}
 
     def _piece(self, line: str) -> dict[str, Any] | None:
-        kind, _, rest = line.partition(" ")
-        if kind == "L":
+        event = api.log_event(line, self._file)
+        if event is None:
+            return None
+        if event.kind == "L":
             self._live = True
-        elif kind == "R":
-            self._ranks = int(rest)
-        elif kind == "N":
-            self._texts.pop(rest, None)
-            return _shown(rest, again=True)
-        elif kind == "X":
-            name, _, why = rest.partition(" ")
-            return _shown(name, trouble=why)
-        elif piece := api.log_piece(line):
+        elif event.kind == "R":
+            self._ranks = event.ranks
+        elif event.kind == "N":
+            self._texts.pop(event.name, None)
+            return _shown(event.name, again=True)
+        elif event.kind == "X":
+            return _shown(event.name, trouble=event.why)
+        elif piece := event.piece:
             text = self._texts.setdefault(piece.name, Text()).of(piece)
             end = piece.start + len(piece.data)
             return _shown(piece.name, start=piece.start, end=end, text=text)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Final
 
 from fastapi.responses import StreamingResponse
@@ -46,6 +47,39 @@ class Streams:
         finally:
             self._open[user] -= 1
             self._open += Counter()  # forgets who has none
+
+
+class Questions:
+    """What each user asks the machines at once: the page asks for several parts of a log together.
+
+    Args:
+        at_once: of one user; more wait.
+        most: of one user, with those that wait.
+    """
+
+    def __init__(self, at_once: int = 4, most: int = 32) -> None:
+        self._at_once = at_once
+        self._open = Streams(most, "questions about jobs")
+        self._places: dict[str, asyncio.Semaphore] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, user: str) -> AsyncGenerator[None]:
+        """One question, when it is its turn.
+
+        Raises:
+            CorralError: TOO_MANY of the user's wait.
+        """
+        with self._open.counted(user):
+            place = self._places.setdefault(user, asyncio.Semaphore(self._at_once))
+            self._users[user] += 1
+            try:
+                async with place:
+                    yield
+            finally:
+                self._users[user] -= 1
+                if not self._users[user]:
+                    del self._users[user], self._places[user]
 
 
 class LiveView(StreamingResponse):

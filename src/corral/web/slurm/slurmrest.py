@@ -358,7 +358,8 @@ class SlurmRest:
         Raises:
             CorralError: SLURM_REFUSED, UNREACHABLE.
         """
-        body = write.submit_body(submission, await self.version(login))
+        version = await self.version(login)
+        body = await asyncio.to_thread(write.submit_body, submission, version)  # of up to 1 MiB
         answer = await self._call("POST", "job/submit", login, body)
         return read.submitted(answer.body)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,13 +89,22 @@ def _targets(jobs: list[Job], known: Mapping[int, Job]) -> tuple[list[Job], tupl
     return named, tuple(targets)
 
 
-def matching(target: str, known: Mapping[int, Job]) -> list[Job]:
-    """The jobs that a target stands for and that have not ended."""
+def matching(targets: Iterable[str], known: Mapping[int, Job]) -> dict[str, list[Job]]:
+    """The jobs that each target stands for and that have not ended; one pass over all jobs."""
+    arrays: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in known.values():
+        if job.array:
+            arrays[job.array].append(job)
+    return {target: _matching(target, known, arrays.get) for target in targets}
+
+
+def _matching(
+    target: str, known: Mapping[int, Job], array: Callable[[str], list[Job] | None]
+) -> list[Job]:
     if target.endswith(PENDING):
-        array = target.removesuffix(PENDING)
-        return [job for job in known.values() if job.array == array and job.waiting]
+        return [job for job in array(target.removesuffix(PENDING)) or () if job.waiting]
     job = known.get(int(target))
     # Slurm ends all of an array where its number is given.
     if job is not None and job.array != target:
         return [job]
-    return [job for job in known.values() if job.array == target and not job.ended]
+    return [job for job in array(target) or () if not job.ended]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from corral import api
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login, dumps
@@ -102,9 +102,12 @@ class ByHelper:
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
         """See ``Own``."""
         fields = question.model_dump()
+        bounds = api.LogBounds(question)
         async for reply in self._ask(login, do="log", job=job.id, fields=fields):
             if "line" in reply:
-                on_line(reply["line"])
+                line = str(reply["line"])
+                bounds.take(line)
+                on_line(line)
 
     async def script(self, login: Login, job_id: int) -> str:
         """See ``Own``."""
@@ -151,13 +154,36 @@ class ByHelper:
         try:
             writer.write(dumps({"token": login.token, **request}) + b"\n")
             await writer.drain()
-            while line := await reader.readline():
-                reply = json.loads(line)
+            while line := await _line(reader):
+                reply = _object(line)
                 if "error" in reply:
                     raise error_of(reply["error"])
                 yield reply
         finally:
             writer.close()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as error:
+        raise _unread(f"longer than {LINE >> 20} MiB") from error
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        reply: Any = json.loads(line)
+    except BAD_JSON as error:
+        raise _unread("not JSON") from error
+    if not isinstance(reply, dict):
+        raise _unread("not an object")
+    return cast("dict[str, Any]", reply)
+
+
+def _unread(why: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED, f"the helper's answer is {why}", hint="load the page again"
+    )
 
 
 def error_of(fields: dict[str, Any]) -> CorralError:

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,18 @@ from pydantic import ValidationError
 
 from corral.api.page.job_logs import (
     HITS,
+    RANKS,
     START,
+    LogBounds,
     LogPiece,
     LogQuestion,
+    log_data,
+    log_event,
     log_files,
     log_found,
-    log_piece,
     log_script,
 )
+from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 
 
@@ -37,14 +42,16 @@ def answered(path: Path, status: int = 0, **question: Any) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def pieces(lines: list[str]) -> list[LogPiece]:
-    return [piece for line in lines if (piece := log_piece(line))]
+def pieces(lines: list[str], name: str = "all") -> list[LogPiece]:
+    events = [log_event(line, name) for line in lines if not line.startswith("S ")]
+    return [event.piece for event in events if event and event.piece]
 
 
 def shown(path: Path, **question: Any) -> dict[str, bytes]:
     """What is shown of each file."""
     made: dict[str, bytes] = {}
-    for piece in pieces(answered(path, **{"do": "last", **question})):
+    name = question.get("name", "all")
+    for piece in pieces(answered(path, **{"do": "last", **question}), name):
         made[piece.name] = made.get(piece.name, b"") + piece.data
     return made
 
@@ -68,7 +75,8 @@ def test_ranks_of_a_job_are_read_next_to_its_batch_log(hostile_tmp_path: Path, n
         "rank-1": b"rank 1 of %s\n" % name.encode(),
     }
     assert shown(log, name="rank-1") == {"rank-1": b"rank 1 of %s\n" % name.encode()}
-    files = log_files(answered(log, do="files"))
+    files, more = log_files(answered(log, do="files"))
+    assert more == 0
     assert [(file.name, file.path, file.size) for file in files[:2]] == [
         ("batch", str(log), 6), ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
     ]  # fmt: skip
@@ -107,7 +115,7 @@ def test_a_pipe_or_a_device_is_not_read(hostile_tmp_path: Path) -> None:
     assert answered(Path("/dev/zero"), 4, do="read", name="output", end=9) == [
         "X output Invalid argument"
     ]
-    (file,) = log_files(answered(hostile_tmp_path / "none", do="files"))
+    (file,), _ = log_files(answered(hostile_tmp_path / "none", do="files"))
     assert file.trouble == "No such file or directory"
 
 
@@ -214,3 +222,108 @@ def test_the_end_of_a_line_that_is_a_bar_is_shown(hostile_tmp_path: Path) -> Non
     log.write_bytes(b"%5d\r" * START)
     (first, *_) = pieces(answered(log, do="last"))
     assert first.start == log.stat().st_size - START
+
+
+def test_a_job_that_claims_a_million_ranks(hostile_tmp_path: Path) -> None:
+    """Its job.json is its user's: 77 MB of answer, and 892 MB of memory for it."""
+    log = made(hostile_tmp_path / "job", 0)
+    (log.parent / "job.json").write_text('{"logs": 999999}')
+    (log.parent / "rank-7.log").write_text("seven")
+    (log.parent / "rank-5000.log").write_text("far")
+    (log.parent / "rank-999998.log").mkdir()
+    begun = time.monotonic()
+    lines = answered(log, do="files")
+    files, more = log_files(lines)
+    assert [file.name for file in files] == ["batch", "rank-7"]
+    assert more == 999_999 - RANKS
+    assert answered(log, do="last")[0] == "R 999999"
+    assert shown(log).keys() == {"batch", "rank-7"}
+    assert shown(log, name="rank-5000") == {"rank-5000": b"far"}
+    assert answered(log, 4, do="last", name="rank-999999")[-1].startswith("X rank-999999 no such")
+    assert time.monotonic() - begun < 10
+    # 4,097 files that cannot be read are listed each.
+    for rank in range(RANKS):
+        (log.parent / f"rank-{rank}.log").unlink(missing_ok=True)
+        (log.parent / f"rank-{rank}.log").mkdir()
+    lines = answered(log, do="files")
+    assert len(lines) == RANKS + 2
+    bounds = LogBounds(LogQuestion(do="files"))
+    for line in lines:
+        bounds.take(line)
+
+
+def test_job_json_is_read_again_where_it_has_changed(hostile_tmp_path: Path) -> None:
+    log = made(hostile_tmp_path / "live", 3)
+    (log.parent / "job.json").write_text('{"logs": 1}')
+    following = Following(log)
+    try:
+        following.wait(lambda lines: "L" in lines)
+        assert {p.name for p in pieces(following.lines)} == {"batch", "rank-0"}
+        about = log.parent / "job.json"
+        os.utime(about, ns=(0, about.stat().st_mtime_ns))
+        time.sleep(1)
+        assert about.stat().st_atime_ns == 0, "it was read in each round"
+        (log.parent / "job.json").write_text('{"logs": 3, "more": 1}')
+        following.wait(lambda lines: "rank-2" in {p.name for p in pieces(lines)})
+    finally:
+        following.process.kill()
+        following.process.wait()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "x", "F", "F batch", "F batch 1 2", "F batch x 2 YQ==", "F batch 1 2 Y", "F ../x 1 2 YQ==",
+     "F all 1 2 YQ==", f"F batch {'9' * 5000} 2 YQ==", "F batch \u0661 2 YQ==", "X", "X batch",
+     "X batch \x1b[2J", f"X batch {'x' * 301}", "D batch", "D batch 0", "D batch -1 YQ==",
+     "D batch 0 YQ== YQ==", f"D batch 0 {'YWFh' * 16_000}", "D batch 0 Y===", "R", "R x",
+     f"R {'9' * 5000}", "N", "N rank-1000000", "N rank-01", "L 1", "h h", "M", "S batch", "E batch",
+     "E batch 1 2", "H batch 1 2", f"H batch 1 2 {'YWFh' * 200}", "F batch 1 2 YQ==\n", "Z batch"],
+)  # fmt: skip
+def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
+    question = LogQuestion(do="read", name="batch", end=9)
+    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text]),
+                 lambda text: log_data([text], question)):  # fmt: skip
+        with pytest.raises(CorralError) as refused:
+            read(line)
+        assert refused.value.code is Code.PARSE_FAILED
+
+
+@given(st.text("FXDRNLHEShM 0129batchrnk-=\u0661\n", max_size=40))
+def test_any_line_is_read_or_refused(line: str) -> None:
+    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text])):
+        with suppress(CorralError):
+            read(line)
+
+
+def test_what_was_not_asked_for_is_left_out() -> None:
+    question = LogQuestion(do="read", name="batch", start=10, end=14)
+    lines = ["S errors 7", "S batch 99", "D rank-0 10 YWFh", "D batch 0 YWFh",
+             "D batch 10 YWFh", "D batch 10 YmJi", "D batch 13 YmJi",
+             "D batch 16 YmJi", "D batch 14 YmJi"]  # fmt: skip
+    assert log_data(lines, question) == (b"aaab", 99)
+    hit = "H batch {} 1 YWFh"
+    response = log_found(
+        ["H errors 12 1 YWFh", hit.format(9), *[hit.format(10 + n) for n in range(HITS + 50)],
+         "E errors 10 2 3", "E batch 9 2 3", "E batch 500 2 900", "H batch 1 2"],
+        name="batch", start=10,
+    )  # fmt: skip
+    assert len(response.hits) == HITS
+    assert (response.hits[0].start, response.end, response.size) == (10, 500, 900)
+    assert log_event("D errors 0 YQ==", "batch") is None
+    assert log_event(f"N rank-{RANKS}") is None
+    assert log_event(f"N rank-{RANKS}", f"rank-{RANKS}")
+    lines = ["F batch 1 2 YQ==", "F batch 3 2 YQ==", "X errors no", f"F rank-{RANKS} 1 2 YQ=="]
+    (file, _), _ = log_files(lines)
+    assert file.size == 3
+
+
+@pytest.mark.parametrize("do", ["files", "last", "read", "find"])
+def test_an_answer_is_taken_up_to_a_length(do: Any) -> None:
+    for line in ("h", "x" * 60_000):
+        bounds = LogBounds(LogQuestion(do=do))
+        with pytest.raises(CorralError, match="longer than"):
+            for _ in range(100_000):
+                bounds.take(line)
+    endless = LogBounds(LogQuestion(do="follow"))
+    for _ in range(100_000):
+        endless.take("h")

@@ -283,3 +283,7 @@ def test_figures_of_jobs_and_gpus(tmp_path: Path, version: int) -> None:
     names = set(re.findall(r"corral_\w+", asked))
     assert len(names) >= 6
     assert not {name for name in names if f"\n{name}{{" not in f"\n{out}"}
+
+
+def test_a_users_request_has_limits_of_memory_and_tasks() -> None:
+    assert "\nMemoryMax=512M\nTasksMax=64\n" in page._HELPER

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from corral.api import JobSpec, Recorded, recorded_of
-from corral.api.page.job_again import _SCRIPT, fields_of, folder_of, program_script
+from corral.api.page.job_again import fields_of, folder_of, program_script
 from corral.errors import CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import call
 from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.routes.form import form_of
@@ -88,7 +88,7 @@ def test_a_script_comes_from_slurmctld_else_from_accounting(
     for name, program in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
         (tmp_path / name).chmod(0o755)
-    script = str(sh(_SCRIPT, id=5, longest=1000))
+    script = str(call("jobs/user.sh", "job_script", 5, 1000))
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ran = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
     assert ran.stdout.strip("\n") == text.strip("\n")

@@ -8,19 +8,21 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corral.api import LogPiece, LogQuestion
+from corral.api import Extras, LogPiece, LogQuestion, Recorded
 from corral.api.page.job_logs import log_script
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.routes import jobs, output
 from corral.web.slurm.slurmrest import Login
+from corral.web.users.own import ByHelper
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_schemas import held
 
@@ -361,3 +363,139 @@ def test_tasks_of_an_array_that_have_begun() -> None:
             assert (answer["files"], answer["tasks_total"]) == ([], 2)
 
     run(work())
+
+
+class PrintedLines:
+    """What a user's own commands print: these lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+
+    async def log(
+        self, login: Login, job: Job, question: LogQuestion, on_line: Callable[[str], None]
+    ) -> None:
+        for line in self.lines:
+            on_line(line)
+        if question.do == "follow":
+            await asyncio.Event().wait()
+
+
+def test_lines_that_the_jobs_user_wrote_are_checked() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            state = page.app.state.corral
+            state.own = PrintedLines("R x", "D batch", "E")
+            for path in ("log/files", "log/part?file=batch&start=0&end=9", "log/download",
+                         "log/search?file=batch&text=a"):  # fmt: skip
+                reply = await page.get(f"jobs/1/{path}")
+                assert reply.status_code == 502, (path, reply.text)
+                assert reply.json()["error"]["code"] == "parse-failed"
+            reply = await asyncio.wait_for(page.get("jobs/1/log"), 20)
+            assert events(reply.text)[-1]["error"]["code"] == "parse-failed"
+            state.own = PrintedLines(
+                "S batch 9", piece("batch", 3, b"abc"), piece("batch", 0, b"abcdef")
+            )
+            part = (await page.get("jobs/1/log/part?file=batch&start=0&end=4")).json()
+            assert (part["text"], part["end"], part["size"]) == ("abcd", 4, 9)
+
+    run(work())
+
+
+def test_a_file_that_claims_to_be_long_ends_where_nothing_comes() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            state = page.app.state.corral
+            state.own = own = Counting()
+            reply = await asyncio.wait_for(page.get("jobs/1/log/download"), 20)
+            assert (reply.content, own.reads) == (b"", 1)
+
+    run(work())
+
+
+class Counting(PrintedLines):
+    """Lists a file of 10 PB that has nothing in it."""
+
+    reads = 0
+
+    async def log(
+        self, login: Login, job: Job, question: LogQuestion, on_line: Callable[[str], None]
+    ) -> None:
+        if question.do == "files":
+            on_line("F batch 9999999999999999 1 YQ==")
+        else:
+            self.reads += 1
+            await asyncio.sleep(0)
+
+
+class Slow:
+    """Answers once it may; how many are asked at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.gate = asyncio.Event()
+
+    async def log(self, *_: Any) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.gate.wait()
+        self.now -= 1
+
+    async def extras(self, *_: Any) -> Any:
+        await self.log()
+        return Extras()
+
+    async def recorded(self, *_: Any) -> Any:
+        await self.log()
+        return Recorded()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["log/files", "log/part?file=batch&start=0&end=9", "log/download", "extras", "again"],
+)
+def test_a_users_questions_wait_for_each_other_and_not_without_end(path: str) -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            state = page.app.state.corral
+            state.own = slow = Slow()
+            asked = [asyncio.create_task(page.get(f"jobs/1/{path}")) for _ in range(36)]
+            done, _ = await asyncio.wait(asked, timeout=1)
+            assert [(await task).status_code for task in done] == [429] * 4
+            assert slow.now == 4
+            slow.gate.set()
+            codes = {(await task).status_code for task in asked if task not in done}
+            assert codes == {404 if path == "log/download" else 200}
+            assert slow.most == 4
+            assert not state.questions._places
+
+    run(work())
+
+
+def test_what_the_helper_answers_is_taken_up_to_a_length(tmp_path: Path) -> None:
+    async def work(*lines: bytes) -> str:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()
+            with suppress(ConnectionError):
+                for line in lines:
+                    writer.write(line)
+                    await writer.drain()
+            writer.close()
+
+        path = str(tmp_path / "helper")
+        server = await asyncio.start_unix_server(answer, path)
+        taken: list[str] = []
+        async with server:
+            own = ByHelper(path)
+            with pytest.raises(CorralError) as failed:
+                await own.log(Login("kim", "t"), Job(id=1), LogQuestion(do="files"), taken.append)
+        assert failed.value.code is Code.PARSE_FAILED
+        assert len(taken) < 10_000
+        return failed.value.message
+
+    assert "longer than what was asked for" in run(work(*[b'{"line": "h"}\n'] * 20_000))
+    assert "longer than 4 MiB" in run(work(b"x" * (5 << 20)))
+    assert "not JSON" in run(work(b"x\n"))
+    assert "not an object" in run(work(b"[]\n"))

@@ -350,9 +350,12 @@ export interface LogFile {
   trouble: string;
 }
 
-/** The files of a job, and the tasks of its array; the first ones of tasks_total. */
+/** The files of a job, and the tasks of its array; the first ones of tasks_total.
+
+left_out: ranks that are not listed. */
 export interface LogFiles {
   files: LogFile[];
+  left_out: number;
   tasks: LogTask[];
   tasks_total: number;
 }

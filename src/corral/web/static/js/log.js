@@ -21,6 +21,7 @@ const FILES_TOGETHER = 8;
  * @property {api.LogFile[]} files
  * @property {api.LogTask[]} tasks
  * @property {number} total
+ * @property {number} leftOut ranks that are not listed
  * @property {boolean} wrap
  * @property {number} before bytes before what is shown
  * @property {boolean} following
@@ -49,7 +50,7 @@ export class Log extends Component {
       how: props.waiting ? "" : "loading",
       task: props.waiting ? 0 : props.job,
       file: "all",
-      ...{ files: [], tasks: [], total: 0 },
+      ...{ files: [], leftOut: 0, tasks: [], total: 0 },
       ...{ wrap: true, before: 0, following: true, after: 0 },
     };
   }
@@ -82,7 +83,8 @@ export class Log extends Component {
     const answer = call(logPath(this.state.task || this.props.job, "files"));
     return this.newestFiles.take(
       answer,
-      ({ files, tasks, tasks_total: total }) => this.setState({ files, tasks, total }),
+      ({ files, left_out: leftOut, tasks, tasks_total: total }) =>
+        this.setState({ files, leftOut, tasks, total }),
       (failure) => this.setState({ how: failure.message }),
     );
   };
@@ -144,7 +146,7 @@ export class Log extends Component {
 
   /** @param {number} task */
   toTask(task) {
-    this.setState({ task, file: "all", files: [] }, () => {
+    this.setState({ task, file: "all", files: [], leftOut: 0 }, () => {
       this.list();
       this.follow();
     });
@@ -236,7 +238,7 @@ export class Log extends Component {
   };
 
   choices() {
-    const { task, file, files, tasks, total } = this.state;
+    const { task, file, files, leftOut, tasks, total } = this.state;
     const readable = files.filter(({ trouble }) => !trouble);
     const taskOptions = tasks.map(({ id, label, state }) =>
       el("option", { key: id, value: id }, `task ${label.split("_")[1]} (${state.toLowerCase()})`),
@@ -270,6 +272,9 @@ export class Log extends Component {
             },
             el("option", { key: "all", value: "all" }, "all files"),
             fileOptions,
+            leftOut
+              ? el("option", { key: "more", disabled: true }, `${leftOut} more ranks: not listed`)
+              : null,
           )
         : null,
     ];
