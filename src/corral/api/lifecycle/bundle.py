@@ -117,9 +117,9 @@ async def make_bundle(
         files = {bundle.IMAGE: work / bundle.IMAGE}
         for wheels in (host, needs.wheels):
             await fetch(wheels, emit)
-            files |= {f"{bundle.WHEELS}/{w.file}": cached(w.place) for w in wheels}
+            files |= {_wheel_path(w): cached(w.place) for w in wheels}
         listed = work / "requirements.txt"
-        own = {f"{bundle.WHEELS}/{w.file}": cached(w.place) for w in host}
+        own = {_wheel_path(w): cached(w.place) for w in host}
         listed.write_text(await asyncio.to_thread(bundle.requirements, own))
         files[bundle.REQUIREMENTS] = listed
         manifest = Manifest(
@@ -236,9 +236,9 @@ def _require(path: Path, manifest: Manifest, needs: Needs) -> None:
     Raises:
         CorralError: USAGE.
     """
-    held = {(Path(m.path).name, m.sha256) for m in manifest.members}
+    held = {m.path: m.sha256 for m in manifest.members}
     missing = [name for name in needs.packages if name not in manifest.packages]
-    missing += [w.file for w in needs.wheels if (w.file, w.sha256) not in held]
+    missing += [w.file for w in needs.wheels if held.get(_wheel_path(w)) != w.sha256]
     if missing:
         raise CorralError(
             Code.USAGE,
@@ -253,5 +253,10 @@ def _keep(wheels: Sequence[Wheel], work: Path) -> None:
         place = cached(wheel.place)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = place.with_suffix(".new")
-        shutil.copyfile(work / bundle.WHEELS / wheel.file, new)
+        shutil.copyfile(work / _wheel_path(wheel), new)
         new.replace(place)
+
+
+def _wheel_path(wheel: Wheel) -> str:
+    """A wheel's path in the archive."""
+    return f"{bundle.WHEELS}/{wheel.file}"
