@@ -138,20 +138,29 @@ async def make_bundle(
     return Bundled(str(target), made.size, made.sha256, reference, python, len(files) - 2)
 
 
-async def use_bundle(spec: ClusterSpec, path: Path, emit: Emit = ignore) -> Manifest:
+async def use_bundle(
+    spec: ClusterSpec, path: Path, emit: Emit = ignore, *, sha256: str = ""
+) -> Manifest:
     """Check a bundle, load its node image and wheels, and let the cluster's nodes be made from it.
 
     Nothing outside of this machine is reached, neither here nor by ``up`` afterwards.
 
+    Args:
+        spec: the cluster.
+        path: the bundle.
+        emit: receives the events.
+        sha256: of the file, compared before anything of it is interpreted; "": not known.
+
     Raises:
-        CorralError: NOT_FOUND; USAGE, the bundle is damaged, for another release or architecture,
-            or lacks what the cluster needs; nothing was changed then.
+        CorralError: NOT_FOUND; USAGE, the bundle is another file, damaged, for another release or
+            architecture, or lacks what the cluster needs; IMAGE_FAILED, its image is not the one
+            that its manifest names. Nothing was changed then.
     """
     needs = await needs_of(spec)
     with tempfile.TemporaryDirectory(dir=WORK, prefix=PREFIX) as name:
         work = Path(name)
         emit(Event(Kind.PHASE_STARTED, "bundle", message=f"checking {path}"))
-        manifest = await asyncio.to_thread(bundle.unpack, path, work)
+        manifest = await asyncio.to_thread(bundle.unpack, path, work, sha256)
         _require(path, manifest, needs)
         images = Images(Podman(host_runtime()))
         await images.load(work / bundle.IMAGE, manifest.image, manifest.image_id, emit)
