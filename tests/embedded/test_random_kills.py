@@ -136,6 +136,7 @@ class Page:
         self.process = cluster.start("ui", str(cluster.file), "--json")
         assert self.process.stdout is not None
         self.seen: list[str] = []
+        self.planned = ""
         access = json.loads(self._line(lambda line: line.startswith("{")))
         self.url = access["url"].rstrip("/").partition("#")[0].rstrip("/")
         self.open = urllib.request.build_opener(
@@ -164,11 +165,14 @@ class Page:
         self.ask("/api/corral/plan", {"text": text})
         state = self.over()
         assert state["error"] is None, state
+        self.planned = state["result"]["id"]
         return not state["result"]["empty"]
 
     def apply(self) -> None:
-        line = self._line(lambda line: "to apply the plan" in line)
-        self.ask("/api/corral/apply", {"code": line.rpartition(" ")[2].strip()})
+        line = self._line(lambda line: "to apply plan" in line)
+        self.ask(
+            "/api/corral/apply", {"plan": self.planned, "code": line.rpartition(" ")[2].strip()}
+        )
 
     def over(self) -> dict[str, Any]:
         end = time.monotonic() + 200

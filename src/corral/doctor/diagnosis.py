@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from corral.doctor.catalog import catalog
@@ -107,8 +109,10 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
 
 
 def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
+    texts = _by_needle(source).items()
+    possible = {name for needle, names in texts if log.has(needle) for name in names}
     for failure in catalog().values():
-        if failure.stated or not failure.shown_by(source) or not failure.patterns:
+        if failure.id not in possible:
             continue
         plain = _evidence(failure, log, source)
         lines = plain or _evidence(failure, log, source, general=True)
@@ -117,6 +121,20 @@ def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
             nodes = (node,) if node else ()
             first = min(line.number for line in lines)
             yield Diagnosis(failure, nodes, evidence, line=first, general=not plain)
+
+
+@cache
+def _by_needle(source: Source) -> Mapping[str, tuple[str, ...]]:
+    """What a source shows, by a text that a line must have for it: the longest of each pattern.
+
+    Of 1,600 failures a short log can show a few: asking each costs 20 ms, and this 1 ms.
+    """
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for failure in catalog().values():
+        if failure.shown_by(source) and not failure.stated:
+            for pattern in failure.patterns:
+                names[max(pattern.expression.needles, key=len)].append(failure.id)
+    return {needle: tuple(dict.fromkeys(ids)) for needle, ids in names.items()}
 
 
 def report(findings: Iterable[Diagnosis]) -> Report:

@@ -59,6 +59,7 @@ class LogText:
 
     def __init__(self, text: str) -> None:
         self.text = without_escapes(text).replace("\r\n", "\n")
+        self._has: dict[str, bool] = {}
 
     @cached_property
     def small(self) -> str:
@@ -72,6 +73,13 @@ class LogText:
     def vocabulary(self) -> str:
         """Its different lines without digits: a log of 100 MB repeats a few thousand."""
         return "\n".join(dict.fromkeys(self.small.translate(_DIGITS).split("\n")))
+
+    def has(self, needle: str) -> bool:
+        """True when this text, in lower case and without digits, is in a line."""
+        held = self._has.get(needle)
+        if held is None:
+            held = self._has[needle] = needle in self.vocabulary
+        return held
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -98,7 +106,7 @@ class LogText:
             expression: what to look for.
             head: a message must begin with it, whatever the expression.
         """
-        if not all(needle in self.vocabulary for needle in expression.needles):
+        if not all(self.has(needle) for needle in expression.needles):
             return
         for line in self.lines_with(max(expression.needles, key=len)):
             if head or expression.leading:

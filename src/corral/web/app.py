@@ -109,7 +109,6 @@ def _application(state: State) -> FastAPI:
         lifespan=_lifespan(state),
     )
     app.state.corral = state
-    app.state.pending = None
     describe(app)
     _errors(app)
     for part in ROUTES:

@@ -589,6 +589,7 @@ class ShownMachine(TypedDict):
 class ShownPlan(TypedDict):
     """A plan as a person reads it."""
 
+    id: str
     empty: bool
     impact: Impact
     format: int

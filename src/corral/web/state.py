@@ -21,6 +21,7 @@ from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm
 from corral.web.tasks.background import Background
+from corral.web.tasks.pending_plans import PendingPlans
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
@@ -51,6 +52,7 @@ class State:
         background: applies and checks that go on while pages come and go.
         node_events: what happened to nodes since the server began.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
+        plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
         streams: how many live views each user has; searches: how many searches in logs;
             questions: what else it asks the machines about its jobs.
@@ -71,6 +73,7 @@ class State:
     own: Own | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
+    plans: PendingPlans = field(default_factory=PendingPlans)
     limited: Limited = field(default_factory=Limited)
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)

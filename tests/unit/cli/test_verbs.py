@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from corral.api.lifecycle.bundle import Bundled
 from corral.api.operations.nodes import Outcome
 from corral.api.operations.overview import Member, Status, Trouble
 from corral.errors import Code, CorralError
@@ -103,6 +104,27 @@ def test_up_shows_the_plans_and_the_proof(corral: Run, fake: Fake, golden: Golde
     result = corral("up", "laptop.yaml", "--yes")
     assert result.exit_code == 0
     golden("cli/up.txt", result.stdout)
+
+
+def test_up_compares_the_digest_of_a_bundle(corral: Run, fake: Fake) -> None:
+    fake.answer("use_bundle", None)
+    fake.answer("up", approving())
+    digest = "a" * 64
+    words = ("up", "laptop.yaml", "--no-prove", "--sha256", digest)
+    alone = corral(*words)
+    assert alone.exit_code != 0
+    assert "--sha256 needs a bundle" in alone.output
+    assert not fake.calls["use_bundle"]
+    assert corral(*words, "--bundle", "kit.tar.zst").exit_code == 0
+    ((arguments, named),) = fake.calls["use_bundle"]
+    assert arguments[1] == Path("kit.tar.zst")
+    assert named == {"sha256": digest}
+
+
+def test_bundle_shows_how_it_is_used_with_its_digest(corral: Run, fake: Fake) -> None:
+    fake.answer("make_bundle", Bundled("out/kit.tar.zst", 1, "b" * 64, "localhost/x", "3.13", 9))
+    shown = corral("bundle", "laptop.yaml", "-o", "out/kit.tar.zst").stdout
+    assert f"corral up FILE --bundle kit.tar.zst --sha256 {'b' * 64}" in shown
 
 
 def test_up_with_nothing_to_do_still_proves(corral: Run, fake: Fake) -> None:

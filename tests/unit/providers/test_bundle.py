@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import tarfile
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from backports import zstd
@@ -202,6 +206,107 @@ def test_a_member_of_another_size(tmp_path: Path, folder: Path) -> None:
     text = manifest({"wheels/a.whl": tmp_path / "a"}).model_dump_json().encode()
     entries = [(tarfile.TarInfo(bundle.MANIFEST), text), (tarfile.TarInfo("wheels/a.whl"), b"ab")]
     assert "wheels/a.whl has another size" in refused(handmade(tmp_path / "kit", entries), folder)
+
+
+def claiming(kind: bytes, size: int) -> bytes:
+    """A header of tar's for so many bytes of a long name or of pax records, and the bytes."""
+    entry = tarfile.TarInfo("././@LongLink")
+    entry.type, entry.size = kind, size
+    return entry.tobuf(tarfile.USTAR_FORMAT) + bytes(size)
+
+
+def packed(target: Path, *parts: bytes) -> Path:
+    with zstd.ZstdFile(target, "w") as stream:
+        for part in parts:
+            stream.write(part)
+    return target
+
+
+def archived(entries: Mapping[str, bytes]) -> bytes:
+    """Entries as tar has them, without the end of the archive."""
+    text = b""
+    for name, data in entries.items():
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        text += entry.tobuf() + data + bytes(-len(data) % tarfile.BLOCKSIZE)
+    return text
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("after", ["", "manifest", "member"])
+def test_a_long_header_is_not_read(tmp_path: Path, folder: Path, kind: bytes, after: str) -> None:
+    (tmp_path / "a").write_bytes(b"a" * 1000)
+    members = {"wheels/a.whl": tmp_path / "a", "wheels/b.whl": tmp_path / "a"}
+    listed = {bundle.MANIFEST: manifest(members).model_dump_json().encode()}
+    if after == "member":
+        listed["wheels/a.whl"] = b"a" * 1000
+    before = archived(listed) if after else b""
+    target = packed(tmp_path / "kit", before, claiming(kind, 64 * 1024**2), bytes(10240))
+    assert target.stat().st_size < 50_000
+    tracemalloc.start()
+    try:
+        message = refused(target, folder)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "holds more than its manifest lists" in message
+    assert peak < 8 * 1024**2
+
+
+def test_what_follows_the_archive_is_not_read(tmp_path: Path, folder: Path, kit: Path) -> None:
+    with zstd.ZstdFile(kit) as stream:
+        data = stream.read()
+    assert bundle.unpack(packed(tmp_path / "good", data), folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    target = packed(tmp_path / "more", data, bytes(1024**2))
+    assert "holds more than its manifest lists" in refused(target, other)
+
+
+def test_a_sparse_member_is_not_a_file(tmp_path: Path, folder: Path) -> None:
+    entry = tarfile.TarInfo("wheels/a.whl")
+    entry.type = tarfile.GNUTYPE_SPARSE
+    text = manifest({}, members=[Member(path=entry.name, size=0, sha256="0" * 64)])
+    first = tarfile.TarInfo(bundle.MANIFEST)
+    target = handmade(tmp_path / "kit", [(first, text.model_dump_json().encode()), (entry, b"")])
+    assert "which is not a regular file" in refused(target, folder)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [{"path": f"wheels/{n}", "size": 1, "sha256": "0" * 64} for n in range(2001)],
+        [{"path": "a", "size": 1, "sha256": "0" * 64}] * 2,
+        [{"path": "a", "size": 1024**4, "sha256": "0" * 64}],
+        [{"path": "a\0b", "size": 1, "sha256": "0" * 64}],
+    ],
+    ids=["number", "twice", "size", "name"],
+)
+def test_a_manifest_has_limits(
+    tmp_path: Path, folder: Path, members: list[dict[str, object]]
+) -> None:
+    text = json.dumps({**manifest({}).model_dump(mode="json"), "members": members}).encode()
+    target = handmade(tmp_path / "kit", [(tarfile.TarInfo(bundle.MANIFEST), text)])
+    assert "has an invalid manifest.json: members" in refused(target, folder)
+
+
+def test_a_disk_without_room(kit: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = SimpleNamespace(free=499_999)
+    monkeypatch.setattr(bundle.shutil, "disk_usage", lambda _: full)
+    assert "GiB are free" in refused(kit, folder)
+    assert not list(folder.iterdir())
+
+
+def test_a_digest_that_is_given_is_compared_first(kit: Path, folder: Path) -> None:
+    digest = hashlib.sha256(kit.read_bytes()).hexdigest()
+    for wrong, why in (("0" * 64, f"has another SHA-256 than the one given: {digest}"),
+                       (digest[:-1], "is not a SHA-256")):  # fmt: skip
+        with pytest.raises(CorralError, match=why):
+            bundle.unpack(kit, folder, wrong)
+    assert bundle.unpack(kit, folder, digest.upper())
+    kit.write_bytes(b"nothing")
+    with pytest.raises(CorralError, match="has another SHA-256"):
+        bundle.unpack(kit, folder, digest)
 
 
 def test_a_cluster_keeps_to_the_image_of_its_bundle(tmp_path: Path) -> None:

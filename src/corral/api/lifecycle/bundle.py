@@ -117,9 +117,9 @@ async def make_bundle(
         files = {bundle.IMAGE: work / bundle.IMAGE}
         for wheels in (host, needs.wheels):
             await fetch(wheels, emit)
-            files |= {f"{bundle.WHEELS}/{w.file}": cached(w.place) for w in wheels}
+            files |= {_wheel_path(w): cached(w.place) for w in wheels}
         listed = work / "requirements.txt"
-        own = {f"{bundle.WHEELS}/{w.file}": cached(w.place) for w in host}
+        own = {_wheel_path(w): cached(w.place) for w in host}
         listed.write_text(await asyncio.to_thread(bundle.requirements, own))
         files[bundle.REQUIREMENTS] = listed
         manifest = Manifest(
@@ -138,20 +138,29 @@ async def make_bundle(
     return Bundled(str(target), made.size, made.sha256, reference, python, len(files) - 2)
 
 
-async def use_bundle(spec: ClusterSpec, path: Path, emit: Emit = ignore) -> Manifest:
+async def use_bundle(
+    spec: ClusterSpec, path: Path, emit: Emit = ignore, *, sha256: str = ""
+) -> Manifest:
     """Check a bundle, load its node image and wheels, and let the cluster's nodes be made from it.
 
     Nothing outside of this machine is reached, neither here nor by ``up`` afterwards.
 
+    Args:
+        spec: the cluster.
+        path: the bundle.
+        emit: receives the events.
+        sha256: of the file, compared before anything of it is interpreted; "": not known.
+
     Raises:
-        CorralError: NOT_FOUND; USAGE, the bundle is damaged, for another release or architecture,
-            or lacks what the cluster needs; nothing was changed then.
+        CorralError: NOT_FOUND; USAGE, the bundle is another file, damaged, for another release or
+            architecture, or lacks what the cluster needs; IMAGE_FAILED, its image is not the one
+            that its manifest names. Nothing was changed then.
     """
     needs = await needs_of(spec)
     with tempfile.TemporaryDirectory(dir=WORK, prefix=PREFIX) as name:
         work = Path(name)
         emit(Event(Kind.PHASE_STARTED, "bundle", message=f"checking {path}"))
-        manifest = await asyncio.to_thread(bundle.unpack, path, work)
+        manifest = await asyncio.to_thread(bundle.unpack, path, work, sha256)
         _require(path, manifest, needs)
         images = Images(Podman(host_runtime()))
         await images.load(work / bundle.IMAGE, manifest.image, manifest.image_id, emit)
@@ -236,9 +245,9 @@ def _require(path: Path, manifest: Manifest, needs: Needs) -> None:
     Raises:
         CorralError: USAGE.
     """
-    held = {(Path(m.path).name, m.sha256) for m in manifest.members}
+    held = {m.path: m.sha256 for m in manifest.members}
     missing = [name for name in needs.packages if name not in manifest.packages]
-    missing += [w.file for w in needs.wheels if (w.file, w.sha256) not in held]
+    missing += [w.file for w in needs.wheels if held.get(_wheel_path(w)) != w.sha256]
     if missing:
         raise CorralError(
             Code.USAGE,
@@ -253,5 +262,10 @@ def _keep(wheels: Sequence[Wheel], work: Path) -> None:
         place = cached(wheel.place)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = place.with_suffix(".new")
-        shutil.copyfile(work / bundle.WHEELS / wheel.file, new)
+        shutil.copyfile(work / _wheel_path(wheel), new)
         new.replace(place)
+
+
+def _wheel_path(wheel: Wheel) -> str:
+    """A wheel's path in the archive."""
+    return f"{bundle.WHEELS}/{wheel.file}"

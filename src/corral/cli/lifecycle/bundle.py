@@ -47,7 +47,7 @@ def bundle(
 
     The file holds the node image (without PyTorch, with every package that the cluster file
     needs), Corral's wheel and those of its dependencies, and a manifest with the SHA-256 of each.
-    Use it with `corral up FILE --bundle KIT`, with the same release of Corral.
+    Use it with `corral up FILE --bundle KIT --sha256 HEX`, with the same release of Corral.
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)
@@ -58,7 +58,6 @@ def bundle(
     ui.show(
         f"{made.path}: {size(made.size)}, {made.image}",
         f"{made.wheels} wheels, for Python {made.python}",
-        f"SHA-256 {made.sha256}",
-        f"next, on the other machine: corral up FILE --bundle {output.name}",
+        f"next, on the other machine: corral up FILE --bundle {output.name} --sha256 {made.sha256}",
     )
     return Exit.GOOD

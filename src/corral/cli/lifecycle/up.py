@@ -13,9 +13,30 @@ from corral.cli.lifecycle.planview import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import declared, remember
-from corral.errors import Exit
+from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
+BUNDLE = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="KIT",
+        dir_okay=False,
+        help="Take node image, packages and wheels from this file of corral bundle, and "
+        "nothing from a network. The cluster keeps to its image until corral down.",
+        show_default=False,
+    ),
+]
+SHA256 = Annotated[
+    str,
+    typer.Option(
+        "--sha256",
+        metavar="HEX",
+        help="With --bundle: SHA-256 of the file, as corral bundle printed it. Another file is "
+        "refused before it is unpacked. Left out: not compared.",
+        show_default=False,
+    ),
+]
 
 
 @app.command(
@@ -23,7 +44,7 @@ app = verb_app()
         "corral up laptop.yaml",
         "corral up lab.yaml --rehearse",
         "corral up lab.yaml --yes --json",
-        "corral up laptop.yaml --bundle kit.tar.zst",
+        "corral up laptop.yaml --bundle kit.tar.zst --sha256 HEX",
     )
 )
 def up(
@@ -34,17 +55,8 @@ def up(
     prove: Annotated[
         bool, typer.Option("--prove/--no-prove", help="Prove afterwards that it works.")
     ] = True,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            "--bundle",
-            metavar="KIT",
-            dir_okay=False,
-            help="Take node image, packages and wheels from this file of corral bundle, and "
-            "nothing from a network. The cluster keeps to its image until corral down.",
-            show_default=False,
-        ),
-    ] = None,
+    bundle: BUNDLE = None,
+    sha256: SHA256 = "",
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
@@ -55,9 +67,16 @@ def up(
     when you answer no, or when a check fails.
     """
     ui = Ui(as_json=as_json)
+    if sha256 and bundle is None:
+        raise CorralError(
+            Code.USAGE, "--sha256 needs a bundle", hint="name its file with --bundle KIT"
+        )
     spec = declared(ui, target, named, rehearse=rehearse)
     if bundle is not None:
-        ui.run(lambda emit: api.use_bundle(spec, bundle, emit), state="the cluster was not changed")
+        ui.run(
+            lambda emit: api.use_bundle(spec, bundle, emit, sha256=sha256),
+            state="the cluster was not changed",
+        )
     approval = Approval(ui, yes=yes)
     try:
         agreed = ui.run(lambda emit: api.up(spec, emit, approval), state=STATE)

@@ -11,17 +11,20 @@ import hashlib
 import io
 import os
 import platform
+import re
+import shutil
 import sys
 import tarfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, Literal, NoReturn
+from typing import IO, Final, Literal, NoReturn, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from corral.errors import Code, CorralError
+from corral.providers.containers.limited_stream import LimitedStream, regular
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -36,7 +39,10 @@ LEVEL: Final = 19
 _WINDOW_LOG: Final = 27
 """128 MiB: the largest window that zstd -d and tar --zstd take without an option."""
 _MANIFEST_MAX: Final = 4 * 1024 * 1024
+_MEMBERS_MAX: Final = 2000
+_SIZE_MAX: Final = 64 * 1024**3
 _PIECE: Final = 1024 * 1024
+_SHA256: Final = re.compile(r"[0-9A-Fa-f]{64}")
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _AGAIN: Final = (
     "copy the file again, and compare its SHA-256 with the one that corral bundle printed"
@@ -48,8 +54,8 @@ class Member(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str = Field(min_length=1, max_length=200)
-    size: int = Field(ge=0)
+    path: str = Field(pattern=r"^[A-Za-z0-9_.+!/-]{1,200}$")
+    size: int = Field(ge=0, le=_SIZE_MAX)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
@@ -78,11 +84,18 @@ class Manifest(BaseModel):
     image_id: str = Field(pattern=r"^[0-9a-f]{64}$")
     system: str = Field(pattern=r"^[a-z]+:[0-9.]+$")
     packages: Mapping[str, str]
-    members: tuple[Member, ...]
+    members: tuple[Member, ...] = Field(max_length=_MEMBERS_MAX)
 
-    def member(self, path: str) -> Member | None:
-        """The member of this path."""
-        return next((m for m in self.members if m.path == path), None)
+    @field_validator("members")
+    @classmethod
+    def _unique(cls, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        if len({m.path for m in members}) != len(members):
+            raise ValueError("a path is there twice")
+        return members
+
+    def by_path(self) -> dict[str, Member]:
+        """The members by their path."""
+        return {m.path: m for m in self.members}
 
 
 def release() -> str:
@@ -152,23 +165,36 @@ def _add(archive: tarfile.TarFile, path: str, size: int, source: IO[bytes]) -> N
     archive.addfile(entry, source)
 
 
-def unpack(path: Path, folder: Path) -> Manifest:
+def unpack(path: Path, folder: Path, sha256: str = "") -> Manifest:
     """Check a bundle completely, and put its members below an empty folder.
 
-    Release and architecture are compared before anything but the manifest is written.
+    Release and architecture are compared before anything but the manifest is written. Memory that
+    is used is bounded, whatever the file holds.
+
+    Args:
+        path: the bundle.
+        folder: where its members are put.
+        sha256: of the file, compared before anything of it is interpreted; "": not known.
 
     Raises:
-        CorralError: NOT_FOUND; USAGE, it is for another release or architecture, or damaged.
+        CorralError: NOT_FOUND; USAGE, it is another file, for another release or architecture, or
+            damaged.
     """
     try:
         with ExitStack() as stack:
             raw = stack.enter_context(path.open("rb"))
+            _compare(path, raw, sha256)
             if raw.read(len(_MAGIC)) != _MAGIC:
                 _refuse(path, "is not a bundle", "make one with: corral bundle FILE -o kit.tar.zst")
             raw.seek(0)
-            stream = stack.enter_context(zstd.ZstdFile(raw))
-            archive = stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))
-            manifest = _unpacked(path, archive, folder)
+            packed = stack.enter_context(zstd.ZstdFile(raw))
+            stream = LimitedStream(
+                packed, lambda: _refuse(path, "holds more than its manifest lists", _AGAIN)
+            )
+            archive = stack.enter_context(
+                tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|")
+            )
+            manifest = _unpacked(path, archive, stream, folder)
             while stream.read(_PIECE):  # to its end: a file that is cut there is damaged too
                 pass
     except FileNotFoundError as error:
@@ -186,33 +212,70 @@ def unpack(path: Path, folder: Path) -> Manifest:
     return manifest
 
 
-def _unpacked(path: Path, archive: tarfile.TarFile, folder: Path) -> Manifest:
+def _compare(path: Path, raw: io.BufferedReader, sha256: str) -> None:
+    if not sha256:
+        return
+    if not _SHA256.fullmatch(sha256):
+        raise CorralError(
+            Code.USAGE,
+            f"{sha256[:80]!r} is not a SHA-256",
+            hint="give the 64 hexadecimal digits that corral bundle printed",
+        )
+    digest = hashlib.file_digest(raw, "sha256").hexdigest()
+    if digest != sha256.lower():
+        _refuse(path, f"has another SHA-256 than the one given: {digest}", _AGAIN)
+    raw.seek(0)
+
+
+def _unpacked(
+    path: Path, archive: tarfile.TarFile, stream: LimitedStream, folder: Path
+) -> Manifest:
     manifest: Manifest | None = None
+    members: dict[str, Member] = {}
     seen: set[str] = set()
     for entry in archive:
         if manifest is None:
-            manifest = _read(path, archive, entry)
-            continue
-        member = _checked(path, manifest, entry)
-        if entry.name in seen:
-            _refuse(path, f"holds {entry.name} twice", _AGAIN)
-        seen.add(entry.name)
-        _extract(path, archive, entry, member, folder)
+            manifest = _read(path, archive, stream, entry)
+            members = manifest.by_path()
+            _see_room(path, manifest, folder)
+        else:
+            member = _checked(path, members, entry)
+            if entry.name in seen:
+                _refuse(path, f"holds {entry.name} twice", _AGAIN)
+            seen.add(entry.name)
+            stream.allow(member.size)
+            _extract(path, archive, entry, member, folder)
+        stream.allow()
     if manifest is None:
         _refuse(path, "is not a bundle: it is empty", _AGAIN)
-    missing = sorted(m.path for m in manifest.members if m.path not in seen)
+    missing = sorted(members.keys() - seen)
     if missing:
         _refuse(path, f"is incomplete: {missing[0]} is missing", _AGAIN)
     return manifest
 
 
-def _read(path: Path, archive: tarfile.TarFile, entry: tarfile.TarInfo) -> Manifest:
+def _see_room(path: Path, manifest: Manifest, folder: Path) -> None:
+    """Refuse a bundle that the folder's disk cannot hold, before anything is written."""
+    size, free = sum(m.size for m in manifest.members), shutil.disk_usage(folder).free
+    if size > free:
+        _refuse(
+            path,
+            f"needs {size / 1024**3:.1f} GiB below {folder.parent}, where {free / 1024**3:.1f} GiB "
+            "are free",
+            f"free space there: df -h {folder.parent}",
+        )
+
+
+def _read(
+    path: Path, archive: tarfile.TarFile, stream: LimitedStream, entry: tarfile.TarInfo
+) -> Manifest:
     """The manifest, for this release and architecture."""
-    stream = archive.extractfile(entry) if entry.isreg() else None
-    if entry.name != MANIFEST or stream is None or entry.size > _MANIFEST_MAX:
+    content = archive.extractfile(entry) if regular(entry) else None
+    if entry.name != MANIFEST or content is None or not 0 <= entry.size <= _MANIFEST_MAX:
         _refuse(path, f"is not a bundle: its first member is not {MANIFEST}", _AGAIN)
+    stream.allow(entry.size)
     try:
-        manifest = Manifest.model_validate_json(stream.read())
+        manifest = Manifest.model_validate_json(content.read())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -232,13 +295,13 @@ def _read(path: Path, archive: tarfile.TarFile, entry: tarfile.TarInfo) -> Manif
     return manifest
 
 
-def _checked(path: Path, manifest: Manifest, entry: tarfile.TarInfo) -> Member:
+def _checked(path: Path, members: Mapping[str, Member], entry: tarfile.TarInfo) -> Member:
     parts = PurePosixPath(entry.name)
     if parts.is_absolute() or ".." in parts.parts:
         _refuse(path, f"holds {entry.name!r}, which is outside of its folder", _AGAIN)
-    if not entry.isreg():
+    if not regular(entry):
         _refuse(path, f"holds {entry.name!r}, which is not a regular file", _AGAIN)
-    member = manifest.member(entry.name)
+    member = members.get(entry.name)
     if member is None:
         _refuse(path, f"holds {entry.name!r}, which its manifest does not list", _AGAIN)
     if member.size != entry.size:

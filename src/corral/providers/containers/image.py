@@ -23,6 +23,7 @@ from corral.providers.containers import (
     recipe,
 )
 from corral.providers.containers.bundle import Pin
+from corral.providers.containers.oci_archive import check_archive
 from corral.providers.containers.podman import Fields, Podman
 from corral.providers.containers.recipe import (
     BASE_LABEL,
@@ -315,6 +316,7 @@ class Images:
             if await self._here(reference) and await self.identity(reference) == identity:
                 return
             emit(Event(Kind.PHASE_STARTED, "image", message=f"loading {reference}"))
+            await asyncio.to_thread(check_archive, path, reference)
             await self._podman.text(
                 *("load", "--quiet", "--input", str(path)),
                 timeout=DERIVE_S,

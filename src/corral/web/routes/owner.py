@@ -1,19 +1,16 @@
 """What needs Corral itself: proof, doctor, plan, apply, history. For who runs Corral here.
 
 Looking is the owner's session alone. Changing machines besides needs a code that only the terminal
-shows in which ``corral ui`` runs: a stolen session can neither apply nor fix.
+shows in which ``corral ui`` runs: a stolen session can neither apply nor fix. A program with a
+bearer token may plan, and apply nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import secrets
 import sys
-import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -26,14 +23,13 @@ from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
-from corral.web.state import Changer, Here, Owner, State, still_in
+from corral.web.state import Changer, Here, Owner, State, bearer_of, state_of, still_in
 from corral.web.tasks.aside import aside
+from corral.web.tasks.pending_plans import Pending
 from corral.web.users.limited import MAX_TEXT
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/corral", tags=["corral"])
-CONFIRM_S: Final = 300.0
-TRIES: Final = 5
 
 
 class Text(BaseModel):
@@ -45,22 +41,12 @@ class Text(BaseModel):
 
 
 class Confirm(BaseModel):
-    """The code that the terminal shows."""
+    """The code that the terminal shows, and the plan that it is for."""
 
     model_config = ConfigDict(extra="forbid")
 
+    plan: str = Field(max_length=32)
     code: str = Field(max_length=32)
-
-
-@dataclass(slots=True)
-class Pending:
-    """A plan that waits for the terminal's code."""
-
-    spec: ClusterSpec
-    plan: Plan
-    code: str
-    until: float
-    tries: int = 0
 
 
 @router.get("/file")
@@ -105,7 +91,7 @@ async def plan(request: Request, edited: Text, owner: Owner, session: Changer, s
         )
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda relay: planned(request, spec, relay), emit)
+        return await aside(lambda relay: planned(request, spec, session, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(session.user, "plan", spec.name)
@@ -113,18 +99,16 @@ async def plan(request: Request, edited: Text, owner: Owner, session: Changer, s
 
 
 @router.post("/apply")
-async def apply(
-    request: Request, confirmation: Confirm, owner: Owner, session: Changer, state: Here
-) -> Any:
+async def apply(confirmation: Confirm, owner: Owner, session: Changer, state: Here) -> Any:
     """Do exactly the plan that was shown, with the code from the terminal."""
-    pending = _confirmed(request, confirmation.code, session, state)
+    pending = _confirmed(confirmation, session, state)
 
     async def work(emit: Emit) -> Any:
         await aside(lambda relay: api.apply(pending.spec, pending.plan, relay), emit)
         return {"ok": True}
 
     identity = state.background.start("apply", work)
-    request.app.state.pending = None
+    state.plans.clear()
     state.audit.note(session.user, "apply", pending.spec.name)
     return {"id": identity}
 
@@ -210,49 +194,54 @@ async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
     return (await api.prove(spec, emit)).as_dict()
 
 
-async def planned(request: Request, spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
-    """A plan, kept for its code, as a person reads it."""
+async def planned(
+    request: Request, spec: ClusterSpec, session: Session, emit: Emit
+) -> dict[str, Any]:
+    """A plan as a person reads it, kept for its code."""
     proposal = await api.plan(spec, emit)
-    keep_plan(request, spec, proposal)
-    return plan_dict(proposal)
+    return plan_dict(proposal, _kept(request, spec, session, proposal))
 
 
-def plan_dict(proposal: Plan) -> dict[str, Any]:
-    """What a person reads of a plan; without the shell, which only apply needs."""
+def plan_dict(proposal: Plan, identity: str = "") -> dict[str, Any]:
+    """What a person reads of a plan; without the shell, which only apply needs.
+
+    Args:
+        proposal: the plan.
+        identity: names it when it is applied; "": nobody can apply it.
+    """
     fields = proposal.as_dict()
     for stage in fields["stages"]:
         stage.pop("gates", None)
         for entry in stage["changes"]:
             entry["change"].pop("script", None)
             entry["change"].pop("secrets", None)
-    return {"empty": proposal.empty, "impact": proposal.impact.word, **fields}
+    about = {"id": identity, "empty": proposal.empty, "impact": proposal.impact.word}
+    return {**about, **fields}
 
 
-def keep_plan(request: Request, spec: ClusterSpec, proposal: Plan) -> None:
-    """Let a plan wait for its code, which only the terminal shows."""
+def _kept(request: Request, spec: ClusterSpec, session: Session, proposal: Plan) -> str:
+    """Let a plan wait for its code, which only the terminal shows; returns its id.
+
+    A program's plan waits for nothing: it cannot apply it.
+    """
+    if bearer_of(request) is not None:
+        return ""
+    plans = state_of(request).plans
     if proposal.empty:
-        request.app.state.pending = None
-        return
-    code = f"{secrets.randbelow(10**6):06d}"
-    request.app.state.pending = Pending(spec, proposal, code, time.time() + CONFIRM_S)
+        plans.forget(session)
+        return ""
+    identity, code = plans.keep(session, spec, proposal)
     # Only who sees this terminal can apply.
-    sys.stderr.write(f"to apply the plan shown on the page, type there: {code}\n")
+    sys.stderr.write(f"to apply plan {identity} of the page, type there: {code}\n")
     sys.stderr.flush()
+    return identity
 
 
-def _confirmed(request: Request, code: str, session: Session, state: State) -> Pending:
-    pending = cast("Pending | None", getattr(request.app.state, "pending", None))
-    if pending is None or time.time() > pending.until or pending.tries >= TRIES:
-        request.app.state.pending = None
-        raise CorralError(
-            Code.STALE_PLAN, "there is no plan to apply, or it is too old", hint="plan again"
-        )
-    pending.tries += 1
-    if not hmac.compare_digest(code.strip().encode(), pending.code.encode()):
-        state.audit.note(session.user, "apply", pending.spec.name, Code.FORBIDDEN.value)
-        raise CorralError(
-            Code.FORBIDDEN,
-            "this is not the code that the terminal shows",
-            hint="read it in the terminal in which corral ui runs",
-        )
-    return pending
+def _confirmed(confirmation: Confirm, session: Session, state: State) -> Pending:
+    try:
+        return state.plans.confirm(session, confirmation.plan, confirmation.code)
+    except CorralError as error:
+        if error.code is not Code.STALE_PLAN:  # a guess
+            cluster = state.spec.name if state.spec else ""
+            state.audit.note(session.user, "apply", cluster, error.code.value)
+        raise

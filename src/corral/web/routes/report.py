@@ -82,7 +82,7 @@ async def fix_plan(request: Request, owner: Owner, session: Changer, state: Here
     spec = owner[1]
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda relay: planned(request, spec, relay), emit)
+        return await aside(lambda relay: planned(request, spec, session, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(owner[0].user, "plan", spec.name)

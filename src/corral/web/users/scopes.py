@@ -55,7 +55,6 @@ _ADMINISTER: Final = (
     "GET /api/corral/file",
     "POST /api/corral/lint",
     "POST /api/corral/plan",
-    "POST /api/corral/apply",
     "POST /api/corral/doctor",
     "POST /api/corral/doctor/plan",
     "GET /api/corral/proof",
@@ -79,9 +78,14 @@ SESSION_ONLY: Final = frozenset(
         "GET /api/tokens",
         "POST /api/tokens",
         "DELETE /api/tokens/{identity}",
+        "POST /api/corral/apply",
     }
 )
-"""What a bearer token is never for: a stolen one makes no other, and revokes none."""
+"""What a bearer token is never for: a stolen one makes no other, and revokes none.
+
+Machines change by the code that a person reads in the terminal, for the plan that this person has
+seen: a program sees neither.
+"""
 _BY_SCOPE: Final[tuple[tuple[Scope, tuple[str, ...]], ...]] = (
     (Scope.READ, _READ),
     (Scope.SUBMIT, _SUBMIT),

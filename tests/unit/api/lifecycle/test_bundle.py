@@ -40,6 +40,13 @@ def test_a_bundle_for_another_cluster_file_names_what_it_lacks() -> None:
         use._require(Path("kit"), manifest(other), use.Needs((), (WHEEL,)))
 
 
+def test_the_wheel_that_nodes_get_is_the_one_that_is_compared() -> None:
+    right = Member(path=f"other/{WHEEL.file}", size=1, sha256=WHEEL.sha256)
+    copied = Member(path=f"wheels/{WHEEL.file}", size=1, sha256="c" * 64)
+    with pytest.raises(CorralError, match=r"kit lacks rich-15\.0\.0"):
+        use._require(Path("kit"), manifest(right, copied), use.Needs((), (WHEEL,)))
+
+
 def test_what_nodes_fetch_from_networks_is_refused() -> None:
     use._refuse_outside([Packages("slurmd", ("slurmd",)), Artifact("/srv/a.deb", "a" * 64, "a")])
     with pytest.raises(CorralError, match=r"cannot hold what software\.containers needs"):

@@ -43,7 +43,15 @@ const change = (more = {}) => ({
 });
 /** @type {ShownPlan} */
 const PLAN = {
-  ...{ empty: false, impact: "restart", format: 2, cluster: "lab", spec_digest: "", observed: "" },
+  ...{
+    id: "3fa2c1d0",
+    empty: false,
+    impact: "restart",
+    format: 2,
+    cluster: "lab",
+    spec_digest: "",
+    observed: "",
+  },
   machines: [{ node: "gpu3", action: "create", summary: "8 H200" }],
   stages: [{ name: "slurm", title: "Slurm", changes: [change()], roll: null }],
   ...{ deferred: [], leaving: [] },
@@ -78,6 +86,17 @@ test("a plan: what is refused is named, and a text is never markup", () => {
   const stages = [{ ...PLAN.stages[0], changes: [change({ refuses })] }];
   const made = plan.PlanView({ plan: { ...PLAN, stages } });
   assert.ok(shown(made).includes(`<span class="reason"> refused: ${refuses}</span>`));
+});
+
+test("a plan is applied by its id; a program's is only read", () => {
+  const form = (/** @type {string} */ id) =>
+    texts(new plan.PlanToApply({ plan: { ...PLAN, id } }).form());
+  const person = form("3fa2c1d0");
+  assert.match(person, /shows the code of plan 3fa2c1d0: /);
+  assert.match(person, /Apply exactly this plan/);
+  const program = form("");
+  assert.match(program, /^A program made this plan/);
+  assert.doesNotMatch(program, /Apply exactly/);
 });
 
 test("a plan with nothing to do states that", () => {

@@ -105,10 +105,12 @@ def test_the_doctors_plan_waits_for_the_terminal(monkeypatch: pytest.MonkeyPatch
             assert (await page.post("corral/doctor/plan", {})).status_code == 200
             while page.app.state.corral.background.running:
                 await page.app.state.corral.background.since(99)
-            pending = page.app.state.pending
-            assert pending is not None
+            ((plan_id, pending),) = page.app.state.corral.plans._plans.items()
+            assert page.app.state.corral.background.result["id"] == plan_id
             wrong = "000000" if pending.code != "000000" else "000001"
-            assert (await page.post("corral/apply", {"code": wrong})).status_code == 403
+            assert (
+                await page.post("corral/apply", {"plan": plan_id, "code": wrong})
+            ).status_code == 403
 
     run(work())
 

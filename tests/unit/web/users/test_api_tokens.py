@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from corral.api.page.api_tokens import Bearers, Scope, Wish
+from corral.api.page.api_tokens import MOST_OF_USER, Bearers, Scope, Wish
 from corral.api.page.page_tokens import wished_token
 from corral.cli.main import load_verb
 from corral.errors import Code, CorralError
@@ -98,6 +98,25 @@ def test_an_expired_token_is_none(tmp_path: Path) -> None:
     assert bearers.find(secret) is None
     assert not bearers.knows(secret)
     assert not bearers.listed()
+
+
+def test_a_user_fills_no_room_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    users = [f"user{n}" for n in range(5)]
+    Bearers(path).make(wish("first"))
+    row = json.loads(path.read_text())["tokens"][0]
+    # Each entry as the file has it: fifty of each user, without as many writes.
+    full = [
+        {**row, "id": f"{user}.{n}", "name": str(n), "user": user, "digest": f"{user}.{n}"}
+        for user in users
+        for n in range(MOST_OF_USER)
+    ]
+    path.write_text(json.dumps({"tokens": full}))
+    bearers = Bearers(path)
+    bearers.make(wish(user="ada"))
+    with pytest.raises(CorralError, match="too many tokens"):
+        bearers.make(wish(user="user0"))
+    bearers.make(wish(user="user0", owner=True))  # who runs Corral is that user too
 
 
 def operations(page: Page) -> list[tuple[str, str]]:

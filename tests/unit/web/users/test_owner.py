@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corral.api.page.api_tokens import Scope, Wish
 from corral.plan.model import MachineChange, Plan
 from corral.spec.load import load_or_raise
 from corral.web.routes import owner
@@ -57,7 +59,8 @@ def test_apply_needs_the_code_of_the_terminal(
         async with Page(rest, spec=spec(), audit=tmp_path / "audit.log") as page:
             code = page.app.state.corral.sessions.code(login_of(rest.login("kim")))
             page.csrf = (await page.post("login/code", {"code": code})).json()["csrf"]
-            assert (await page.post("corral/apply", {"code": "123456"})).status_code == 409
+            none = await page.post("corral/apply", {"plan": "1", "code": "123456"})
+            assert none.status_code == 409
             text = (EXAMPLES / "laptop.yaml").read_text()
             bad = await page.post("corral/plan", {"text": text.replace("laptop", "other")})
             assert bad.status_code == 400
@@ -67,22 +70,31 @@ def test_apply_needs_the_code_of_the_terminal(
             background = page.app.state.corral.background
             await background._task
             assert "script" not in json.dumps(background.as_dict()["result"])
-            terminal = capsys.readouterr().err.rpartition("type there: ")[2][:6]
+            shown = capsys.readouterr().err
+            terminal = shown.rpartition("type there: ")[2][:6]
+            plan_id = background.as_dict()["result"]["id"]
+            assert f"to apply plan {plan_id} of the page" in shown
+            body = {"plan": plan_id, "code": terminal}
             for _ in range(2):
-                wrong = await page.post("corral/apply", {"code": "00000x"})
+                wrong = await page.post("corral/apply", {**body, "code": "00000x"})
                 assert wrong.status_code == 403
+            assert (await page.post("corral/apply", {"code": terminal})).status_code == 422
+            other = await page.post("corral/apply", {**body, "plan": "0" * 8})
+            assert other.status_code == 409
             assert not applied
-            assert (await page.post("corral/apply", {"code": terminal})).status_code == 200
+            assert (await page.post("corral/apply", body)).status_code == 200
             await background._task
             assert len(applied) == 1
-            again = await page.post("corral/apply", {"code": terminal})
+            again = await page.post("corral/apply", body)
             assert again.status_code == 409
             await page.post("corral/plan", {"text": text})
             await background._task
+            plan_id = background.as_dict()["result"]["id"]
             for _ in range(5):
-                await page.post("corral/apply", {"code": "00000x"})
+                await page.post("corral/apply", {"plan": plan_id, "code": "00000x"})
             terminal = capsys.readouterr().err.rpartition("type there: ")[2][:6]
-            assert (await page.post("corral/apply", {"code": terminal})).status_code == 409
+            body = {"plan": plan_id, "code": terminal}
+            assert (await page.post("corral/apply", body)).status_code == 409
             assert len(applied) == 1
 
     run(work())
@@ -92,3 +104,49 @@ def test_apply_needs_the_code_of_the_terminal(
         ("login", "ok"), ("plan", "ok"), ("apply", "forbidden"), ("apply", "forbidden"),
         ("apply", "ok"), ("plan", "ok"), *[("apply", "forbidden")] * 5,
     ]  # fmt: skip
+
+
+def test_a_program_plans_and_takes_no_place_of_a_persons_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    applied: list[str] = []
+
+    async def plan(declared: object, emit: object) -> Plan:
+        return Plan("laptop", "a", "b", machines=(MachineChange("node0", "create", "x"),))
+
+    async def apply(declared: object, agreed: Plan, emit: object) -> None:
+        applied.append(agreed.cluster)
+
+    monkeypatch.setattr(owner.api, "plan", plan, raising=False)
+    monkeypatch.setattr(owner.api, "apply", apply, raising=False)
+
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest, spec=spec(), tokens=tmp_path / "tokens.json") as page:
+            state = page.app.state.corral
+            login = rest.login("kim")
+            page.csrf = (
+                await page.post("login/code", {"code": state.sessions.code(login_of(login))})
+            ).json()["csrf"]
+            text = {"text": (EXAMPLES / "laptop.yaml").read_text()}
+            await page.post("corral/plan", text)
+            await state.background._task
+            read = state.background.as_dict()["result"]["id"]
+            code = capsys.readouterr().err.rpartition("type there: ")[2][:6]
+            wish = Wish("x", "kim", login, tuple(Scope), time.time() + 600, owner=True)
+            secret, _ = state.bearers.make(wish)
+            bearer = {"authorization": f"Bearer {secret}"}
+            planned = await page.http.post("/api/corral/plan", json=text, headers=bearer)
+            assert planned.status_code == 200
+            await state.background._task
+            assert state.background.as_dict()["result"]["id"] == ""
+            assert "type there" not in capsys.readouterr().err
+            body = {"plan": read, "code": code}
+            refused = await page.http.post("/api/corral/apply", json=body, headers=bearer)
+            assert refused.status_code == 403
+            assert "no API token may do this" in refused.text
+            assert (await page.post("corral/apply", body)).status_code == 200
+            await state.background._task
+            assert applied == ["laptop"]
+
+    run(work())

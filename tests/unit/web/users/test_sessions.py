@@ -158,7 +158,7 @@ def test_a_stolen_session_is_its_user_and_no_longer_than_the_token() -> None:
         async with Page(rest) as page:
             await page.login("kim")
             assert (await page.post("jobs/2", {"do": "cancel"})).status_code == 403
-            assert (await page.post("corral/apply", {"code": "1"})).status_code == 403
+            assert (await page.post("corral/apply", {"plan": "1", "code": "1"})).status_code == 403
             await page.post("jobs/1", {"do": "cancel"})
             assert {user for *_, user in rest.sent} == {"kim"}
             for good in list(rest.good):

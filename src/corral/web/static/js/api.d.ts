@@ -659,6 +659,7 @@ export interface ShownNodeChange {
 
 /** A plan as a person reads it. */
 export interface ShownPlan {
+  id: string;
   empty: boolean;
   impact: "none" | "reload" | "restart" | "drain" | "reboot" | "recreate";
   format: number;

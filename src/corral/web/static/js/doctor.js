@@ -140,7 +140,9 @@ export class DoctorPage extends Component {
       h(ProgressView, { progress }),
       failure ? h(Problem, { failure }) : null,
       report ? h(ReportView, { report, fix: this.fix }) : null,
-      plan ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { plan })) : null,
+      plan
+        ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { key: plan.id, plan }))
+        : null,
     );
   }
 }

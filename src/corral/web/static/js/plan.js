@@ -96,7 +96,7 @@ export class PlanToApply extends Component {
   apply = async (event) => {
     event.preventDefault();
     try {
-      await call("corral/apply", { code: this.state.code });
+      await call("corral/apply", { plan: this.props.plan.id, code: this.state.code });
     } catch (error) {
       complain(error);
       return;
@@ -113,6 +113,8 @@ export class PlanToApply extends Component {
   typed = ({ currentTarget }) => this.setState({ code: currentTarget.value });
 
   form() {
+    const { id } = this.props.plan;
+    if (!id) return el("p", null, "A program made this plan: plan here to apply it.");
     const code = el("input", {
       class: "code",
       autocomplete: "off",
@@ -126,7 +128,7 @@ export class PlanToApply extends Component {
     return el(
       "form",
       { class: "row", onSubmit: this.apply },
-      el("span", null, "The terminal in which corral ui runs shows a code:"),
+      el("span", null, `The terminal in which corral ui runs shows the code of plan ${id}:`),
       code,
       el("button", { class: "main" }, "Apply exactly this plan"),
     );
