@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,56 @@ def test_every_error_code_is_explained() -> None:
     assert dict((code, meaning.strip()) for code, meaning in rows) == {
         code.value: info.meaning for code, info in CODES.items()
     }
+
+
+CURL = """\
+#!/bin/sh
+# Records its arguments, the files of headers that it is given, and its standard input.
+for word in "$@"; do
+  printf '%s\\n' "$word" >>"$RECORD/arguments"
+  case $word in
+    @-) cat >>"$RECORD/input" ;;
+    @*) cat "${word#@}" >>"$RECORD/headers" ;;
+  esac
+done
+case "$*" in
+  */api/login) echo '{"csrf": "CSRF-SECRET"}' ;;
+  */api/tokens) echo '{"token": "corral_SECRET"}' ;;
+esac
+"""
+
+
+def test_examples_of_the_api_have_no_secret_in_a_command_line(tmp_path: Path) -> None:
+    """Other users see arguments: the script that makes a token is run with a curl that records."""
+    tools, temporary, record = (tmp_path / name for name in ("bin", "tmp", "record"))
+    for folder in (tools, temporary, record):
+        folder.mkdir()
+    (tools / "curl").write_text(CURL)
+    (tools / "scontrol").write_text("#!/bin/sh\necho SLURM_JWT=SLURM-SECRET\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    path = f"{tools}:{os.environ['PATH']}"
+    known = {"PATH": path, "TMPDIR": str(temporary), "RECORD": str(record)}
+    texts = [text for page, text in blocks("bash") if page.name == "api.md"]
+    assert len(texts) == 2
+    for text in texts:
+        subprocess.run(["bash", "-eu", "-c", text], cwd=tmp_path, env=known, check=True)
+        (tmp_path / "ci.header").write_text("Authorization: Bearer corral_SECRET\n")
+    arguments = (record / "arguments").read_text()
+    assert arguments.count("api/") >= 9
+    assert "SECRET" not in arguments
+    assert "Bearer" not in arguments
+    assert (record / "input").read_text().count('"token": "SLURM_JWT=SLURM-SECRET') == 2
+    assert "X-CSRF-Token: CSRF-SECRET" in (record / "headers").read_text()
+    token = tmp_path / "ci.token"
+    assert token.read_text() == "corral_SECRET\n"
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert not list(temporary.iterdir())
+
+
+def test_shell_of_the_api_page_names_no_token() -> None:
+    texts = [t for kind in ("sh", "bash", "console") for p, t in blocks(kind) if p.name == "api.md"]
+    assert not re.findall(r"curl[^\n]*(?:Bearer|\$CORRAL_TOKEN|\$csrf|\$\{?slurm)", "".join(texts))
 
 
 SEEDS = REPO / "docs/seeds.md"
