@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
 import socket
 import threading
 import time
@@ -25,7 +24,6 @@ import uvicorn
 
 from corral.web.app import create_app
 from corral.web.settings import Settings
-from tests.browser.conftest import FLAGS
 from tests.unit.web.fake import FakeRest
 
 
@@ -125,18 +123,9 @@ def served(rest: DeskRest, **settings: Any) -> Iterator[Desk]:
 
 
 @pytest.fixture(scope="module")
-def window() -> Iterator[Any]:
-    """The browser, without a cluster."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("chromium is not installed: ./test browser installs it")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is needed
-
-    with sync_playwright() as playwright:
-        flags = [*FLAGS, "--no-zygote"]
-        browser = playwright.chromium.launch(executable_path=program, args=flags, timeout=180_000)
-        yield browser
-        browser.close()
+def window(chromium: Any) -> Any:
+    """The browser; a second Playwright in one thread is refused."""
+    return chromium
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def test_a_long_log_in_parts(at: Desk, tmp_path: Path) -> None:
     assert "later 0" in text_of(page)
     assert page.evaluate("CSS.highlights.get('log-search').size") == 1
     page.click("button:text-is('Later part')")
-    wait_until(page, f"{BOX}.innerText.includes('later 15000')")
+    wait_until(page, f"{BOX}.innerText.includes('later 20000')")
     page.click("button:text-is('Jump to end')")
     wait_until(page, f"{BOX}.innerText.includes('later 99999')")
     page.wait_for_selector(f"{STATUS}:text-is('the end')")
