@@ -62,7 +62,7 @@ def test_submit_watch_cancel(owner: Browser, served: Served, shoot: Shoot) -> No
     shoot(page, "ui-job")
     go(owner, served, "jobs/running")
     row = page.locator(f"tr[data-job='{job}']")
-    assert row.locator("td").nth(1).inner_text() == EVIL
+    assert row.locator("td").nth(2).inner_text() == EVIL
     row.focus()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(rf"#job/{job}"))
