@@ -385,7 +385,7 @@ def _path(it: dict[str, Any], which: str, job_id: int) -> str:
     of_no_task = bool(integer(it.get("array_job_id"))) and task is None
     ready = text(it.get(f"{which}_expanded"))
     name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
-    if ready and not (of_no_task and _NO_TASK in ready):
+    if ready and _NO_TASK not in ready:
         return ready
     array = integer(it.get("array_job_id")) or job_id
     values = {
