@@ -156,3 +156,16 @@ def test_each_function_that_is_called_is_there_and_each_is_used() -> None:
     for name in LIBRARIES:
         for match in agents._FUNCTION.finditer((FOLDER / name).read_text()):
             assert uses[match[1]] > 1 or match[1] in words, f"{name}: {match[1]} is used by nobody"
+
+
+def test_what_a_command_printed_is_not_piped_by_echo() -> None:
+    """dash's echo reads backslashes: what a machine or a user wrote could begin a line."""
+    files = [*FOLDER.rglob("*"), *(SOURCE / "providers").glob("*/programs/*")]
+    programs = [f for f in files if f.is_file() and f.suffix in (".sh", "")]
+    assert len(programs) > 50
+    piped = [
+        f"{file.name}: {match[0]}"
+        for file in programs
+        for match in re.finditer(r'\becho "\$\w+" *\|(?!\|)', file.read_text())
+    ]
+    assert not piped

@@ -15,5 +15,5 @@ folder_answer() (
     137) answer="no answer within $2 s, failed" ;;
     *) answer="$answer failed" ;;
   esac
-  echo "$answer"
+  printf '%s\n' "$answer"
 )

@@ -453,7 +453,7 @@ if [ -z "$grave" ]; then
   exit 0
 fi
 
-first=${grave# } first=${first%% *} more=$(($(echo "$grave" | wc -w) - 1))
+first=${grave# } first=${first%% *} more=$(($(printf '%s\n' "$grave" | wc -w) - 1))
 words=$(awk -F"$tab" -v k="$first" '$2 == k { print $3 }' "$work/all")
 why="$first: $words"
 [ "$more" -eq 0 ] || why="$why (and $more more)"

@@ -30,10 +30,10 @@ boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
 lost() {
   jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S') || return 1
   steps=$(root_steps args=)
-  echo "$jobs" | while read -r job state start; do
+  printf '%s\n' "$jobs" | while read -r job state start; do
     case $state in RUNNING | SUSPENDED) ;; *) continue ;; esac
     [ "$start" -lt "$boot" ] 2>/dev/null || continue
-    echo "$steps" | grep -Eq "\\[([^]]*[^0-9])?$job\\." || echo "$job"
+    printf '%s\n' "$steps" | grep -Eq "\\[([^]]*[^0-9])?$job\\." || echo "$job"
   done
 }
 
@@ -45,10 +45,10 @@ sleep 10
 lost_jobs=$(lost) || exit 1
 [ -n "$lost_jobs" ] || exit 0
 
-list=$(echo "$lost_jobs" | tr "\n" " " | cut -c1-200)
+list=$(printf '%s\n' "$lost_jobs" | tr "\n" " " | cut -c1-200)
 echo "jobs that were lost when this machine stopped: $list"
 all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETING -o %A) || exit 1
-if [ "$(echo "$all" | sort -u)" != "$(echo "$lost_jobs" | sort -u)" ]; then
+if [ "$(printf '%s\n' "$all" | sort -u)" != "$(printf '%s\n' "$lost_jobs" | sort -u)" ]; then
   failed=0
   for job in $lost_jobs; do
     timeout 30 scontrol requeue "$job" || timeout 30 scancel "$job" || failed=1

@@ -101,7 +101,7 @@ measure() {
 }
 
 # slot NODES: the file of what these reach together; a list of many names is too long to be a name.
-slot() { echo "$work/of-$(echo "$1" | cksum | tr ' ' -)"; }
+slot() { echo "$work/of-$(printf '%s\n' "$1" | cksum | tr ' ' -)"; }
 # fewest_cpus NODES: those that jobs may use on the smallest of them.
 fewest_cpus() {
   timeout 20 scontrol show node "$1" -o | node_cpus | awk '!least || $1 < least { least = $1 } END { print least + 0 }'
@@ -111,7 +111,7 @@ fewest_cpus() {
 share() { [ "$1" -ge "$2" ] && echo $(($1 / $2)) || echo 1; }
 # together NODES: what these reach in collectives, of a job over all of them; as measure does.
 together() {
-  few=$(echo "$1" | tr ',' '\n' | wc -l)
+  few=$(printf '%s\n' "$1" | tr ',' '\n' | wc -l)
   first=${1%%,*}
   named=corral-proof-all-$now
   kept=$(slot "$1")
@@ -163,12 +163,12 @@ rate_of() {
 }
 slower() { awk -v a="$1" -v b="$2" -v s="${3:-0.7}" 'BEGIN { exit !(a < s * b) }'; }
 # part NODES FROM TO: some of them.
-part() { echo "$1" | tr ',' '\n' | sed -n "$2,$3p" | paste -s -d , -; }
+part() { printf '%s\n' "$1" | tr ',' '\n' | sed -n "$2,$3p" | paste -s -d , -; }
 # narrow NODES WHY: who of them makes all slow, or wrong, by halves and then by pairs, and where to look.
 narrow() {
   set=$1 good='' figure=${2%% *}
   case $2 in *' wrong results of '*) figure=wrong ;; esac
-  while count=$(echo "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
+  while count=$(printf '%s\n' "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
     left=$(part "$set" 1 $((count / 2))) right=$(part "$set" $((count / 2 + 1)) "$count")
     reach "$left" && reach "$right" || return 0
     rate=$(rate_of "$set") a=$(rate_of "$left") b=$(rate_of "$right")
@@ -293,7 +293,7 @@ done
 if [ -e "$work/healthy" ] && [ -r "$joint" ]; then
   all=$(awk 'FILENAME == ARGV[1] { gpus[$1] = $3; next } NR == FNR || !want { want = "x" gpus[$1] }
     want == "x" gpus[$1] { printf "%s%s", n++ ? "," : "", $1 }' "$work/nodes" "$work/healthy")
-  few=$(echo "$all" | tr ',' '\n' | wc -l)
+  few=$(printf '%s\n' "$all" | tr ',' '\n' | wc -l)
   if [ "$few" -ge 2 ]; then
     for _ in 1 2; do # once is not a fault
       patiently "$all"

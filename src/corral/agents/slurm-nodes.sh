@@ -95,9 +95,6 @@ nodes_silent() {
   node_states | awk '("+" $2 "+") ~ /[+](NOT_RESPONDING|NO_RESPOND|INVALID|INVALID_REG|POWER_DOWN|POWERED_DOWN|POWERING_DOWN|POWERING_UP|REBOOT_REQUESTED|REBOOT_ISSUED)[+]/'
 }
 
-# nodes_off: names of those that Slurm has powered down, or is powering down.
-nodes_off() { node_states | awk '("+" $2 "+") ~ /[+]POWER(ED|ING)_DOWN[+]/ { print $1 }'; }
-
 # nodes_down: as node_states, those that are down, unknown or for later, and not drained.
 nodes_down() {
   node_states | awk '("+" $2 "+") ~ /^[+](DOWN|UNKNOWN|FUTURE)[+]/ && ("+" $2 "+") !~ /[+]DRAIN[+]/'

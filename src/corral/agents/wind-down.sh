@@ -56,7 +56,7 @@ JOBS
 
 back() {
   drained=$(timeout 20 sinfo -h -N -o '%N|%E') || exit 1
-  names=$(echo "$drained" | sed -n "s/|$reason\$//p" | sort -u | paste -s -d , -)
+  names=$(printf '%s\n' "$drained" | sed -n "s/|$reason\$//p" | sort -u | paste -s -d , -)
   [ -n "$names" ] || return 0
   timeout 20 scontrol update nodename="$names" state=resume >&2 || exit 1
   echo "$names takes jobs again: the budget was raised"

@@ -20,16 +20,11 @@ RAW = re.compile(
 ALLOWED = {
     # The script itself decides; nothing is read out of it here.
     "roles/slurm/controller.py": {"sacctmgr"},
-    "roles/slurm/packages.py": {"scontrol", "sinfo"},
+    "roles/slurm/packages.py": {"sinfo"},
     "roles/slurm/compute.py": {"sinfo"},
     "roles/slurm/login_nodes.py": {"sinfo"},
-    "state/members.py": {"scontrol", "sinfo", "squeue"},
-    "state/enroot.py": {"sinfo"},
-    # Lines for people.
-    "apply/roll.py": {"squeue"},
     # The probe of a resource, with its own reader.
     "state/slurm_accounts.py": {"sacctmgr"},
-    "api/rental/costs.py": {"sinfo"},
 }
 """Modules that write such a command themselves, and which."""
 
@@ -70,6 +65,11 @@ def test_commands_of_slurm_are_written_with_their_readers() -> None:
         if (commands := raw(file.read_text()) - ALLOWED.get(name, set()))
     }
     assert not seen, "use a Question of corral.inspect, or a command and reader of corral.slurm"
+
+
+def test_no_module_is_allowed_what_it_does_not_write() -> None:
+    for name, commands in ALLOWED.items():
+        assert commands <= raw((SOURCE / name).read_text()), name
 
 
 @pytest.mark.parametrize(

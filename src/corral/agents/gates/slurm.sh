@@ -11,8 +11,8 @@
 
 # nodes_listed COUNT NODES: so many at least.
 nodes_listed() (
-  nodes=$(timeout 10 scontrol --oneliner show node "$2") && [ "$(echo "$nodes" | node_states | wc -l)" -ge "$1" ] &&
-    echo "$nodes"
+  nodes=$(timeout 10 scontrol --oneliner show node "$2") && [ "$(printf '%s\n' "$nodes" | node_states | wc -l)" -ge "$1" ] &&
+    printf '%s\n' "$nodes"
 )
 
 # none LINES: fails with them.
@@ -20,13 +20,13 @@ none() { [ -z "$1" ] || { echo "$1"; return 1; }; }
 
 # nodes_registered COUNT NODES: no slurmd of theirs is waited for.
 nodes_registered() (
-  nodes=$(nodes_listed "$1" "$2") && none "$(echo "$nodes" | nodes_silent)" && none "$(echo "$nodes" | nodes_down)"
+  nodes=$(nodes_listed "$1" "$2") && none "$(printf '%s\n' "$nodes" | nodes_silent)" && none "$(printf '%s\n' "$nodes" | nodes_down)"
 )
 
 # nodes_run VERSION COUNT NODES: their slurmd registered with it.
 nodes_run() (
-  nodes=$(nodes_listed "$2" "$3") && none "$(echo "$nodes" | node_versions | grep -vF " $1")" &&
-    none "$(echo "$nodes" | nodes_silent)"
+  nodes=$(nodes_listed "$2" "$3") && none "$(printf '%s\n' "$nodes" | node_versions | grep -vF " $1")" &&
+    none "$(printf '%s\n' "$nodes" | nodes_silent)"
 )
 
 # node_back REASON: waits until this machine's slurmd registered in its version, and lets it take jobs again if it is drained for REASON.
@@ -100,7 +100,7 @@ nodes_update() (
 # gpus_answer COUNT
 gpus_answer() (
   shown=$(timeout 30 nvidia-smi -L) || none "$shown" || exit 1
-  count=$(echo "$shown" | grep -c '^GPU ')
+  count=$(printf '%s\n' "$shown" | grep -c '^GPU ')
   echo "$count GPUs"
   [ "$count" -eq "$1" ]
 )

@@ -67,7 +67,7 @@ shards_kept() (
 shard_put() (
   side=.$2.json
   umask 022
-  mkdir -p "$1" && cd "$1" && head -c "$4" >".$2.part" && echo "$3" | sha256sum -c --quiet - &&
+  mkdir -p "$1" && cd "$1" && head -c "$4" >".$2.part" && printf '%s\n' "$3" | sha256sum -c --quiet - &&
     printf %s "$5" >"$side.new" && mv -f ".$2.part" "$2" && mv -f "$side.new" "$side"
 )
 

@@ -65,7 +65,7 @@ module_probe() (
     echo none
     exit
   }
-  folder=/sys/module/$(echo "$1" | tr - _)
+  folder=/sys/module/$(printf '%s\n' "$1" | tr - _)
   if [ -d "$folder" ]; then loaded=loaded; else loaded=out; fi
   if [ -e "$2" ]; then echo "$loaded kept"; else echo "$loaded once"; fi
 )

@@ -18,7 +18,7 @@ nodes_shown() { timeout 10 scontrol --oneliner show node "$@"; }
 leaving_probe() (
   {
     [ -e /etc/slurm/slurm.conf ] && nodes=$(nodes_shown) &&
-      echo "$nodes" | node_lines | awk -F '\t' -v reason="$1" '{ print "node " $1 ($4 == reason ? " drained" : "") }' &&
+      printf '%s\n' "$nodes" | node_lines | awk -F '\t' -v reason="$1" '{ print "node " $1 ($4 == reason ? " drained" : "") }' &&
       timeout 5 scontrol -o show partitions | sed -n 's/^PartitionName=\([^ ]*\) .*/partition \1/p'
   } | sort
   for file in "$2"/*; do

@@ -115,7 +115,7 @@ slurm_get() {
   }
   dpkg --configure -a >&2 || :
   simulated=$(apt install -s) || { apt_update && simulated=$(apt install -s); } || return 1
-  removed=$(echo "$simulated" | sed -n 's/^Remv \([^ ]*\).*/\1/p' | grep -vxE "$slurms" || :)
+  removed=$(printf '%s\n' "$simulated" | sed -n 's/^Remv \([^ ]*\).*/\1/p' | grep -vxE "$slurms" || :)
   [ -z "$removed" ] || {
     echo "apt would remove" $removed >&2
     return 1

@@ -221,9 +221,8 @@ async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
     """
     async with await Session.open(spec, root=False) as session:
         session.require_running()
-        result = await session.fleet.run(session.controller, sh("scontrol --version"), timeout=60)
-        check(result, "asking for Slurm's version")
-    return SlurmVersion.parse(result.stdout)
+        result = await session.fleet.run(session.controller, RELEASE.shell, timeout=60)
+    return RELEASE.parse(check(result, "asking for Slurm's version").stdout)
 
 
 async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
