@@ -378,14 +378,15 @@ def _gpus(it: dict[str, Any], state: str) -> Gpus:
 def _path(it: dict[str, Any], which: str, job_id: int) -> str:
     """The file of an output stream, with sbatch's patterns filled in (sbatch(1), filename pattern).
 
-    Since 25.05 slurmrestd fills them in itself, also for an array's tasks that have not started and
-    have no number: ``%a`` is 4294967294 there. Their path keeps ``%a``.
+    Slurm fills them in itself (25.05 in a separate field, 24.11 in the pattern's), also for an
+    array's tasks that have not started and have no number: ``%a`` is 4294967294 there. Their path
+    keeps ``%a``.
     """
     task = number(it.get("array_task_id"))
     of_no_task = bool(integer(it.get("array_job_id"))) and task is None
     ready = text(it.get(f"{which}_expanded"))
     name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
-    if ready and _NO_TASK not in ready:
+    if ready and not (of_no_task and _NO_TASK in ready):
         return ready
     array = integer(it.get("array_job_id")) or job_id
     values = {
@@ -398,6 +399,8 @@ def _path(it: dict[str, Any], which: str, job_id: int) -> str:
     if not of_no_task:
         values["a"] = str(int(task or 0))
     pattern = text(it.get(name))
+    if of_no_task:
+        pattern = pattern.replace(_NO_TASK, "%a")
     return _PATTERN.sub(
         lambda m: values[m[2]].zfill(int(m[1] or 0)) if m[2] in values else m[0], pattern
     )

@@ -146,6 +146,8 @@ def test_the_output_of_an_arrays_tasks(filled_in: bool) -> None:
         "standard_output": "/shared/task-%a/batch.log", **ready,
     }  # fmt: skip
     assert read.job(raw, 44).stdout == "/shared/task-%a/batch.log"
+    in_pattern = {**raw, "standard_output": "/shared/task-4294967294/batch.log"}  # 24.11.5, seen
+    assert read.job(in_pattern, 41).stdout == "/shared/task-%a/batch.log"
     ready = {"stdout_expanded": "/shared/task-1/batch.log"} if filled_in else {}
     task = {**raw, **ready, "job_id": 30, "array_task_id": {**unset, "set": True, "number": 1}}
     if not filled_in:
