@@ -34,7 +34,7 @@ from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import User
 from corral.state.base import DesiredStage, Impact
-from corral.state.exports import FILE
+from corral.state.storage.exports import FILE
 from tests.machines.lab import Lab, image, needs
 
 SERVER, CLIENT = "store0", "store1"

@@ -27,7 +27,7 @@ from corral.state.base import (
     Roll,
     SecretRef,
 )
-from corral.state.mesh import MINT
+from corral.state.network.mesh import MINT
 from corral.state.secrets import KEYS
 
 STAGE_TIMEOUT = 1800.0

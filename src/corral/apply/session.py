@@ -43,7 +43,7 @@ from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import DesiredStage, Seen
-from corral.state.members import (
+from corral.state.slurm.members import (
     READ_ROSTER,
     ROSTER,
     Member,

@@ -17,7 +17,7 @@ from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG
-from corral.state.members import REASON as LEAVES
+from corral.state.slurm.members import REASON as LEAVES
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
 BACK: Final = "the node's health check undrains it automatically once all its checks pass"

@@ -23,7 +23,7 @@ from corral.mesh.control import Device
 from corral.mesh.link import Link, parse_figures, parse_path
 from corral.spec.models import Storage
 from corral.spec.network import Mesh
-from corral.state.mesh import MeshMember
+from corral.state.network.mesh import MeshMember
 
 JOINED = """\
 tun

@@ -16,7 +16,7 @@ from corral.roles.order import desired_stages
 from corral.roles.slurm import pods
 from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Resource, Seen
-from corral.state.mesh import MINT, MeshMember, Supervised
+from corral.state.network.mesh import MINT, MeshMember, Supervised
 
 URL = "https://headscale.example.org"
 HOME = MeshFacts(

@@ -9,7 +9,7 @@ import pytest
 
 from corral.hosts.quote import sh
 from corral.state.base import Change, Context, Seen
-from corral.state.mesh import CONF, LOGS, Supervised
+from corral.state.network.mesh import CONF, LOGS, Supervised
 from corral.state.service import STAMPS
 
 SUPERVISORCTL = """#!/bin/sh

@@ -11,7 +11,7 @@ import pytest
 
 from corral.hosts.framing import Reports
 from corral.state import ledger
-from corral.state.host_names import HostsBlock
+from corral.state.network.host_names import HostsBlock
 from tests.unit.state.shell import diff, run
 
 ME = platform.node().partition(".")[0]

@@ -13,7 +13,7 @@ import pytest
 
 from corral.hosts.quote import join, sh
 from corral.state.base import Context, Seen
-from corral.state.job_folders import CHECKS, STICKY, TAKEN, JobFolders
+from corral.state.storage.job_folders import CHECKS, STICKY, TAKEN, JobFolders
 from tests.unit.state.shell import diff, probe, run
 
 USERS = (("alice", 2001), ("bob", 2002))

@@ -15,7 +15,7 @@ from corral.state.base import (
     DesiredStage,
     Seen,
 )
-from corral.state.sshd import TRIAL_S, KeysOnly, confirmed
+from corral.state.network.sshd import TRIAL_S, KeysOnly, confirmed
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.state.base import Context, Impact, Seen
-from corral.state.members import (
+from corral.state.slurm.members import (
     Leaving,
     Member,
     NoController,

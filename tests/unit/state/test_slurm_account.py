@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from corral.state.base import Change, Context, Seen
-from corral.state.slurm_accounts import (
+from corral.state.slurm.accounts import (
     Account,
     Limit,
     Member,

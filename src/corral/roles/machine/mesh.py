@@ -22,7 +22,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.network import TAILSCALE, Mesh
 from corral.state.base import Desired, Impact, Resource
 from corral.state.files import Directory, File
-from corral.state.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
+from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
 from corral.state.packages import Packages
 from corral.state.service import Service
 

@@ -25,7 +25,7 @@ from corral.state.base import (
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Packages
 from corral.state.service import UNITS, Service, Stopped, Timer
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-metrics"
 USER: Final = "corral-metrics"

@@ -19,7 +19,7 @@ from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.pyenv import PythonEnv
 from corral.state.service import Service, Stopped
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-mlflow"
 USER: Final = "corral-mlflow"

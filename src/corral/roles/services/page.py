@@ -15,7 +15,7 @@ from corral.spec.services import Page
 from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Service, Stopped
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-web"
 USER: Final = "corral-web"

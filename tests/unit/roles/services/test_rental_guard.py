@@ -22,8 +22,8 @@ from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.state.base import Context, Seen
 from corral.state.files import File
-from corral.state.members import Roster
 from corral.state.secrets import GuardKey, Watched
+from corral.state.slurm.members import Roster
 from tests.unit.roles.test_cluster import site
 from tests.wind_down import ran
 

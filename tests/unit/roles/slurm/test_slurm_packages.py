@@ -22,8 +22,8 @@ from corral.state.base import (
     Impact,
     Seen,
 )
-from corral.state.enroot import PyxisPlugin
 from corral.state.packages import SlurmPackages
+from corral.state.system.enroot import PyxisPlugin
 from tests.unit.roles.test_cluster import apart, laptop, people, site
 
 PYXIS = Pyxis(

@@ -18,7 +18,7 @@ from corral.spec.nodes import (
     nodes_of,
     partitions_of,
 )
-from corral.state.fstab import NFS_OPTIONS
+from corral.state.storage.fstab import NFS_OPTIONS
 
 INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"
