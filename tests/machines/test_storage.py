@@ -32,7 +32,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine import people, storage
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
-from corral.spec.people import User
+from corral.spec.sections.people import User
 from corral.state.base import DesiredStage, Impact
 from corral.state.storage.exports import FILE
 from tests.machines.lab import Lab, image, needs

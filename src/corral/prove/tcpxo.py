@@ -32,7 +32,7 @@ from corral.prove.probe import lines
 from corral.prove.survey import survey
 from corral.roles.machine import fabric
 from corral.spec.hostlist import expand
-from corral.spec.made import section_of
+from corral.spec.provider_setup import section_of
 from corral.spec.providers import either, machines_on
 
 MACHINES: Final = machines_on(fabric.TCPXO)

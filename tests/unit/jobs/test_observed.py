@@ -17,7 +17,7 @@ from corral.jobs.script import Place, batch_script
 from corral.jobs.tracking import UNTRACKED, Tracking, tracking_of
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 
 from .test_script import Machine
 

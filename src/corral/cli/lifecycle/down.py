@@ -16,9 +16,9 @@ from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.spec.hostlist import fold
-from corral.spec.made import is_configured, section_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from corral.spec.provider_setup import is_configured, section_of
 from corral.spec.providers import OWNED
 
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}

@@ -50,10 +50,10 @@ from corral.providers.cloud.readiness import (
 )
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.termination import end_all, end_some, find
-from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of, together_of
 from corral.spec.providers import RENTALS
+from corral.spec.sections.cloud import hours
 from corral.state_dir import cluster_dir
 
 KEY: Final = "id_ed25519"

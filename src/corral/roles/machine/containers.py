@@ -11,7 +11,7 @@ from corral.slurm.conf.conf_file import TextFile
 from corral.slurm.conf.model import Contribution
 from corral.slurm.packages import NAMES, Family, Part
 from corral.spec.models import ClusterSpec
-from corral.spec.software import Pyxis
+from corral.spec.sections.software import Pyxis
 from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Artifact, Packages

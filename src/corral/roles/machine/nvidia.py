@@ -20,7 +20,7 @@ from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
 from corral.spec.nodes import Node
 from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
-from corral.spec.software import Nvidia
+from corral.spec.sections.software import Nvidia
 from corral.state.base import (
     Desired,
     Gate,

@@ -13,7 +13,7 @@ from corral.slurm.conf.model import Contribution
 from corral.slurm.duration import max_time
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import guarded_of, users_of
-from corral.spec.people import Limits, User
+from corral.spec.sections.people import Limits, User
 from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone

@@ -11,7 +11,7 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.services import own_code
 from corral.roles.slurm.controller import REST_PORT
-from corral.spec.services import Page
+from corral.spec.sections.services import Page
 from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Service, Stopped

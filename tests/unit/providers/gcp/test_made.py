@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.providers.gcp.made import as_made, login_of
-from corral.providers.gcp.made import section_of as gcp_of
 from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.toolkit_cluster import as_made, login_of
+from corral.providers.gcp.toolkit_cluster import section_of as gcp_of
 from corral.spec.load import load_or_raise
-from corral.spec.made import completed, is_configured, section_of
 from corral.spec.nodes import users_of
+from corral.spec.provider_setup import completed, is_configured, section_of
 from corral.spec.providers import machines_on
-from corral.spec.rehearse import rehearse
-from corral.spec.section import NcclTests, Section
+from corral.spec.rehearsal import rehearse
+from corral.spec.sections.provider_section import NcclTests, Section
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 

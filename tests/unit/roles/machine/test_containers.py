@@ -14,7 +14,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine import containers
 from corral.roles.order import configured, desired_stages
 from corral.spec.load import load_or_raise
-from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
+from corral.spec.sections.software import EnrootPackage, Pyxis, PyxisSource, Software
 from corral.state.base import (
     HERE,
     Change,

@@ -13,7 +13,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import DESKTOPS
 from corral.roles.order import desired_stages
 from corral.spec.models import Network
-from corral.spec.software import Software
+from corral.spec.sections.software import Software
 from corral.state.base import Context, Resource, Seen
 from corral.state.files import File
 from corral.state.network.host_names import CONF, PROGRAM, UNIT

@@ -23,7 +23,7 @@ from corral.roles.role import Share
 from corral.roles.services import metrics, own_code, page
 from corral.roles.services.own_code import PYTHONS, locked, own_wheel
 from corral.spec.models import ClusterSpec
-from corral.spec.services import Page, Services
+from corral.spec.sections.services import Page, Services
 from corral.state.base import Resource
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv

@@ -18,8 +18,8 @@ from corral.providers.cloud.model import Label
 from corral.roles.inventory import Site
 from corral.roles.machine import base as membership
 from corral.roles.services import rental_guard
-from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.sections.cloud import Budget, Cloud, Elastic
 from corral.state.base import Context, Seen
 from corral.state.files import File
 from corral.state.secrets import GuardKey, Watched

@@ -15,7 +15,7 @@ from corral.roles.order import desired_stages
 from corral.roles.slurm import packages as slurm_packages
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
 from corral.spec.models import Slurm
-from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
+from corral.spec.sections.software import EnrootPackage, Pyxis, PyxisSource, Software
 from corral.state.base import (
     HERE,
     Context,

@@ -15,7 +15,7 @@ from corral.api.page import web_past
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.providers.cloud.budget import Spend
 from corral.spec.load import load_or_raise
-from corral.spec.network import Switch, Topology
+from corral.spec.sections.network import Switch, Topology
 from corral.web.routes import jobs, report
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page

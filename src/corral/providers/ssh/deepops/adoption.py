@@ -26,8 +26,8 @@ from corral.providers.foreign import as_yaml
 from corral.providers.ssh.deepops.export import INVENTORY
 from corral.slurm import duration
 from corral.spec.hostlist import expand, fold
-from corral.spec.people import User
 from corral.spec.providers import OWNED
+from corral.spec.sections.people import User
 from corral.state.storage.fstab import NFS_OPTIONS
 
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[\d+:\d+\][A-Za-z0-9._-]*)?")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from corral.providers.gcp.section import Gcp
-from corral.spec.made import is_configured
 from corral.spec.models import ClusterSpec, Slurm, Storage
-from corral.spec.people import User
+from corral.spec.provider_setup import is_configured
+from corral.spec.sections.people import User
 
 NAME: Final = "gcp"
 OS_LOGIN_UID: Final = 60000

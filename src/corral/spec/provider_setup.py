@@ -6,7 +6,7 @@ from typing import cast
 
 from corral.spec.models import SECTIONS, ClusterSpec
 from corral.spec.providers import PROVIDERS, part_of
-from corral.spec.section import Section
+from corral.spec.sections.provider_section import Section
 
 
 def is_configured(spec: ClusterSpec) -> bool:
