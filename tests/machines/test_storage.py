@@ -24,8 +24,8 @@ from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts, Traits
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.prove import storage as mounts_check
-from corral.prove import storage as shared_check
+from corral.prove.checks import storage as mounts_check
+from corral.prove.checks import storage as shared_check
 from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
 from corral.roles.inventory import Site

@@ -21,7 +21,7 @@ PIECES = {
     "jobs": "pieces of the batch script, which jobs/script.py joins to one that its user reads",
     "providers": "a provider's folder holds all of it",
     "roles/machine/fabric.py": "a piece of the batch script",
-    "prove/tcpxo.py": "of a provider",
+    "prove/checks/tcpxo.py": "of a provider",
     "testing": "of simulated clouds: no node of a user's",
 }
 """Where a string may hold more, and why; questions of ``inspect`` are a table of shell."""

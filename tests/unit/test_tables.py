@@ -14,7 +14,7 @@ from corral.inspect.gpu import gpu_types
 from corral.inspect.xids import xids
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models
-from corral.prove.scheduled import round_hints
+from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.paperspace.offers import prices

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
-from corral.prove import (
-    isolation,
-    launch,
-    probe,
-    ranks,
-    rest,
-    slots,
-    storage,
-)
+from corral.prove import launch, probe
+from corral.prove.checks import isolation, ranks, rest, slots, storage
 from corral.prove.model import Verdict
 from corral.slurm.records import Job
 from tests.unit.prove.surveys import SHOWN, slurm_node, survey_of

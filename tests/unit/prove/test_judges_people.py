@@ -11,8 +11,8 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
-from corral.prove.access import judge_adopted, judge_closed
-from corral.prove.storage import Folder, judge_node, probe
+from corral.prove.checks.access import judge_adopted, judge_closed
+from corral.prove.checks.storage import Folder, judge_node, probe
 
 CUT = CorralError(Code.UNREACHABLE, "no route to host", node="node1")
 CLIENT = Folder("/shared", ("10.0.0.10:/srv/a", "node0:/srv/a"), squash=True)

@@ -12,13 +12,8 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
 from corral.inspect.machine import listening
 from corral.inspect.question import MachineState
-from corral.prove import (
-    probe,
-    ranks,
-    rest,
-    slots,
-    smoke,
-)
+from corral.prove import probe
+from corral.prove.checks import ranks, rest, slots, smoke
 from corral.prove.model import Verdict
 from corral.prove.survey import Survey
 from corral.slurm.text import readable_nodes

@@ -8,12 +8,12 @@ import pytest
 
 from corral.agents import program
 from corral.inspect.slurm import mpi_kinds
-from corral.prove.launch import WAIT
-from corral.prove.ranks import (
+from corral.prove.checks.ranks import (
     judge,
     parse,
     plan,
 )
+from corral.prove.launch import WAIT
 
 NODES = ("node0", "node1", "node2")
 # srun --mpi=list of Slurm 24.11.5 on Debian 13.

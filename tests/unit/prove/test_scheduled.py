@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.prove.model import Verdict
-from corral.prove.scheduled import parse_rounds
+from corral.prove.rounds import parse_rounds
 
 ROUND = """\
 round 1795307133

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral.hosts.transport import Result
-from corral.prove import slots
+from corral.prove.checks import slots
 from corral.prove.launch import Batch
 from tests.unit.prove.surveys import slurm_node, survey_of
 

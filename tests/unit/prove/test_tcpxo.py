@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.prove.checks.tcpxo import judge_nodes, judge_speed
 from corral.prove.fabric.benchmark_log import read
 from corral.prove.model import Evidence, Verdict
-from corral.prove.tcpxo import judge_nodes, judge_speed
 from corral.roles.machine import fabric
 
 TABLE = (Path(__file__).parents[2] / "recorded/nccl/a3-mega-all-gather.txt").read_text()

@@ -7,8 +7,8 @@ import pytest
 from corral.api.operations import overview
 from corral.doctor.pending_reason import room
 from corral.inspect.question import MachineState
+from corral.prove.checks.smoke import judge_nodes
 from corral.prove.model import Verdict
-from corral.prove.smoke import judge_nodes
 from corral.slurm.rest.read import node as from_json
 from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
 from corral.slurm.text import parse_nodes, readable_nodes

@@ -22,7 +22,7 @@ from corral.doctor.drain_reason import WhyDrained
 from corral.doctor.model import Diagnosis, FatalLine, FixBy, Report, Severity
 from corral.doctor.pending_reason import WhyPending
 from corral.errors import Code, CorralError, Exit
-from corral.prove.health import HealthLine
+from corral.prove.checks.health import HealthLine
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
+from corral.prove.checks.ranks import called
 from corral.prove.context import (
     ProveContext,
     failed,
@@ -30,7 +31,6 @@ from corral.prove.launch import (
 )
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
-from corral.prove.ranks import called
 from corral.prove.survey import Survey, fenced, survey
 from corral.slurm.records import Node
 
