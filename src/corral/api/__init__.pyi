@@ -182,8 +182,8 @@ from corral.api.workload.profile import keep_profile as keep_profile
 from corral.doctor.drain_reason import fixed_by_plan as fixed_by_plan
 from corral.jobs.arrays import ArrayOutcome as ArrayOutcome
 from corral.jobs.arrays import Part as Part
+from corral.jobs.batch.fabric import Setting as Setting
 from corral.jobs.datasets import DataSet as DataSet
-from corral.jobs.fabric import Setting as Setting
 from corral.jobs.follow import RankLine as RankLine
 from corral.jobs.jobfile import is_job_file as is_job_file
 from corral.jobs.model import JobHandle as JobHandle

@@ -13,7 +13,7 @@ import pytest
 
 from corral import checkpoint
 from corral.checkpoint import AGAIN, Checkpoints
-from corral.jobs import script
+from corral.jobs.batch import script
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from corral.events import Event
-from corral.jobs import environment
-from corral.jobs.environment import packages
+from corral.jobs.batch import environment
+from corral.jobs.batch.environment import packages
 from corral.jobs.model import JobSpec
 from corral.jobs.submit import submit
 from tests.unit.jobs.conftest import FakeSlurm

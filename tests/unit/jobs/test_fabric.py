@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.quote import join, sh
-from corral.jobs.fabric import (
+from corral.jobs.batch.fabric import (
     YOURS,
     Rdma,
     Setting,

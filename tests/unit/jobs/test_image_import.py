@@ -10,7 +10,7 @@ import pytest
 from corral.api.lifecycle import image_import
 from corral.api.lifecycle.image_import import KEY, key_of
 from corral.errors import Code, CorralError
-from corral.jobs.image_import import checked_key, import_of, script
+from corral.jobs.batch.image_import import checked_key, import_of, script
 
 
 @pytest.mark.parametrize(

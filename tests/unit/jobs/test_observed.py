@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
+from corral.jobs.batch.script import Place, batch_script
+from corral.jobs.batch.tracking import UNTRACKED, Tracking, tracking_of
 from corral.jobs.model import JobSpec, parse_job
 from corral.jobs.profile import profiler
-from corral.jobs.script import Place, batch_script
-from corral.jobs.tracking import UNTRACKED, Tracking, tracking_of
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.services import Services

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.jobs.batch.script import Place, batch_script
 from corral.jobs.model import JobSpec
-from corral.jobs.script import Place, batch_script
 
 # The ranks' srun runs the command; the probe's srun reports whether its node answers.
 SRUN = """#!/bin/sh

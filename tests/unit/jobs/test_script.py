@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corral.jobs.batch.script import FIRST_PORT, Place, batch_script
 from corral.jobs.model import JobSpec
-from corral.jobs.script import FIRST_PORT, Place, batch_script
 from corral.slurm.directives import directives
 
 PLACE = Place("/shared/corral/jobs/corral/x", "/shared/corral/jobs/corral/x/code/train.py", "main")

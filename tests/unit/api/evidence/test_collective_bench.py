@@ -102,7 +102,7 @@ def test_in_a_container() -> None:
     job, _ = bench_job(spec(gpus=8), request)
     assert job.container == "/nfs/nccl.sqsh"
     job, _ = bench_job(spec(gpus=8), BenchRequest(container="nvidia/pytorch:26.10-py3"))
-    assert job.container  # as corral.jobs.containers writes an image's name
+    assert job.container  # as corral.jobs.batch.containers writes an image's name
     assert job.script == str(PROGRAM)
     with pytest.raises(CorralError):
         bench_job(spec(gpus=8), BenchRequest(container="a b"))

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh, shipped
-from corral.jobs import containers, fabric, requests, usage
-from corral.jobs.fabric import DEFAULT, Rdma
+from corral.jobs import requests, usage
+from corral.jobs.batch import containers, fabric
+from corral.jobs.batch.fabric import DEFAULT, Rdma
+from corral.jobs.batch.tracking import UNTRACKED, Tracking
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
 from corral.jobs.profile import profiler
-from corral.jobs.tracking import UNTRACKED, Tracking
 from corral.slurm.duration import clock
 
 AGAIN: Final = 75
