@@ -12,9 +12,9 @@ from corral.agents import rental_guard
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.base import Action
-from corral.providers.cloud import together
-from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud import cluster_groups
 from corral.providers.cloud.budget import spend
+from corral.providers.cloud.client.accounts import calls_of
 from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
@@ -57,7 +57,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing."""
 
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(together, "until_reachable", reachable)
+    monkeypatch.setattr(cluster_groups, "until_reachable", reachable)
 
 
 class Cluster:
@@ -133,7 +133,7 @@ def test_another_size_or_a_lost_machine_is_another_cluster(tmp_path: Path) -> No
     run(cluster.world.loop, asyncio.sleep(120))
     assert len(cluster.sim.alive()) == 2 and cluster.actions(fewer) == []
     cluster.sim.terminate(cluster.sim.alive()[0])
-    run(cluster.world.loop, asyncio.sleep(together.FORMING_S + 60))
+    run(cluster.world.loop, asyncio.sleep(cluster_groups.FORMING_S + 60))
     assert cluster.actions(fewer) == [(n, Action.RECREATE) for n in NODES[:2]]
     cluster.up(fewer)
     assert len(cluster.sim.alive()) == 2

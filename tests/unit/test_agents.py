@@ -16,7 +16,7 @@ from corral import agents
 from corral.agents import FOLDER, LABELS, modules, program
 from corral.errors import CorralError
 from corral.jobs.submit import LIBRARY
-from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.client.accounts import calls_of
 from corral.spec.providers import CLOUDS
 
 PROVIDERS = FOLDER.parent / "providers"

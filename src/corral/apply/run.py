@@ -17,7 +17,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
-from corral.providers.cloud.accounts import key_bytes
+from corral.providers.cloud.client.accounts import key_bytes
 from corral.spec.hostlist import fold
 from corral.state.base import (
     HERE,

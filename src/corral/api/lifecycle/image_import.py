@@ -20,7 +20,7 @@ from corral.jobs.batch.image_import import (
     script,
 )
 from corral.prove.context import as_user
-from corral.providers.cloud.secrets import Place, kept_key
+from corral.providers.cloud.client.secrets import Place, kept_key
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of, users_of
 

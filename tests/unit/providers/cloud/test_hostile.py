@@ -18,10 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.providers.cloud import http
 from corral.providers.cloud.answers import retry_after
+from corral.providers.cloud.client import http
+from corral.providers.cloud.client.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
+from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.errors import CloudError, Reason
-from corral.providers.cloud.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
 from corral.providers.cloud.model import (
     Capacity,
     Extra,
@@ -31,7 +32,6 @@ from corral.providers.cloud.model import (
     Offer,
     State,
 )
-from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.gcp.google import PLACE, Google
 from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.providers.paperspace.client import Paperspace

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from corral.errors import CorralError
-from corral.providers.cloud import accounts
+from corral.providers.cloud.client import accounts
+from corral.providers.cloud.client.http import ATTEMPT_S, LIMITED_S
+from corral.providers.cloud.client.rate_limit import Pacer
+from corral.providers.cloud.client.secrets import key_file, key_of, url_of
 from corral.providers.cloud.errors import CloudError, Reason
-from corral.providers.cloud.http import ATTEMPT_S, LIMITED_S
 from corral.providers.cloud.model import Label
-from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import key_file, key_of, url_of
 from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.spec.providers import CLOUDS
 from corral.testing.clouds import SIMS, Fault, Faults

@@ -9,7 +9,7 @@ import pytest
 
 from corral.api.rental.cloud_sets import rule_line, rule_of
 from corral.errors import CorralError
-from corral.providers.cloud.accounts import change
+from corral.providers.cloud.client.accounts import change
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from corral.agents import rental_guard as program
-from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.client.accounts import calls_of
 from corral.providers.cloud.model import Label
 from corral.roles.inventory import Site
 from corral.roles.machine import base as membership

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
+from corral.providers.cloud.client.rate_limit import Pacer
+from corral.providers.cloud.client.secrets import PLACES, key_file, key_of, url_of
 from corral.providers.cloud.model import CloudApi
-from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import PLACES, key_file, key_of, url_of
-from corral.providers.cloud.simulated import Rehearsal, rehearsal_of
+from corral.providers.cloud.rehearsal import Rehearsal, rehearsal_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import has_guard
 from corral.spec.providers import PROVIDERS, RENTALS
