@@ -18,7 +18,7 @@ MOST = 3
 """Commands that a module may join: one command with its guard and its fallback."""
 
 PIECES = {
-    "jobs": "pieces of the batch script, which jobs/batch/script.py joins to one that its user reads",
+    "jobs": "pieces of the batch script (jobs/batch/script.py), which its user reads",
     "providers": "a provider's folder holds all of it",
     "roles/machine/fabric.py": "a piece of the batch script",
     "prove/checks/tcpxo.py": "of a provider",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.fatal_lines import fatal_table
+from corral.doctor.logs.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
 from corral.hosts.sshfail import ssh_errors
 from corral.inspect.gpu import gpu_types

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import read
+from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import Diagnosis, FixBy, Report, Source
 from corral.errors import Code, CorralError
 from corral.roles.slurm.health import HealthCheck, health_checks

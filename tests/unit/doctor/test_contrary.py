@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.contrary import table
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.counter_evidence import table
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Severity
 
 CLOSED = 'munge: Error: Failed to access "/var/run/munge/munge.socket.2": Permission denied'

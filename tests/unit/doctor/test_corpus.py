@@ -17,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Report, Severity
 
 LOGS = sorted((Path(__file__).parents[2] / "corpora" / "logs").glob("*.yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from tests.unit.doctor.test_corpus import named
 
 MUNGE = 'munge: Error: Failed to access "/run/munge/munge.socket.2": Permission denied'

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain
-from corral.doctor.expression import Expression, alternatives
-from corral.doctor.fatal_lines import fatal_table
-from corral.doctor.log_text import LogText, starts
+from corral.doctor.logs.diagnosis import explain
+from corral.doctor.logs.expression import Expression, alternatives
+from corral.doctor.logs.fatal_lines import fatal_table
+from corral.doctor.logs.log_text import LogText, starts
+from corral.doctor.logs.message_reader import readings
 from corral.doctor.model import Pattern
-from corral.doctor.readings import readings
 from tests.unit.doctor.test_messages import CASES
 
 SHORT, LONG = 10_000, 80_000

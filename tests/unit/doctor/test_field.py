@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.diagnosis import read, report
+from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.model import Source
 
 JOB, KERNEL, ANY = Source.JOB, Source.KERNEL, Source.ANY

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
+from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import LIVE, Pattern, Source
 from tests.unit.doctor.scenes import scene
 from tests.unit.doctor.test_field import FIELD

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Pattern, Severity
 
 GENERAL = [

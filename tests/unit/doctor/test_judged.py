@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from tests.unit.doctor.test_corpus import case, named
 
 LOGS = sorted((Path(__file__).parents[2] / "corpora/logs_judged").glob("*.yaml"))

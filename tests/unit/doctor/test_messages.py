@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import read, report
+from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.model import Diagnosis, Layer, Severity, Source
 
 REAL_XID = (Path(__file__).parents[2] / "recorded/health/h100-xid-31.txt").read_text()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Severity
 
 AT = "[2026-03-03T10:00:00.123] "

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain, read
+from corral.doctor.logs.diagnosis import explain, read
+from corral.doctor.logs.message_reader import LONGEST_PART, Reading, read_message, readings
 from corral.doctor.model import LIVE, Severity
-from corral.doctor.readings import LONGEST_PART, Reading, read_message, readings
 from corral.errors import CorralError
 from corral.tables import parse_table
 

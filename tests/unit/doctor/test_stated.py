@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain, read
-from corral.doctor.log_text import Line, LogText
+from corral.doctor.logs.diagnosis import explain, read
+from corral.doctor.logs.log_text import Line, LogText
+from corral.doctor.logs.stated_cause import complete, message
 from corral.doctor.model import LIVE
-from corral.doctor.stated import complete, message
 
 # Programs that do not exist: their messages are not in the catalogue.
 KINDS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.diagnosis import explain
-from corral.doctor.fatal_lines import fatal_table, harmless
+from corral.doctor.logs.diagnosis import explain
+from corral.doctor.logs.fatal_lines import fatal_table, harmless
 
 UNKNOWN = (
     "[2026-11-23T10:00:00.000] fatal: the frobnicator is not aligned",

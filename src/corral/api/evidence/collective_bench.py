@@ -13,8 +13,8 @@ from corral.api.workload import batch
 from corral.api.workload.job_reports import JobReports
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
-from corral.doctor.diagnosis import read as shown
-from corral.doctor.diagnosis import report
+from corral.doctor.logs.diagnosis import read as shown
+from corral.doctor.logs.diagnosis import report
 from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.expression import Expression
-from corral.doctor.fatal_lines import consequence, fatal_lines, harmless
-from corral.doctor.log_text import Line, LogText, starts
+from corral.doctor.logs.expression import Expression
+from corral.doctor.logs.fatal_lines import consequence, fatal_lines, harmless
+from corral.doctor.logs.log_text import Line, LogText, starts
+from corral.doctor.logs.message_reader import LONGEST_READ, alone, read_message
 from corral.doctor.model import Diagnosis, Failure
-from corral.doctor.readings import LONGEST_READ, alone, read_message
 
 EXCEPTION: Final = "F928"
 """The entry of an exception whose message is of no kind."""

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from corral.doctor.expression import Expression
-from corral.doctor.log_text import LogText
+from corral.doctor.logs.expression import Expression
+from corral.doctor.logs.log_text import LogText
 from corral.doctor.model import Diagnosis, LinePatterns, Patterns, Severity
 from corral.tables import Row, read_table
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.doctor.expression import Expression
+from corral.doctor.logs.expression import Expression
 from corral.escapes import without_escapes
 
 LONGEST: Final = 400

@@ -9,13 +9,13 @@ from functools import cache
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.contrary import contrary
-from corral.doctor.fatal_lines import consequence, fatal_lines, notable_lines
-from corral.doctor.log_text import Line, LogText, of_kernel
+from corral.doctor.logs.counter_evidence import contrary
+from corral.doctor.logs.fatal_lines import consequence, fatal_lines, notable_lines
+from corral.doctor.logs.log_text import Line, LogText, of_kernel
+from corral.doctor.logs.message_reader import LONGEST_READ, read_message
+from corral.doctor.logs.stated_cause import EXCEPTION, UNREAD, stated
+from corral.doctor.logs.tracebacks import PROGRAM_ERROR, Traceback, tracebacks
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
-from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
-from corral.doctor.readings import LONGEST_READ, read_message
-from corral.doctor.stated import EXCEPTION, UNREAD, stated
 
 MOST_LINES: Final = 3
 """Lines of evidence that are kept of each failure."""

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from typing import Final
 
-from corral.doctor.log_text import LogText
+from corral.doctor.logs.log_text import LogText
 from corral.doctor.model import FatalLine, LinePatterns, Patterns
 from corral.tables import Row, read_table
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Self, cast
 from pydantic import BeforeValidator, Field, model_validator
 
 from corral.doctor.catalog import catalog
-from corral.doctor.log_text import LogText, starts
+from corral.doctor.logs.log_text import LogText, starts
 from corral.doctor.model import Failure, LinePatterns, Patterns
 from corral.tables import Row, read_table
 

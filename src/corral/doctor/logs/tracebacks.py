@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.doctor.fatal_lines import fatal_table
-from corral.doctor.log_text import (
+from corral.doctor.logs.fatal_lines import fatal_table
+from corral.doctor.logs.log_text import (
     LONGEST,
     Line,
     LogText,
