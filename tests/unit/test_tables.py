@@ -9,7 +9,7 @@ import pytest
 from corral.doctor.catalog import catalog
 from corral.doctor.logs.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
-from corral.hosts.sshfail import ssh_errors
+from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
 from corral.inspect.xids import xids
 from corral.prove.fabric.hardware import known_hardware
@@ -20,9 +20,9 @@ from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
-from corral.slurm.adopt.known import KNOWN
+from corral.slurm.adopt.key_releases import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
-from corral.slurm.adopt.values import VALUES
+from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.states.nodes import node_flags
 from corral.slurm.states.reasons import Reasons, reasons

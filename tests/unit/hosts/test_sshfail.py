@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code
-from corral.hosts.sshfail import failure
+from corral.hosts.ssh_errors import failure
 from corral.hosts.sshkeys import fingerprint, known_hosts_line
 from corral.hosts.target import SshTarget
 

@@ -10,7 +10,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.roles.services.metrics import SLURM_PATHS
 from corral.slurm.rest import commands, read, write
-from corral.slurm.rest.loose import records
+from corral.slurm.rest.json_values import records
 
 REST = Path(__file__).parents[2] / "recorded" / "rest"
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
-from corral.slurm.rest.past import MOST, Past
+from corral.slurm.rest.past_jobs import MOST, Past
 from corral.web.routes.jobs import page_of
 from corral.web.slurm.search import ORDERS, ordered, parse
 from corral.web.state import Here, Viewer, poller_of

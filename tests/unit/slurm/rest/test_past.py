@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.records import Job
-from corral.slurm.rest import past, read
+from corral.slurm.rest import past_jobs, read
 from corral.slurm.states.jobs import ENDED
 from corral.slurm.states.jobs import RECORDED as RECORDED_STATES
 from corral.slurm.text import parse_history
@@ -132,7 +132,7 @@ def test_sacct_reports_the_same() -> None:
 
 @pytest.mark.parametrize("days", [1, 7, 30])
 def test_parts_of_a_period_leave_no_gap(days: int) -> None:
-    parts = past.windows(days)
+    parts = past_jobs.windows(days)
     assert parts[0][1] == 0
     assert parts[-1][0] == days
     assert all(before[0] == after[1] for before, after in pairwise(parts))
@@ -140,19 +140,19 @@ def test_parts_of_a_period_leave_no_gap(days: int) -> None:
 
 def test_what_is_asked() -> None:
     assert set(RECORDED_STATES) < ENDED
-    query = dict(past.params((7, 3), "kim", "lab"))
+    query = dict(past_jobs.params((7, 3), "kim", "lab"))
     assert (query["start_time"], query["end_time"]) == ("now-7days", "now-3days")
     assert (query["users"], query["cluster"], query["skip_steps"]) == ("kim", "lab", "true")
-    assert "users" not in past.params((1, 0), "", "lab")
-    assert "--user=kim" in past.command(7, "kim", "abc")
-    assert "--allusers" in past.command(7, "", "abc")
+    assert "users" not in past_jobs.params((1, 0), "", "lab")
+    assert "--user=kim" in past_jobs.command(7, "kim", "abc")
+    assert "--allusers" in past_jobs.command(7, "", "abc")
 
 
 def test_the_newest_are_kept_and_the_last_run_of_each() -> None:
     job = Job(1, "1", "a", "kim", "FAILED", end_at=100)
-    many = [replace(job, id=n, end_at=n) for n in range(2, past.MOST + 10)]
-    history = past.newest([job, *many, replace(job, end_at=9999, state="COMPLETED")])
+    many = [replace(job, id=n, end_at=n) for n in range(2, past_jobs.MOST + 10)]
+    history = past_jobs.newest([job, *many, replace(job, end_at=9999, state="COMPLETED")])
     assert history.cut
-    assert len(history.jobs) == past.MOST
+    assert len(history.jobs) == past_jobs.MOST
     assert (history.jobs[0].id, history.jobs[0].state) == (1, "COMPLETED")
-    assert not past.newest([job]).cut
+    assert not past_jobs.newest([job]).cut

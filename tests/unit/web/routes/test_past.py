@@ -14,7 +14,7 @@ import pytest
 from corral.api.operations.nodes import CommandResult
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
-from corral.slurm.rest.past import MOST, Past
+from corral.slurm.rest.past_jobs import MOST, Past
 from corral.web import as_user
 from corral.web.settings import Settings
 from corral.web.slurm import commands

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.adopt.plain import words_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
 from corral.slurm.conf.keys import keys_by_id
 from corral.slurm.duration import clock, seconds
