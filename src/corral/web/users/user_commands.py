@@ -16,7 +16,7 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login, dumps
-from corral.web.tasks.aside import aside
+from corral.web.tasks.use_case_thread import aside
 
 LINE: Final = 4 << 20
 OnLine = Callable[[str], None]

@@ -21,7 +21,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.spec.models import ClusterSpec
-from corral.web.users.own import error_of
+from corral.web.users.user_commands import error_of
 
 LIMIT_S: Final = 10.0
 MEMORY: Final = 2 << 30
@@ -30,7 +30,7 @@ MAX_TEXT: Final = 1 << 18
 AT_ONCE: Final = 2
 MOST: Final = 4
 """Of one user, those that wait included."""
-_ARGV: Final = (sys.executable, "-m", "corral.web.users.limited")
+_ARGV: Final = (sys.executable, "-m", "corral.web.users.worker_process")
 
 
 @dataclass(slots=True)

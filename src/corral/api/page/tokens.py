@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.api.page.api_tokens import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.api.page.page_server import OLDEST_REST, reach_page, refusal, slurm_version, token_of
+from corral.api.page.token_store import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
