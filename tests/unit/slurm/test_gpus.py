@@ -225,14 +225,14 @@ def test_the_exporters_columns(folder: Path) -> None:
 def test_accountings_jobs(folder: Path) -> None:
     """Without AccountingStorageTRES=gres/gpu the GPUs of a past job are unknown, never 0."""
     answer = gpus_settled(parse_history((folder / "sacct.txt").read_text()), cluster=True)
-    past_jobs = {job.id: job for job in answer}
-    assert len(past_jobs) > 30
+    past = {job.id: job for job in answer}
+    assert len(past) > 30
     if folder.name == "untracked":
-        assert {str(job.gpu_count) for job in past_jobs.values()} == {"?"}
+        assert {str(job.gpu_count) for job in past.values()} == {"?"}
         return
     for number, (_, job) in jobs(folder / "squeue.json").items():
-        if number in past_jobs and job.state == "RUNNING":
-            assert past_jobs[number].gpu_count == Gpus(job.gpus or 0)
+        if number in past and job.state == "RUNNING":
+            assert past[number].gpu_count == Gpus(job.gpus or 0)
 
 
 def past_line(tres: str, number: int) -> str:

@@ -54,7 +54,7 @@ class Contrary(Row):
 
 @cache
 def table() -> tuple[Contrary, ...]:
-    return read_table("corral.doctor", "contrary.yaml", tuple[Contrary, ...])
+    return read_table("corral.doctor.logs", "counter_evidence.yaml", tuple[Contrary, ...])
 
 
 def contrary(finding: Diagnosis, log: LogText) -> str:

@@ -50,7 +50,7 @@ class FatalTable(Row):
 
 @cache
 def fatal_table() -> FatalTable:
-    return read_table("corral.doctor", "fatal_lines.yaml", FatalTable)
+    return read_table("corral.doctor.logs", "fatal_lines.yaml", FatalTable)
 
 
 def fatal_lines(log: LogText, most: int = MOST) -> list[FatalLine]:

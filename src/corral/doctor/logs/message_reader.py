@@ -168,7 +168,7 @@ def readings() -> tuple[Reading, ...]:
         for name in sorted(f.name for f in files(_SUBJECTS).iterdir() if f.name.endswith(".yaml"))
         for reading in read_table(_SUBJECTS, name, tuple[Reading, ...])
     ]
-    return (*subjects, *read_table("corral.doctor", "readings.yaml", tuple[Reading, ...]))
+    return (*subjects, *read_table("corral.doctor.logs", "readings.yaml", tuple[Reading, ...]))
 
 
 def read_message(line: str) -> Read | None:

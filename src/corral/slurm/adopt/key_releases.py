@@ -1,4 +1,4 @@
-"""The keys of Slurm's files: which release knows which (``known.yaml``)."""
+"""The keys of Slurm's files: which release knows which (``key_releases.yaml``)."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ class KeyTable(Row):
     groups: tuple[KeyGroup, ...]
 
 
-KNOWN: Final = read_table("corral.slurm.adopt", "known.yaml", KeyTable)
+KNOWN: Final = read_table("corral.slurm.adopt", "key_releases.yaml", KeyTable)
 FIRST: Final = KNOWN.first
 LAST: Final = KNOWN.last

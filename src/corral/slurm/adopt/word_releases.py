@@ -1,4 +1,4 @@
-"""The words that keys of slurm.conf take: which release knows which (``values.yaml``)."""
+"""The words that keys of slurm.conf take: which release knows which (``word_releases.yaml``)."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ class WordTable(Row):
     groups: tuple[WordGroup, ...]
 
 
-VALUES: Final = read_table("corral.slurm.adopt", "values.yaml", WordTable)
+VALUES: Final = read_table("corral.slurm.adopt", "word_releases.yaml", WordTable)
