@@ -11,7 +11,7 @@ from corral.prove.fabric.benchmark_log import read
 from corral.prove.model import Evidence, Verdict
 from corral.roles.machine import fabric
 
-TABLE = (Path(__file__).parents[2] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
+TABLE = (Path(__file__).parents[3] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
 HEAD = "n:1:1 [0] NCCL INFO"
 RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in fabric.RAILS)
 LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTrak\n{TABLE}"

@@ -17,9 +17,9 @@ from corral.doctor.catalog import catalog
 from corral.doctor.examine import examine
 from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import LIVE, Pattern, Source
+from tests.unit.doctor.logs.test_field import FIELD
+from tests.unit.doctor.logs.test_messages import CASES
 from tests.unit.doctor.scenes import scene
-from tests.unit.doctor.test_field import FIELD
-from tests.unit.doctor.test_messages import CASES
 
 STAMP = "[2026-11-23T03:45:16.756] "
 CTLD = (

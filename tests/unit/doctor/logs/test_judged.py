@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.logs.diagnosis import explain
-from tests.unit.doctor.test_corpus import case, named
+from tests.unit.doctor.logs.test_corpus import case, named
 
-LOGS = sorted((Path(__file__).parents[2] / "corpora/logs_judged").glob("*.yaml"))
+LOGS = sorted((Path(__file__).parents[3] / "corpora/logs_judged").glob("*.yaml"))
 RIGHT = [file for file in LOGS if case(file)["judged"] == "right"]
 LEARNED = [file for file in LOGS if "learned" in case(file)]
 

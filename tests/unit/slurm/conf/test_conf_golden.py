@@ -15,7 +15,7 @@ from corral.slurm.version import SlurmVersion
 from corral.tables import parse_table
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, render
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
+GOLDEN = Path(__file__).parents[3] / "golden" / "slurm"
 LINE_KEYS = {"nodename", "partitionname", "switchname"}
 
 

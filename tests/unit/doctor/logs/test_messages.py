@@ -11,7 +11,7 @@ from corral.doctor.catalog import catalog
 from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.model import Diagnosis, Layer, Severity, Source
 
-REAL_XID = (Path(__file__).parents[2] / "recorded/health/h100-xid-31.txt").read_text()
+REAL_XID = (Path(__file__).parents[3] / "recorded/health/h100-xid-31.txt").read_text()
 CTLD, SLURMD, JOB = Source.SLURMCTLD, Source.SLURMD, Source.JOB
 
 # (id of the first cause, source, text). Texts marked R in reference/failures.md were reproduced.
@@ -385,7 +385,7 @@ def test_same_failure_on_several_nodes_is_one_finding() -> None:
     assert finding.nodes == ("a", "b")
 
 
-LOGS = sorted((Path(__file__).parents[2] / "recorded" / "doctor" / "jobs").glob("F*.log"))
+LOGS = sorted((Path(__file__).parents[3] / "recorded" / "doctor" / "jobs").glob("F*.log"))
 
 
 @pytest.mark.parametrize("file", LOGS, ids=lambda f: f.stem)

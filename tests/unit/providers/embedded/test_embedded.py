@@ -20,7 +20,7 @@ from corral.providers.embedded.provider import EmbeddedProvider
 from corral.providers.lookup import providers_of
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
-from tests.unit.providers.fake_podman import HOST_KEY, VOLUMES, FakePodman, option
+from tests.unit.providers.containers.fake_podman import HOST_KEY, VOLUMES, FakePodman, option
 
 KEY = "ssh-ed25519 AAAAkey corral"
 

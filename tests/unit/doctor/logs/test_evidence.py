@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.logs.diagnosis import explain
-from tests.unit.doctor.test_corpus import named
+from tests.unit.doctor.logs.test_corpus import named
 
 MUNGE = 'munge: Error: Failed to access "/run/munge/munge.socket.2": Permission denied'
 KEY = "sackd: fatal: auth/slurm: Could not load key file (/etc/slurm/slurm.key)"

@@ -20,9 +20,9 @@ from corral.errors import Code, CorralError
 from corral.events import Event, ignore
 from corral.providers.base import Action
 from corral.providers.containers import Podman, stale_objects
-from tests.unit.providers import test_embedded as embedded
-from tests.unit.providers.fake_podman import FakePodman
-from tests.unit.providers.test_embedded import podman  # noqa: F401  # the fixture
+from tests.unit.providers.containers.fake_podman import FakePodman
+from tests.unit.providers.embedded import test_embedded as embedded
+from tests.unit.providers.embedded.test_embedded import podman  # noqa: F401  # the fixture
 
 BRIDGE = "podman1"
 OLD = "netns-b9ab781f-56ef-71ad-eef0-f4e6511c327e"

@@ -14,7 +14,7 @@ from corral.doctor.logs.fatal_lines import fatal_table
 from corral.doctor.logs.log_text import LogText, starts
 from corral.doctor.logs.message_reader import readings
 from corral.doctor.model import Pattern
-from tests.unit.doctor.test_messages import CASES
+from tests.unit.doctor.logs.test_messages import CASES
 
 SHORT, LONG = 10_000, 80_000
 """Characters of one line without a line end."""

@@ -12,7 +12,7 @@ from corral.roles.services.metrics import SLURM_PATHS
 from corral.slurm.rest import commands, read, write
 from corral.slurm.rest.json_values import records
 
-REST = Path(__file__).parents[2] / "recorded" / "rest"
+REST = Path(__file__).parents[3] / "recorded" / "rest"
 
 
 @pytest.mark.parametrize(("release", "api"), [("22.05", 38), ("24.11", 42), ("26.05", 45)])

@@ -18,8 +18,7 @@ from corral.jobs.profile import profiler
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.services import Services
-
-from .test_script import Machine
+from tests.unit.jobs.batch.test_script import Machine
 
 PLACE = Place("/shared/j", "/shared/j/code/train.py", "main")
 TRACKING = Tracking("http://node0:5000", "it's $HOME", {"a": "b"}, {"nodes": "2"})

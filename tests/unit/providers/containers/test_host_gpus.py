@@ -22,12 +22,12 @@ from corral.providers.containers.host_gpus import HostGpu, HostGpus
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-from tests.unit.providers import test_embedded as embedded
-from tests.unit.providers.fake_podman import FakePodman, labels, options
+from tests.unit.providers.containers.fake_podman import FakePodman, labels, options
+from tests.unit.providers.embedded import test_embedded as embedded
 
 podman = embedded.podman
 
-RECORDED = Path(__file__).parents[2] / "recorded/host_gpus/h200.txt"
+RECORDED = Path(__file__).parents[3] / "recorded/host_gpus/h200.txt"
 """Corral's questions on a rented machine with one H200 (driver 580.159.04, Ubuntu 24.04), while a
 process computed; other libraries of ldconfig's list are left out, the GPU's uuid is made up."""
 UUID = "GPU-11111111-6d30-60fe-9148-553a8e79ef9c"

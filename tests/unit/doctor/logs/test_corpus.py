@@ -20,7 +20,7 @@ from corral.doctor.catalog import catalog
 from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Report, Severity
 
-LOGS = sorted((Path(__file__).parents[2] / "corpora" / "logs").glob("*.yaml"))
+LOGS = sorted((Path(__file__).parents[3] / "corpora" / "logs").glob("*.yaml"))
 LEAST = 200
 """Cases: fewer would be a corpus that was lost."""
 MOST_UNKNOWN = 0.1

@@ -24,7 +24,7 @@ from corral.jobs.batch.fabric import (
 from corral.roles.machine.fabric import FOLDER, mistakes
 from corral.spec.load import load_or_raise
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 IP = """#!/bin/sh
 case "$*" in "-o addr show to 10.0.0.5") echo "2: eth7    inet 10.0.0.5/24" ;; esac

@@ -14,7 +14,7 @@ from corral.jobs.limits import against_image
 from corral.jobs.model import JobSpec, parse_job
 from corral.spec.load import load_or_raise
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 IMAGES = {
     "/shared/pytorch.sqsh": "/shared/pytorch.sqsh",
