@@ -18,10 +18,10 @@ MOST = 3
 """Commands that a module may join: one command with its guard and its fallback."""
 
 PIECES = {
-    "jobs": "pieces of the batch script (jobs/batch/script.py), which its user reads",
+    "jobs/batch": "pieces of the batch script, which its user reads",
+    "jobs/usage.py": "a piece of the batch script",
     "providers": "a provider's folder holds all of it",
     "roles/machine/fabric.py": "a piece of the batch script",
-    "prove/checks/tcpxo.py": "of a provider",
     "testing": "of simulated clouds: no node of a user's",
 }
 """Where a string may hold more, and why; questions of ``inspect`` are a table of shell."""

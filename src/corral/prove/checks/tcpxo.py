@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import NOTHING, Script, call, join, sh
 from corral.inspect.slurm import MPI
 from corral.prove.check import ALL_CORES, Check
 from corral.prove.context import (
@@ -52,14 +52,6 @@ PROGRAM: Final = "all_gather_perf"
 RUN_S: Final = 1200.0
 _LIMITS: Final = "-b 8M -e 8G -f 2 -g 1 -w 5 --iters 200"
 
-_PROBE: Final = sh(
-    'for i in {rails}; do echo "@ rail $SLURMD_NODENAME $i $(cat /sys/class/net/$i/mtu 2>/dev/null)'
-    ' $(cat /sys/class/net/$i/operstate 2>/dev/null)"; done; '
-    "env | grep -E '^(NCCL_|GLOO_SOCKET_IFNAME=|LD_LIBRARY_PATH=)' | "
-    'while IFS= read -r l; do printf \'@ env %s %s\\n\' "$SLURMD_NODENAME" "$l"; done',
-    rails=fabric.RAILS,
-)
-
 
 async def prepared(ctx: ProveContext) -> Judgement:
     """multinode.tcpxo."""
@@ -69,7 +61,8 @@ async def prepared(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
-        task = join([fabric.environment(), _PROBE])
+        report = call("prove/node.sh", "task_rails", *fabric.RAILS)
+        task = join([fabric.environment(), report])
         result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
         problems += judge_nodes(batch.names, result.stdout, result.stderr)
         evidence.append(

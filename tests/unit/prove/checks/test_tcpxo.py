@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from corral.hosts.quote import call
 from corral.prove.checks.tcpxo import judge_nodes, judge_speed
 from corral.prove.fabric.benchmark_log import read
 from corral.prove.model import Evidence, Verdict
@@ -52,3 +56,13 @@ def test_nodes_that_are_ready_and_those_that_are_not() -> None:
     assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
     order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(fabric.RAILS))}
     assert "in another order" in judge_nodes(("a",), printed("a", order), "")[0]
+
+
+def test_what_a_node_reports_in_the_real_shell() -> None:
+    script = str(call("prove/node.sh", "task_rails", "lo", "no such"))
+    env = {"PATH": os.environ["PATH"], "SLURMD_NODENAME": "n1", "NCCL_A": "b = 'c'", "HOME": "/"}
+    shown = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+    assert re.fullmatch(
+        r"@ rail n1 lo \d+ \w+\n@ rail n1 no such  \n@ env n1 NCCL_A=b = 'c'\n", shown.stdout
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
