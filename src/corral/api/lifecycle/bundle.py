@@ -20,7 +20,7 @@ from corral.inspect.facts import Facts
 from corral.providers.containers import Images, Podman, bundle
 from corral.providers.containers.bundle import Manifest
 from corral.providers.containers.machine import host_runtime
-from corral.roles.services.own_code import locked, own_wheel
+from corral.roles.services.corral_wheels import locked, own_wheel
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import CONTAINERS
 from corral.state.base import Resource

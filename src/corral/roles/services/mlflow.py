@@ -10,7 +10,7 @@ from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services.own_code import wheels_of
+from corral.roles.services.corral_wheels import wheels_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import controller_of
 from corral.state.base import Desired, Gate, Resource

@@ -17,9 +17,9 @@ from corral.api.evidence.collective_bench import (
 )
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading
+from corral.prove.fabric.corral_benchmark import PROGRAM
 from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective, Row, Table, Timing
-from corral.prove.fabric.program import PROGRAM
 from corral.prove.fabric.transport import Transport
 from corral.prove.fabric.verdict import Outcome
 from corral.spec.models import ClusterSpec

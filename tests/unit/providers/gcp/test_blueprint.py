@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.errors import CorralError
-from corral.providers.foreign import _below, unexpressed
+from corral.providers.export_files import _below, unexpressed
 from corral.providers.gcp.blueprint import cluster, releases
 from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
 from corral.providers.gcp.blueprint.modules import LATER

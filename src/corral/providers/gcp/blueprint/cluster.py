@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from corral.errors import Code, CorralError
-from corral.providers.foreign import Export, unexpressed
+from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint.releases import check

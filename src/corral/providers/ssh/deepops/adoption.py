@@ -22,7 +22,7 @@ from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 
 from corral.errors import Code, CorralError
-from corral.providers.foreign import as_yaml
+from corral.providers.export_files import as_yaml
 from corral.providers.ssh.deepops.export import INVENTORY
 from corral.slurm import duration
 from corral.spec.hostlist import expand, fold

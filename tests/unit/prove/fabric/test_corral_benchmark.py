@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric import program
+from corral.prove.fabric import corral_benchmark
 from corral.prove.fabric.benchmark_log import OWN, read
-from corral.prove.fabric.model import Collective
-from corral.prove.fabric.program import (
+from corral.prove.fabric.corral_benchmark import (
     MEASURES,
     PROGRAM,
     TYPES,
@@ -23,6 +22,7 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
+from corral.prove.fabric.model import Collective
 from corral.prove.fabric.slow_parts import Half, Pair, bisected, slow
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
@@ -100,7 +100,7 @@ def test_the_program_prints_what_is_read() -> None:
     }
     collectives, halves = _program(), _program("halves.py")
     assert [collectives["MARK"], collectives["ROW"], halves["PAIR"], halves["HALF"]] == [
-        *(OWN, program._ROW, program._PAIR, program._HALF)
+        *(OWN, corral_benchmark._ROW, corral_benchmark._PAIR, corral_benchmark._HALF)
     ]
     assert isinstance(constants["COLLECTIVES"], ast.Dict)
     names = [ast.literal_eval(key) for key in constants["COLLECTIVES"].keys if key]

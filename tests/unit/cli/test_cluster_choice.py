@@ -10,7 +10,7 @@ import pytest
 
 from corral import api
 from corral.api.config.profiles import keep
-from corral.cli import which
+from corral.cli import cluster_choice
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
 from corral.spec.client import ClientSpec, Profile, public_part
@@ -40,13 +40,13 @@ def applied(path: Path, *, rehearsal: bool = False, kept: bool = True) -> str:
     record = {"kind": "spec", "spec": spec.model_dump(mode="json")}
     (cluster_dir(spec.name) / "journal.jsonl").write_text(f"{json.dumps(record)}\n")
     if kept:
-        which.remember(spec, str(path), rehearse=rehearsal)
+        cluster_choice.remember(spec, str(path), rehearse=rehearsal)
     return spec.name
 
 
 def refused(*words: str, **more: Any) -> CorralError:
     with pytest.raises(CorralError) as caught:
-        which.declared(Ui(), *words, **more)
+        cluster_choice.declared(Ui(), *words, **more)
     return caught.value
 
 
@@ -59,17 +59,23 @@ def test_the_only_cluster_is_read_again_from_its_file(here: Path, tmp_path: Path
     file = written(tmp_path / "lab.yaml", "lab")
     applied(file)
     file.write_text(file.read_text().replace("node[0-2]", "node[0-3]", 1))
-    assert "node[0-3]" in [g.nodes for g in which.declared(Ui()).groups]
-    assert "node[0-3]" in [g.nodes for g in which.declared(Ui(), "", "lab").groups]
-    assert "node[0-3]" not in [g.nodes for g in which.cluster(Ui()).groups], "as it was applied"
+    assert "node[0-3]" in [g.nodes for g in cluster_choice.declared(Ui()).groups]
+    assert "node[0-3]" in [g.nodes for g in cluster_choice.declared(Ui(), "", "lab").groups]
+    assert "node[0-3]" not in [g.nodes for g in cluster_choice.cluster(Ui()).groups], (
+        "as it was applied"
+    )
 
 
 def test_cluster_yaml_of_this_folder_comes_before_the_only_one(here: Path, tmp_path: Path) -> None:
     applied(written(tmp_path / "lab.yaml", "lab"))
     written(here / "cluster.yaml", "here")
-    assert which.declared(Ui()).name == which.cluster(Ui()).name == "here"
-    assert which.declared(Ui(), "", "lab").name == which.cluster(Ui(), "", "lab").name == "lab"
-    which.remember(api.load(here / "cluster.yaml"))
+    assert cluster_choice.declared(Ui()).name == cluster_choice.cluster(Ui()).name == "here"
+    assert (
+        cluster_choice.declared(Ui(), "", "lab").name
+        == cluster_choice.cluster(Ui(), "", "lab").name
+        == "lab"
+    )
+    cluster_choice.remember(api.load(here / "cluster.yaml"))
     origin = api.origin_of("here")
     assert origin == api.Origin(str(here / "cluster.yaml"))
 
@@ -78,7 +84,7 @@ def test_of_several_one_must_be_named(here: Path, tmp_path: Path) -> None:
     applied(written(tmp_path / "a.yaml", "a"))
     applied(written(tmp_path / "b.yaml", "b"))
     assert "a, b" in refused().message
-    assert which.declared(Ui(), "b").name == "b"
+    assert cluster_choice.declared(Ui(), "b").name == "b"
 
 
 def test_a_rehearsal_is_not_applied_to_the_machines(here: Path) -> None:
@@ -87,8 +93,8 @@ def test_a_rehearsal_is_not_applied_to_the_machines(here: Path) -> None:
     spec, _ = api.rehearsal(api.load(file))
     record = {"kind": "spec", "spec": spec.model_dump(mode="json")}
     (cluster_dir(spec.name) / "journal.jsonl").write_text(f"{json.dumps(record)}\n")
-    which.remember(spec, str(file), rehearse=True)
-    again = which.declared(Ui())
+    cluster_choice.remember(spec, str(file), rehearse=True)
+    again = cluster_choice.declared(Ui())
     assert {group.provider for group in again.groups} == {"embedded"}
 
 
@@ -105,13 +111,13 @@ def test_without_a_known_file_it_is_the_record(
     here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied(written(tmp_path / "lab.yaml", "lab"), kept=False)
-    assert which.declared(Ui()).name == "lab"
+    assert cluster_choice.declared(Ui()).name == "lab"
     assert "as it was last applied" in capsys.readouterr().err
 
 
 def test_the_next_command_names_what_was_named() -> None:
-    assert which.again("", "") == ""
-    assert which.again("a b.yaml", "", rehearse=True) == " 'a b.yaml' --rehearse"
+    assert cluster_choice.again("", "") == ""
+    assert cluster_choice.again("a b.yaml", "", rehearse=True) == " 'a b.yaml' --rehearse"
 
 
 def logged_in(name: str) -> str:
@@ -124,11 +130,11 @@ def logged_in(name: str) -> str:
 
 def test_the_only_profile_is_meant_where_root_is_not_needed(here: Path) -> None:
     logged_in("lab")
-    spec = which.cluster(Ui(), administers=False)
+    spec = cluster_choice.cluster(Ui(), administers=False)
     assert isinstance(spec, ClientSpec)
-    assert which.declared(Ui(), "lab", administers=False) == spec
+    assert cluster_choice.declared(Ui(), "lab", administers=False) == spec
     with pytest.raises(CorralError) as caught:
-        which.cluster(Ui())
+        cluster_choice.cluster(Ui())
     assert caught.value.code is Code.FORBIDDEN
     assert refused("lab").code is Code.FORBIDDEN
 
@@ -137,4 +143,4 @@ def test_of_a_cluster_and_a_profile_one_must_be_named(here: Path, tmp_path: Path
     applied(written(tmp_path / "a.yaml", "a"))
     logged_in("lab")
     assert "a, lab" in refused().message
-    assert which.cluster(Ui(), "a").name == "a"
+    assert cluster_choice.cluster(Ui(), "a").name == "a"

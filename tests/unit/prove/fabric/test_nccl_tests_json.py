@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.jsonfile import read_json
 from corral.prove.fabric.model import Collective, Timing
+from corral.prove.fabric.nccl_tests_json import read_json
 
 
 def made(**changes: Any) -> dict[str, Any]:

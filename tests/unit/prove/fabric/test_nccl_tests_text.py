@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.model import Collective, Timing
-from corral.prove.fabric.text import read_text
+from corral.prove.fabric.nccl_tests_text import read_text
 from tests.unit.prove.fabric.printer import COLUMNS, GENERATIONS, Generation, measured, table
 
 RECORDED = Path(__file__).parents[3] / "recorded/nccl"
