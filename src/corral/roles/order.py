@@ -36,7 +36,7 @@ from corral.roles.slurm import (
 )
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
-from corral.spec.provider_setup import is_configured
+from corral.spec.sections.provider_setup import is_configured
 from corral.state.base import DesiredStage
 
 

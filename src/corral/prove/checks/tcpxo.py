@@ -32,8 +32,8 @@ from corral.prove.probe import lines
 from corral.prove.survey import survey
 from corral.roles.machine import fabric
 from corral.spec.hostlist import expand
-from corral.spec.provider_setup import section_of
 from corral.spec.providers import either, machines_on
+from corral.spec.sections.provider_setup import section_of
 
 MACHINES: Final = machines_on(fabric.TCPXO)
 TITLES: Final = " and ".join(kind.title for kind in MACHINES.values())

@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 
 from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec, Slurm, Storage
-from corral.spec.provider_setup import is_configured
 from corral.spec.sections.people import User
+from corral.spec.sections.provider_setup import is_configured
 
 NAME: Final = "gcp"
 OS_LOGIN_UID: Final = 60000

@@ -9,10 +9,10 @@ from corral.providers.gcp.toolkit_cluster import as_made, login_of
 from corral.providers.gcp.toolkit_cluster import section_of as gcp_of
 from corral.spec.load import load_or_raise
 from corral.spec.nodes import users_of
-from corral.spec.provider_setup import completed, is_configured, section_of
 from corral.spec.providers import machines_on
 from corral.spec.rehearsal import rehearse
 from corral.spec.sections.provider_section import NcclTests, Section
+from corral.spec.sections.provider_setup import completed, is_configured, section_of
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
