@@ -1,6 +1,6 @@
 """Whether work grows with its size and not with its square, in a ratio of two times of one run.
 
-A limit in seconds measures the machine: a busy one fails it (seen in CI), a fast one passes squares.
+A limit in seconds measures the machine: a busy one fails it (seen in CI), a fast one fails none.
 """
 
 from __future__ import annotations
