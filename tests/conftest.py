@@ -75,6 +75,8 @@ def machine_kept(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Record what failed and runs again, for the end of ``./test`` (CONTRIBUTING.md, Tests)."""
     file = os.environ.get("CORRAL_TEST_RERUNS")
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the process that started it gets the report too
+        return
     if file and report.outcome == "rerun":
         lines = str(report.longrepr).splitlines()
         reason = next(
