@@ -13,7 +13,7 @@ TIMES: Final = 4
 """How much larger the large size is: linear work takes 4 times as long, quadratic 16 times."""
 AT_MOST: Final = 10
 TURNS: Final = 5
-TOO_SHORT_S: Final = 0.02
+TOO_SHORT_S: Final = 0.002
 """CPU seconds below which a ratio measures the clock, not the work."""
 
 
