@@ -53,6 +53,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the workers of an interrupted run the time to remove their clusters.
+
+    pytest-xdist kills them after ten seconds.
+    """
+    if config.pluginmanager.has_plugin("xdist"):
+        import_module("xdist.workermanage").NodeManager.EXIT_TIMEOUT = 100
+
+
 MACHINE = ("passwd", "shadow", "group", "hosts", "fstab", "resolv.conf", "ssh/sshd_config")
 
 
