@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -14,12 +14,13 @@ from corral.doctor.logs.fatal_lines import fatal_table
 from corral.doctor.logs.log_text import LogText, starts
 from corral.doctor.logs.message_reader import readings
 from corral.doctor.model import Pattern
+from tests.growth import AT_MOST, TIMES, growth, seconds
 from tests.unit.doctor.logs.test_messages import CASES
 
-SHORT, LONG = 10_000, 80_000
+SHORT, LONG = 4_000, 80_000
 """Characters of one line without a line end."""
-SECONDS = {SHORT: 0.1, 4 * SHORT: 1.5}
-"""CPU time by length: half of what quadratic expressions take."""
+SUSPECT_S = 0.003
+"""CPU seconds for a short one: few expressions take more, and their growth is measured."""
 
 
 def patterns() -> Iterator[Pattern]:
@@ -112,27 +113,22 @@ def hostile(pattern: Pattern, size: int) -> Iterator[str]:
     yield "(" * size + " ".join(expression.needles)
 
 
-def longest(size: int) -> tuple[float, str]:
-    """The slowest expression on its own hostile lines, and which."""
-    worst, which = 0.0, ""
+def slow_ones(size: int) -> Iterator[tuple[Pattern, int]]:
+    """Expressions that take measurable time on one of their hostile lines, and the line's place."""
     for pattern in patterns():
-        for line in hostile(pattern, size):
-            begun = time.process_time()
-            pattern.expression.search(line)
-            took = time.process_time() - begun
-            if took > worst:
-                worst, which = took, pattern.text
-    return worst, which
+        for place, line in enumerate(hostile(pattern, size)):
+            if seconds(partial(pattern.expression.search, line)) > SUSPECT_S:
+                yield pattern, place
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("size", [SHORT, pytest.param(4 * SHORT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [SHORT, pytest.param(10 * SHORT, marks=pytest.mark.slow)])
 def test_no_expression_is_slow_on_a_hostile_line(size: int) -> None:
     """F52's expression took 3 s on 40,000 characters and four times as long on twice as many."""
-    took, which = longest(size)
-    if took >= SECONDS[size]:  # once more: the first may have met a pause of the machine
-        took, which = longest(size)
-    assert took < SECONDS[size], which
+    for pattern, place in slow_ones(size):
+        lines = [list(hostile(pattern, n))[place] for n in (3 * size // TIMES, 3 * size)]
+        searches = [partial(pattern.expression.search, line) for line in lines]
+        assert growth(*searches) < AT_MOST, pattern.text
 
 
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
@@ -140,15 +136,11 @@ def test_no_expression_is_slow_on_a_hostile_line(size: int) -> None:
     "filling", ["a", "1", " ", "(", "[", ":", "error ", "/x", "nccl warn ", "\x1b[0m"]
 )
 def test_a_log_of_one_long_line_is_read_at_once(filling: str, size: int) -> None:
-    line = (filling * (size // len(filling)))[:size]
-    begun = time.process_time()
-    explain(line)
-    assert time.process_time() - begun < size / 50_000
+    small, large = ((filling * (n // len(filling)))[:n] for n in (size // TIMES, size))
+    assert growth(partial(explain, small), partial(explain, large)) < AT_MOST
 
 
 def test_the_start_of_a_message_is_found_in_linear_time() -> None:
     for filling in ("a", "a: ", "[1] ", "0: ", "1: a: ", " "):
-        line = (filling * LONG)[:LONG]
-        begun = time.perf_counter()
-        starts(line)
-        assert time.perf_counter() - begun < 0.05
+        small, large = ((filling * n)[:n] for n in (LONG // TIMES, LONG))
+        assert growth(partial(starts, small), partial(starts, large)) < AT_MOST
