@@ -21,7 +21,7 @@ from corral.jobs.control import _handle  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.datasets import kept_entries
 from corral.jobs.profile.recordings import parse_stats, timeline
 from corral.jobs.profile.trace import read_trace
-from corral.prove.fabric.program import progress_of
+from corral.prove.fabric.corral_benchmark import progress_of
 from corral.prove.measure.remark import MARK, results_of
 from corral.slurm.rest.commands import body_of
 from corral.slurm.text import node_fields, readable_nodes

@@ -12,8 +12,8 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.spec.load import load_or_raise
 from corral.web.routes.streams import LiveView, Streams
-from corral.web.users.limited import MAX_TEXT, MOST, Limited
 from corral.web.users.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
+from corral.web.users.worker_process import MAX_TEXT, MOST, Limited
 from tests.unit.web.fake import FakeRest, Page, token
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -12,8 +12,8 @@ import pytest
 from corral.api.config.adoption import adopt, lint_existing
 from corral.errors import Code, CorralError
 from corral.slurm.adopt import view
-from corral.slurm.adopt.carry import cluster_file
-from corral.slurm.adopt.judge import corrected, judge
+from corral.slurm.adopt.conversion import cluster_file
+from corral.slurm.adopt.review import corrected, judge
 from corral.spec.hostlist import expand
 from tests.growth import AT_MOST, TIMES, growth
 from tests.unit.slurm.adopt.files import GOOD, SLURM, existing
