@@ -129,7 +129,7 @@ class Exporter:
     async def _asked(self) -> list[Family | Histogram]:
         (nodes, partitions), text = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
         jobs = await asyncio.to_thread(parse_counted, text)
-        self._waits.note(jobs)
+        self._waits.note(jobs, [partition.name for partition in partitions])
         jobs = await _with_gpus(nodes, jobs)
         return [
             *await asyncio.to_thread(families, nodes, jobs, partitions, time.time()),

@@ -38,12 +38,15 @@ class Waits:
         self._buckets: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
 
-    def note(self, jobs: Iterable[Job]) -> None:
+    def note(self, jobs: Iterable[Job], partitions: Iterable[str] = ()) -> None:
         """Count what started since the last call.
 
         Args:
             jobs: all that slurmctld knows now.
+            partitions: all that there are: Prometheus takes no rate of a counter that begins at 1.
         """
+        for name in partitions:
+            self._row((("partition", name),))
         started = {
             (job.id, job.start_at): job
             for job in jobs
@@ -59,9 +62,12 @@ class Waits:
     def _count(self, job: Job) -> None:
         waited = max(0, (job.start_at or 0) - (job.eligible_at or 0))
         labels = (("partition", partition_label(job.partition)),)
-        buckets = self._buckets.setdefault(labels, [0] * (len(BOUNDS) + 1))
-        buckets[bisect_left(BOUNDS, waited)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + waited
+        self._row(labels)[bisect_left(BOUNDS, waited)] += 1
+        self._sums[labels] += waited
+
+    def _row(self, labels: Labels) -> list[int]:
+        self._sums.setdefault(labels, 0.0)
+        return self._buckets.setdefault(labels, [0] * (len(BOUNDS) + 1))
 
     def family(self) -> Histogram:
         """The counters."""

@@ -40,6 +40,7 @@ ALERTS: Final = "/etc/corral/prometheus-alerts.yml"
 DASHBOARD: Final = "/etc/corral/grafana-dashboard.json"
 PROGRAM: Final = "/usr/local/lib/corral/figures.sh"
 FIGURES: Final = "corral-figures"
+PAGE: Final = "http://127.0.0.1:8765/"
 TEXTFILES: Final = "/var/lib/prometheus/node-exporter"
 EVERY_S: Final = 15
 SLURM_PATHS: Final = ("jobs", "nodes", "partitions", "scheduler")
@@ -149,7 +150,7 @@ def _controller(site: Site) -> tuple[Resource, ...]:
         Service(UNIT, (unit, SETTINGS, code.marker)),
         File(ALERTS, alerts()),
         File(CONF, scraping(site)),
-        File(DASHBOARD, dashboard()),
+        File(DASHBOARD, dashboard(page_address(site))),
         File(drop_in, _PROMETHEUS),
         Service("prometheus", (drop_in, CONF, ALERTS)),
     )
@@ -265,9 +266,24 @@ def alerts() -> str:
 
 
 @cache
-def dashboard() -> str:
-    """Grafana's dashboard, as it is imported there."""
-    return resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
+def dashboard(page: str = PAGE) -> str:
+    """Grafana's dashboard, as it is imported there.
+
+    Args:
+        page: address of Corral's page, the default of the variable that the links begin with.
+    """
+    text = resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
+    return text.replace(json.dumps(PAGE), json.dumps(page))
+
+
+def page_address(site: Site) -> str:
+    """Where browsers reach the page; without declared names the near end of a tunnel."""
+    page = site.spec.services.page
+    if not site.spec.services.ui or not page.names:
+        return PAGE
+    if page.listen == "loopback":  # a reverse proxy, which has the name
+        return f"https://{page.names[0]}/"
+    return f"http{'s' if page.certificate else ''}://{page.names[0]}:{page.port}/"
 
 
 def _gates(site: Site) -> tuple[Gate, ...]:
