@@ -74,7 +74,7 @@ class Exporter:
     def __init__(self) -> None:
         self._text = ""
         self._due = 0.0
-        self._looking = asyncio.Lock()
+        self._polling = asyncio.Lock()
         self._waits = Waits()
         self._shares: tuple[Share, ...] = ()
         self._shares_due = 0.0
@@ -94,15 +94,15 @@ class Exporter:
 
     async def text(self) -> str:
         """All metrics; those of the last poll while it is recent."""
-        async with self._looking:
+        async with self._polling:
             if time.monotonic() >= self._due:
                 begin = time.monotonic()
-                self._text = await self._looked()
+                self._text = await self._polled()
                 took = time.monotonic() - begin
                 self._due = begin + took + max(KEEP_S, took * BACK_OFF)
             return self._text
 
-    async def _looked(self) -> str:
+    async def _polled(self) -> str:
         begin, up, reported = time.monotonic(), 1.0, list[Family | Histogram]()
         try:
             reported = await self._asked()
@@ -115,7 +115,12 @@ class Exporter:
             [
                 Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
                 Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): up}),
-                Family("corral_look_seconds", "gauge", "Time its answers took.", {(): took}),
+                Family(
+                    "corral_poll_seconds",
+                    "gauge",
+                    "Time that slurmctld's answers took.",
+                    {(): took},
+                ),
                 Family(
                     "corral_proof_round_time_seconds",
                     "gauge",

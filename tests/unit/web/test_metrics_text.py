@@ -120,7 +120,7 @@ def test_what_sdiag_prints() -> None:
     read = diagnostics(SDIAG)
     made = scheduler_families(read)
     assert len(made) == 20
-    assert values(made, "corral_slurmctld_jobs_total")["submitted",] == 3
+    assert values(made, "corral_slurmctld_jobs_total")["submitted",] == 4
     cycles = values(made, "corral_scheduler_cycles_total")[()]
     assert cycles == read.get("main", "Total cycles")
     seconds = values(made, "corral_scheduler_cycle_max_seconds")[()]
