@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,10 +11,19 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.web import history
 from corral.web.history import QUESTIONS, Grid
-from tests.browser.desk import Desk, pictures, tab
+from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 from tests.browser.test_node_page import Metrics
 
+__all__ = ["window"]
 NOW = 1_795_900_000
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    rest = DeskRest()
+    rest.nodes(8)
+    with served(rest) as made:
+        yield made
 
 
 class Past(Metrics):
@@ -30,13 +40,18 @@ class Past(Metrics):
         grid = Grid.of(span, NOW)
         heights = (62, 64, 2, 440, 512, 401, 38, 120, 262_000, 390_000)
         answers = [
-            [{"metric": {}, "values": [
-                [at, str(height * (1 + 0.03 * math.sin(n / 20)))]
-                for n, at in enumerate(grid.times)
-                if what == "power" or not 120 <= n < 144
-            ]}]
+            [
+                {
+                    "metric": {},
+                    "values": [
+                        [at, str(height * (1 + 0.03 * math.sin(n / 20)))]
+                        for n, at in enumerate(grid.times)
+                        if what == "power" or not 120 <= n < 144
+                    ],
+                }
+            ]
             for height, (what, _, _) in zip(heights, QUESTIONS, strict=True)
-        ]  # fmt: skip
+        ]
         return {"from": "prometheus", **history.curves(grid, answers)}
 
 

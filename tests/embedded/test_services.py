@@ -214,7 +214,7 @@ def test_every_panel_of_the_dashboard_shows_something(working: Live) -> None:
     assert not empty
 
 
-def test_promtool_finds_nothing_to_say(working: Live) -> None:
+def test_promtool_has_no_complaint(working: Live) -> None:
     """Of all that this cluster exports, of Prometheus' configuration, and of the alert rules."""
     script = sh(
         "for url in {urls}; do python3 -c {get} $url | grep -E '^(# (HELP|TYPE) )?corral_' | "

@@ -1,8 +1,8 @@
 """Nodes and jobs as Prometheus' text (exposition format 0.0.4). Pure.
 
 Every label has a bound (docs/guide/metrics.md): nodes and partitions are Slurm's, states and
-reasons are its words, and of what users name (users, accounts) the ``MOST`` largest have series of
-their own.
+reasons are its words, and of what users name (users, accounts) the ``MOST`` largest have separate
+series.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from corral.slurm.states.nodes import POWERED_OFF
 
 MIB: Final = 1 << 20
 MOST: Final = 1000
-"""Values of one label that have series of their own; the others are one series together."""
+"""Values of one label that have separate series; the others are one series together."""
 OTHERS: Final = "(others)"
 """That one. No user, account, partition or state has brackets."""
 SEVERAL: Final = "(several)"
@@ -123,8 +123,13 @@ def families(
         now: unix seconds of that.
     """
     nodes, jobs = list(nodes), list(jobs)
-    return [*_nodes(nodes), *_jobs(jobs), *_accounts(jobs), *_pending(jobs, now),
-            *_partitions(partitions)]  # fmt: skip
+    return [
+        *_nodes(nodes),
+        *_jobs(jobs),
+        *_accounts(jobs),
+        *_pending(jobs, now),
+        *_partitions(partitions),
+    ]
 
 
 def capped(count: Counter[str], most: int = MOST) -> dict[str, float]:
@@ -236,12 +241,20 @@ def _accounts(jobs: list[Job]) -> list[Family]:
             running[job.account] += 1
             gpus[job.account] += job.gpus or 0
     return [
-        Family("corral_account_jobs_running", "gauge", "Running jobs by account.",
-               _one("account", running)),
-        Family("corral_account_jobs_pending", "gauge", "Pending jobs by account.",
-               _one("account", pending)),
+        Family(
+            "corral_account_jobs_running",
+            "gauge",
+            "Running jobs by account.",
+            _one("account", running),
+        ),
+        Family(
+            "corral_account_jobs_pending",
+            "gauge",
+            "Pending jobs by account.",
+            _one("account", pending),
+        ),
         Family("corral_account_gpus", "gauge", "GPUs in use by account.", _one("account", gpus)),
-    ]  # fmt: skip
+    ]
 
 
 def _pending(jobs: list[Job], now: float) -> list[Family]:
@@ -255,11 +268,19 @@ def _pending(jobs: list[Job], now: float) -> list[Family]:
             labels = (("partition", partition_label(job.partition)),)
             longest[labels] = max(longest.get(labels, 0.0), now - job.eligible_at)
     return [
-        Family("corral_jobs_pending", "gauge", "Pending jobs by Slurm's reason.",
-               _one("reason", reasons)),
-        Family("corral_jobs_pending_longest_seconds", "gauge",
-               "The longest time that a job has been eligible and pending.", longest),
-    ]  # fmt: skip
+        Family(
+            "corral_jobs_pending",
+            "gauge",
+            "Pending jobs by Slurm's reason.",
+            _one("reason", reasons),
+        ),
+        Family(
+            "corral_jobs_pending_longest_seconds",
+            "gauge",
+            "The longest time that a job has been eligible and pending.",
+            longest,
+        ),
+    ]
 
 
 def reason_label(reason: str) -> str:

@@ -36,37 +36,41 @@ MOST_NODES: Final = 32
 """Nodes of a job that are sampled by ssh; the first ones."""
 OF_A_JOB: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "memory": 'sum by (node) (corral_job_memory_bytes{{jobid="{job}"}})',
-        "cpus": 'sum by (node) (rate(corral_job_cpu_seconds_total{{jobid="{job}"}}[1m]))',
-        "gpu": 'corral_gpu_utilization_ratio * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
-        "gpu_memory": "corral_gpu_memory_used_bytes * on (node, gpu)"
-        ' corral_gpu_job{{jobid="{job}"}}',
-        "watts": 'corral_gpu_watts * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
+        "memory": 'sum by (node) (corral_job_memory_bytes{{cluster="{cluster}",jobid="{job}"}})',
+        "cpus": "sum by (node) (rate("
+        'corral_job_cpu_seconds_total{{cluster="{cluster}",jobid="{job}"}}[1m]))',
+        "gpu": "corral_gpu_utilization_ratio * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
+        "gpu_memory": "corral_gpu_memory_used_bytes * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
+        "watts": "corral_gpu_watts * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
     }
 )
 DAY_S: Final = 86400.0
 OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "gpu": 'corral_gpu_utilization_ratio{{node="{node}"}}',
-        "gpu_memory": 'corral_gpu_memory_used_bytes{{node="{node}"}}',
-        "watts": 'corral_gpu_watts{{node="{node}"}}',
-        "celsius": 'corral_gpu_celsius{{node="{node}"}}',
-        "memory": 'node_memory_MemTotal_bytes{{node="{node}"}}'
-        ' - node_memory_MemAvailable_bytes{{node="{node}"}}',
+        "gpu": 'corral_gpu_utilization_ratio{{cluster="{cluster}",node="{node}"}}',
+        "gpu_memory": 'corral_gpu_memory_used_bytes{{cluster="{cluster}",node="{node}"}}',
+        "watts": 'corral_gpu_watts{{cluster="{cluster}",node="{node}"}}',
+        "celsius": 'corral_gpu_celsius{{cluster="{cluster}",node="{node}"}}',
+        "memory": 'node_memory_MemTotal_bytes{{cluster="{cluster}",node="{node}"}}'
+        ' - node_memory_MemAvailable_bytes{{cluster="{cluster}",node="{node}"}}',
         "cpus": "sum by (node) (rate("
-        'node_cpu_seconds_total{{node="{node}",mode!~"idle|iowait"}}[5m]))',
+        'node_cpu_seconds_total{{cluster="{cluster}",node="{node}",mode!~"idle|iowait"}}[5m]))',
     }
 )
 """Curves of one node; the exporters' labels are those of ``roles/services/metrics.py``."""
 GPUS_OF_A_NODE: Final = (
     '{{__name__=~"corral_gpu_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
-    'node="{node}"}}'
+    'cluster="{cluster}",node="{node}"}}'
 )
 OF_NODES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "celsius": "max by (node) (corral_gpu_celsius) or max by (node) (node_hwmon_temp_celsius)",
-        "watts": "sum by (node) (corral_gpu_watts)",
-        "gpu": "avg by (node) (corral_gpu_utilization_ratio)",
+        "celsius": 'max by (node) (corral_gpu_celsius{{cluster="{cluster}"}})'
+        ' or max by (node) (node_hwmon_temp_celsius{{cluster="{cluster}"}})',
+        "watts": 'sum by (node) (corral_gpu_watts{{cluster="{cluster}"}})',
+        "gpu": 'avg by (node) (corral_gpu_utilization_ratio{{cluster="{cluster}"}})',
     }
 )
 
@@ -135,7 +139,9 @@ class Prometheus:
             if time.monotonic() >= self._due:
                 by_node: dict[str, dict[str, float]] = {}
                 for what, query in OF_NODES.items():
-                    for sample in await self._ask("query", {"query": query}):
+                    for sample in await self._ask(
+                        "query", {"query": query.format(cluster=self._cluster)}
+                    ):
                         value = _number(sample["value"][1])
                         if value is not None:
                             by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
@@ -153,7 +159,9 @@ class Prometheus:
             "step": f"{max(STEP_S, math.ceil((end - start) / POINTS)):.0f}",
         }
         asked = [
-            self._ask("query_range", {**params, "query": query.format(job=job.id)})
+            self._ask(
+                "query_range", {**params, "query": query.format(job=job.id, cluster=self._cluster)}
+            )
             for query in OF_A_JOB.values()
         ]
         answers = zip(OF_A_JOB, await asyncio.gather(*asked), strict=True)
@@ -166,7 +174,9 @@ class Prometheus:
         step = f"{DAY_S / POINTS:.0f}"
         params = {"start": f"{end - DAY_S:.0f}", "end": f"{end:.0f}", "step": step}
         asked = [
-            self._ask("query_range", {**params, "query": query.format(node=name)})
+            self._ask(
+                "query_range", {**params, "query": query.format(node=name, cluster=self._cluster)}
+            )
             for query in OF_A_NODE.values()
         ]
         answers = zip(OF_A_NODE, await asyncio.gather(*asked), strict=True)
@@ -199,7 +209,9 @@ class Prometheus:
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         """See ``Figures``."""
-        samples = await self._ask("query", {"query": GPUS_OF_A_NODE.format(node=name)})
+        samples = await self._ask(
+            "query", {"query": GPUS_OF_A_NODE.format(node=name, cluster=self._cluster)}
+        )
         values = [(s["metric"], _number(s["value"][1])) for s in samples]
         return tuple(
             api.Reading(labels.get("__name__", ""), labels, value)

@@ -41,7 +41,7 @@ from corral.slurm.text import (
 from corral.web.exposition import Family, Histogram, families, text_of, untracked
 from corral.web.listener.connections import Bounded, Waiting
 from corral.web.scheduler_metrics import scheduler_families, share_families
-from corral.web.waiting import Waits
+from corral.web.wait_times import Waits
 
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0

@@ -64,7 +64,7 @@ def test_questions_are_of_this_cluster_alone() -> None:
 
 
 def test_what_is_unknown_is_a_gap() -> None:
-    """A recorded answer: slurmctld was down for a while, one value is no number."""
+    """A recorded answer: slurmctld was down for a while, one value is not a number."""
     recorded = json.loads(RECORDED.read_text())
     grid = Grid(recorded["start"], recorded["end"], recorded["step"])
     answers = [recorded["body"]["data"]["result"]] + [[]] * (len(QUESTIONS) - 1)

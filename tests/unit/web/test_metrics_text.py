@@ -16,7 +16,7 @@ from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import QUEUE_COUNTED, parse_counted
 from corral.web.exposition import MOST, OTHERS, Family, Histogram, families, reason_label, text_of
 from corral.web.scheduler_metrics import scheduler_families, share_families
-from corral.web.waiting import Waits
+from corral.web.wait_times import Waits
 from tests import prometheus_tools
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -35,8 +35,14 @@ def pending(reason: str = "Resources", **more: object) -> Job:
 
 
 def running(number: int, **more: object) -> Job:
-    fields = {"id": number, "state": "RUNNING", "user": "kim", "partition": "main",
-              "eligible_at": NOW - 100, "start_at": NOW}  # fmt: skip
+    fields = {
+        "id": number,
+        "state": "RUNNING",
+        "user": "kim",
+        "partition": "main",
+        "eligible_at": NOW - 100,
+        "start_at": NOW,
+    }
     return Job(**{**fields, **more})  # type: ignore[arg-type]
 
 
@@ -55,7 +61,10 @@ def test_pending_jobs_by_reason_account_and_age() -> None:
     ]
     made = families((), jobs, (), NOW)
     assert values(made, "corral_jobs_pending") == {
-        ("Resources",): 2, ("ReqNodeNotAvail",): 1, ("BeginTime",): 1}  # fmt: skip
+        ("Resources",): 2,
+        ("ReqNodeNotAvail",): 1,
+        ("BeginTime",): 1,
+    }
     assert values(made, "corral_jobs_pending_longest_seconds") == {("main",): 500}
     assert values(made, "corral_account_jobs_pending") == {("physics",): 2, ("bio",): 1}
     assert values(made, "corral_account_jobs_running") == {("bio",): 1}
@@ -67,11 +76,12 @@ def test_pending_jobs_by_reason_account_and_age() -> None:
 @pytest.mark.parametrize(
     ("reason", "label"),
     [
-        ("None", "None"), ("", "None"), ("(AssocGrpGRES)", "AssocGrpGRES"),
-        ("Nodes required for job are DOWN, DRAINED or reserved",
-         "Nodes_required_for_job_are_DOWN"),
+        ("None", "None"),
+        ("", "None"),
+        ("(AssocGrpGRES)", "AssocGrpGRES"),
+        ("Nodes required for job are DOWN, DRAINED or reserved", "Nodes_required_for_job_are_DOWN"),
     ],
-)  # fmt: skip
+)
 def test_a_reason_is_its_word(reason: str, label: str) -> None:
     assert reason_label(reason) == label
 
@@ -82,7 +92,10 @@ def test_which_check_drained_a_node() -> None:
     nodes.append(Node("d", NodeState.parse("IDLE+CLOUD+POWERED_DOWN")))
     made = families(nodes, (), ())
     assert values(made, "corral_node_drained") == {
-        ("a", "health", "xid"): 1, ("b", "proof", "hbm"): 1, ("c", "person", ""): 1}  # fmt: skip
+        ("a", "health", "xid"): 1,
+        ("b", "proof", "hbm"): 1,
+        ("c", "person", ""): 1,
+    }
     assert values(made, "corral_node_powered_down") == {("d",): 1}
 
 
@@ -107,8 +120,17 @@ def test_waiting_times_are_counted_once_and_not_of_before() -> None:
 
 def test_squeues_columns() -> None:
     widths = [(int(column.rpartition(":")[2])) for column in QUEUE_COUNTED[-1].split(",")]
-    row = ("PENDING", "main", "kim", "cpu=1,gres/gpu=2", "12", "physics", "Resources",
-           "1800000000", "N/A")  # fmt: skip
+    row = (
+        "PENDING",
+        "main",
+        "kim",
+        "cpu=1,gres/gpu=2",
+        "12",
+        "physics",
+        "Resources",
+        "1800000000",
+        "N/A",
+    )
     line = "".join(value.ljust(width) for value, width in zip(row, widths, strict=True))
     (job,) = parse_counted(line)
     assert (job.id, job.account, job.reason) == (12, "physics", "Resources")
@@ -130,8 +152,10 @@ def test_what_sdiag_prints() -> None:
 
 
 def test_a_scheduler_that_has_not_run_yet_has_gaps_and_no_zeros() -> None:
-    read = diagnostics("Server thread count:  3\n\nMain schedule statistics (microseconds):\n"
-                       "\tLast cycle:   9\n\tLatency for 1000 calls: x\n")  # fmt: skip
+    read = diagnostics(
+        "Server thread count:  3\n\nMain schedule statistics (microseconds):\n"
+        "\tLast cycle:   9\n\tLatency for 1000 calls: x\n"
+    )
     names = {family.name for family in scheduler_families(read) if family.values}
     assert names == {"corral_slurmctld_threads", "corral_scheduler_cycle_seconds"}
     assert diagnostics("sdiag: error: down").values == {}
@@ -159,17 +183,34 @@ def everything(nodes: int, jobs: int) -> Iterator[Family | Histogram]:
     """All that can be: each job with its own user, account, reason and list of partitions."""
     states = ("IDLE", "MIXED", "ALLOCATED", "DOWN", "IDLE+DRAIN", "MIXED+DRAIN")
     machines = [
-        Node(f"node{i}", NodeState.parse(states[i % 6]), f"health.xid: {i}", gres="gpu:8",
-             gres_used="gpu:4", cpus=128, memory=1 << 20, load=1.0, watts=900)
+        Node(
+            f"node{i}",
+            NodeState.parse(states[i % 6]),
+            f"health.xid: {i}",
+            gres="gpu:8",
+            gres_used="gpu:4",
+            cpus=128,
+            memory=1 << 20,
+            load=1.0,
+            watts=900,
+        )
         for i in range(nodes)
-    ]  # fmt: skip
+    ]
     kinds = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
     queue = [
-        Job(id=i + 1, state=kinds[i % 4], user=f"user{i}", account=f"account{i}", gpus=1,
-            partition=f"p{i % 20}" if i % 4 else f"p{i},p{i + 1}", reason=f"Word{i}",
-            eligible_at=NOW - i, start_at=NOW)
+        Job(
+            id=i + 1,
+            state=kinds[i % 4],
+            user=f"user{i}",
+            account=f"account{i}",
+            gpus=1,
+            partition=f"p{i % 20}" if i % 4 else f"p{i},p{i + 1}",
+            reason=f"Word{i}",
+            eligible_at=NOW - i,
+            start_at=NOW,
+        )
         for i in range(jobs)
-    ]  # fmt: skip
+    ]
     partitions = [Partition(f"p{i}", "UP") for i in range(20)]
     waits = Waits()
     waits.note([], [partition.name for partition in partitions])
@@ -197,11 +238,11 @@ def test_series_have_a_bound() -> None:
     counted = sum(
         float(line.rpartition(" ")[2]) for line in lines if line.startswith("corral_user_gpus")
     )
-    assert counted == jobs / 4, "what has no series of its own is in the sum"
+    assert counted == jobs / 4, "what has no separate series is in the sum"
 
 
 @needs_promtool
-def test_promtool_finds_nothing_to_say() -> None:
+def test_promtool_has_no_complaint() -> None:
     text = text_of([*everything(10, 40), Family("corral_info", "gauge", "Corral.", {(): 1})])
     assert checked(text) == (0, "")
     assert checked(text.replace("corral_backfill_cycles_total", "corral_backfill_cycles"))[0]
@@ -209,7 +250,7 @@ def test_promtool_finds_nothing_to_say() -> None:
 
 
 @needs_promtool
-def test_promtool_finds_nothing_to_say_of_a_nodes_figures(tmp_path: Path) -> None:
+def test_promtool_has_no_complaint_of_a_nodes_figures(tmp_path: Path) -> None:
     busy = RECORDED / "gpu" / "h200x4-busy"
     for line in (busy / "cgroups.txt").read_text().splitlines():
         pid, _, group = line.partition(" ")
@@ -222,11 +263,17 @@ def test_promtool_finds_nothing_to_say_of_a_nodes_figures(tmp_path: Path) -> Non
     smi.chmod(0o755)
     job = tmp_path / "system.slice" / "n_slurmstepd.scope" / "job_20"
     job.mkdir(parents=True)
-    for name, content in (("memory.current", "5000\n"), ("memory.stat", "inactive_file 10\n"),
-                          ("cpu.stat", "usage_usec 2500000\n")):  # fmt: skip
+    for name, content in (
+        ("memory.current", "5000\n"),
+        ("memory.stat", "inactive_file 10\n"),
+        ("cpu.stat", "usage_usec 2500000\n"),
+    ):
         (job / name).write_text(content)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CORRAL_CGROUP": str(tmp_path),
-           "CORRAL_PROC": str(tmp_path / "proc")}  # fmt: skip
+    env = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "CORRAL_CGROUP": str(tmp_path),
+        "CORRAL_PROC": str(tmp_path / "proc"),
+    }
     argv = ["sh", str(agents.FOLDER / "figures.sh")]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert "corral_gpu_job" in done.stdout

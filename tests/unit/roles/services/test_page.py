@@ -34,6 +34,7 @@ from tests.unit.roles.test_cluster import laptop, site
 UI = Services(ui=True)
 RECORDED = Path(__file__).parents[3] / "recorded"
 FILES = agents.FOLDER / "figures.sh"
+OTHER = "https://metrics.example.org/prometheus"
 WEB = agents.FOLDER.parent / "web"
 
 
@@ -221,12 +222,26 @@ def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> Non
     assert configured(elastic).slurm_files.slurm.get("MetricsType") is None
 
 
+@pytest.mark.parametrize(
+    ("services", "address"),
+    [
+        (Services(ui=True), None),
+        (Services(ui=True, metrics=True), "http://127.0.0.1:9090"),
+        (Services(ui=True, metrics=True, prometheus=OTHER), OTHER),
+        (Services(ui=True, prometheus=OTHER), OTHER),
+    ],
+)
+def test_which_prometheus_the_page_asks(services: Services, address: str | None) -> None:
+    made = files(page.on_controller(site(laptop(services=services))))
+    assert json.loads(made[page.SETTINGS]).get("prometheus") == address
+
+
 def test_every_target_has_the_clusters_name() -> None:
     for job in scrape_configs("25.11.2"):
         assert {target["labels"]["cluster"] for target in job["static_configs"]} == {"laptop"}
-    whole = json.loads(metrics.scraping(site(laptop(services=Services(metrics=True)))))
-    assert whole["global"]["external_labels"] == {"cluster": "laptop"}
-    assert whole["rule_files"] == [metrics.ALERTS]
+    configuration = json.loads(metrics.scraping(site(laptop(services=Services(metrics=True)))))
+    assert configuration["global"]["external_labels"] == {"cluster": "laptop"}
+    assert configuration["rule_files"] == [metrics.ALERTS]
 
 
 def test_the_dashboard_chooses_cluster_node_user_and_job() -> None:
@@ -271,7 +286,7 @@ def test_the_dashboard_has_thresholds_and_leads_to_the_page() -> None:
 def test_the_dashboard_asks_only_for_what_there_is() -> None:
     dashboard = json.loads(metrics.dashboard())
     asked = json.dumps([t["expr"] for p in dashboard["panels"] for t in p["targets"]])
-    sources = ("exposition.py", "metrics.py", "scheduler_metrics.py", "waiting.py")
+    sources = ("exposition.py", "metrics.py", "scheduler_metrics.py", "wait_times.py")
     text = FILES.read_text() + "".join((WEB / name).read_text() for name in sources)
     for word in {w for w in asked.replace("(", " ").replace("{", " ").split() if "corral_" in w}:
         name = "corral_" + word.partition("corral_")[2].split("[")[0].split(")")[0].rstrip('",\\')

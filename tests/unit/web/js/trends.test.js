@@ -20,7 +20,7 @@ function card(state) {
   return shown(view.render());
 }
 
-test("what is unknown stays a gap, and is no zero", () => {
+test("what is unknown stays a gap instead of a zero", () => {
   const curves = plotted(PAST);
   assert.deepEqual(curves[0].points, [[10, 1000], [20, null], [30, 3000]]); // prettier-ignore
   assert.deepEqual(aligned(curves, 0.001), [[10, 20, 30], [1, null, 3]]); // prettier-ignore
