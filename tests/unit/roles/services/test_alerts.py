@@ -6,12 +6,13 @@ pass without it is found.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from corral.inspect.xids import xids_by_number
 from corral.roles.services import metrics
@@ -19,7 +20,7 @@ from tests import prometheus_tools
 
 PROMTOOL = prometheus_tools.find("promtool")
 SERIES = Path(__file__).with_name("alert_rules.yml")
-RULES = yaml.safe_load(metrics.alerts())["groups"][0]["rules"]
+RULES = YAML(typ="safe").load(metrics.alerts())["groups"][0]["rules"]
 NAMES = {rule["alert"] for rule in RULES}
 HEALTHY = "a healthy cluster"
 BREAKS = {
@@ -57,12 +58,12 @@ needs_promtool = pytest.mark.skipif(
 
 def promtool_test(folder: Path, rules: str, name: str = "") -> subprocess.CompletedProcess[str]:
     """``promtool test rules`` over these rules, all tests or those of one name."""
-    tests = yaml.safe_load(SERIES.read_text())
+    tests = YAML(typ="safe").load(SERIES.read_text())
     tests["rule_files"] = ["alerts.yml"]
     tests["tests"] = [test for test in tests["tests"] if name in ("", test["name"])]
     assert tests["tests"]
     (folder / "alerts.yml").write_text(rules)
-    (folder / "tests.yml").write_text(yaml.safe_dump(tests))
+    (folder / "tests.yml").write_text(json.dumps(tests))
     argv = [str(PROMTOOL), "test", "rules", "tests.yml"]
     return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120)
 
