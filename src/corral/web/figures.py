@@ -240,7 +240,7 @@ def _silent(why: str) -> CorralError:
         Code.UNREACHABLE,
         "Prometheus does not answer",
         tail=why[:200],
-        hint="on the controller: systemctl status prometheus",
+        hint="is it up? the controller's: systemctl status prometheus",
     )
 
 
