@@ -15,7 +15,7 @@ from corral.tables import Row, read_table
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
 
-Form = Literal["value", "interval", "time limit", "MiB"]
+Form = Literal["value", "interval", "time limit", "MiB", "sharing", "switch", "state", "licenses"]
 
 Section = Literal[
     "",
@@ -68,12 +68,15 @@ class Key(Row):
         impact: what changing it does to a live cluster. ``reload`` is ``scontrol reconfigure``;
             ``restart`` restarts daemons, jobs live on; ``drain`` needs a cluster without jobs.
         section: the heading of slurm.conf under which it, or the line that it begins, is written.
-        joined: values that several roles give are joined by commas.
+        joined: values that several roles and ``slurm.settings`` give are joined by commas.
+        replaceable: ``slurm.settings`` may give another value.
+        owner: path of the field of the cluster file that decides over it, where the value is not
+            that field's own.
         field: path of the field of the cluster file whose value it is (``health.every``;
             ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
             role gives the value. Not written where the field is null or off.
         form: how the field's value is written: an interval in seconds, a time limit in Slurm's
-            grammar, a number of GiB in MiB.
+            grammar, a number of GiB in MiB, capitals, YES or nothing, a partition's state, licences.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """
@@ -87,6 +90,8 @@ class Key(Row):
     impact: ImpactWord
     section: Section = ""
     joined: bool = False
+    replaceable: bool = False
+    owner: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     form: Form = "value"
     since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
