@@ -313,9 +313,7 @@ class Partition(Model):
     allow_qos: tuple[AccountName, ...] = about(
         "reload", "QOS whose jobs it takes; left out: all.", default=()
     )
-    deny_qos: tuple[AccountName, ...] = about(
-        "reload", "QOS whose jobs it refuses.", default=()
-    )
+    deny_qos: tuple[AccountName, ...] = about("reload", "QOS whose jobs it refuses.", default=())
     allow_groups: tuple[UserName, ...] = about(
         "reload", "Unix groups whose members may submit to it; left out: all.", default=()
     )

@@ -42,9 +42,7 @@ class Reservation(Model):
         "Groups whose nodes it holds; without groups and nodes: all compute nodes.",
         default=(),
     )
-    nodes: HostList | None = about(
-        "none", "Nodes that it holds, in place of groups.", default=None
-    )
+    nodes: HostList | None = about("none", "Nodes that it holds, in place of groups.", default=None)
     users: tuple[UserName, ...] = about(
         "none", "Who may use it; without users and accounts: root alone.", default=()
     )

@@ -177,8 +177,10 @@ def words_of(key: str) -> Mapping[str, tuple[str, str]]:
 def elsewhere(key: str) -> str:
     """Where a key belongs that is not a global one of slurm.conf, in words; "" for nowhere."""
     for row in _written():
-        if row.line and row.file == _FILE and row.name.lower() == key.lower() and row.field:
-            return f"{row.field} of the cluster file sets it"
+        if row.line and row.name.lower() == key.lower():
+            owner = row.field or row.owner
+            if owner:
+                return f"{owner} of the cluster file sets it"
     for group in _table().groups:
         names = {word.rstrip("*?#").lower() for word in group.keys.split()}
         if key.lower() in names:

@@ -385,3 +385,12 @@ UNITS: Final = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 def seconds_of(interval: str) -> int:
     """Seconds of an interval, 0 for ``off``."""
     return 0 if interval == "off" else int(interval[:-1]) * UNITS[interval[-1]]
+
+
+def length_of(span: str) -> int | None:
+    """Seconds of ``[days-]hours[:minutes[:seconds]]``; None for ``infinite``."""
+    if span == "infinite":
+        return None
+    days, _, rest = span.rpartition("-")
+    hours, minutes, seconds = [*map(int, rest.split(":")), 0, 0][:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import Field, PlainValidator, model_validator
 
 from corral.slurm.version import SlurmVersion
+from corral.spec.slurm_keys import slurm_keys
 from corral.tables import Row, read_table
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
@@ -30,6 +31,7 @@ Section = Literal[
     "Accounting",
     "Nodes that come and go",
     "Metrics",
+    "Settings of the cluster file",
     "Nodes",
     "Partitions",
 ]
@@ -131,3 +133,30 @@ def all_keys() -> tuple[Key, ...]:
 def keys_by_id() -> Mapping[tuple[str, str, str], Key]:
     """By file, first key of the line ("" for a global key) and name, in lower case."""
     return MappingProxyType({key.id: key for key in all_keys()})
+
+
+@cache
+def settable_keys() -> Mapping[tuple[str, str, str], Key]:
+    """Global keys of slurm.conf that only ``slurm.settings`` sets, as ``keys_by_id`` has them."""
+    keys: dict[tuple[str, str, str], Key] = {}
+    for low, key in sorted(slurm_keys().items()):
+        if key.use != "free":
+            continue
+        keys["slurm.conf", "", low] = Key(
+            file="slurm.conf",
+            name=key.name,
+            value="slurm.settings",
+            reason="The cluster file sets it.",
+            source="slurm.conf(5)",
+            impact=key.impact,
+            section="Settings of the cluster file",
+            **({"since": key.since} if key.since else {}),
+            **({"until": key.until} if key.until else {}),
+        )
+    return MappingProxyType(keys)
+
+
+@cache
+def every_key() -> Mapping[tuple[str, str, str], Key]:
+    """The keys that Corral writes, and behind them those that only ``slurm.settings`` sets."""
+    return MappingProxyType({**keys_by_id(), **settable_keys()})
