@@ -241,8 +241,8 @@ class Partition(Model):
     default: bool = about("reload", "Jobs that name no partition go here.", default=False)
     state: Literal["up", "down", "drain", "inactive"] = about(
         "reload",
-        "up; down: accepts jobs and starts none; drain: accepts none, pending ones start; inactive: "
-        "neither. Running jobs go on.",
+        "down: accepts jobs and starts none; drain: accepts none, and pending ones start; "
+        "inactive: neither. Running jobs go on.",
         default="up",
     )
     max_time: TimeLimit = about(

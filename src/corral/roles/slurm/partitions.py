@@ -1,4 +1,4 @@
-"""What partitions need besides their own lines: preemption, priorities, and room for proofs. Pure."""
+"""What partitions need besides their own lines: preemption, priorities, access of proofs. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADMITTING: Final = ("AllowAccounts", "AllowQos", "AllowGroups")
 
 
 def tiers_declared(spec: ClusterSpec) -> bool:
-    """Whether partitions differ in who goes first, so that the global mode must not hold for all."""
+    """Whether partitions differ in who goes first: the global mode must not hold for all then."""
     return any(p.priority_tier or p.preempt_mode != "off" for p in spec.partitions)
 
 

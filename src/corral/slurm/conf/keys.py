@@ -47,7 +47,7 @@ OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 """The list of the cluster file whose entries' fields are written on such lines."""
 
 _RELEASE: Final = re.compile(r"\d\d\.\d\d")
-_KEY: Final = r"^[A-Z][A-Za-z]+$"
+_KEY: Final = r"^[A-Z][A-Za-z0-9]+$"
 
 
 def _release(text: Any) -> SlurmVersion:
@@ -78,7 +78,8 @@ class Key(Row):
             ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
             role gives the value. Not written where the field is null or off.
         form: how the field's value is written: an interval in seconds, a time limit in Slurm's
-            grammar, a number of GiB in MiB, capitals, YES or nothing, a partition's state, licences.
+            grammar, a number of GiB in MiB, how a partition is shared (capitals, unless it is no), a
+            switch (YES or nothing), a partition's state (unless it is up), licences.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """

@@ -58,8 +58,8 @@ def times(view: View) -> Iterator[Problem]:
 
 
 def past(view: View) -> Iterator[Problem]:
-    """Reservations that have ended in every time zone."""
-    now = datetime.now()  # noqa: DTZ005 - the controller's zone is not known here: a day more
+    """Reservations that have ended: for a day or more, as the controller has its own time zone."""
+    now = datetime.now()
     for i, reservation in enumerate(view.spec.reservations):
         start = _start(reservation)
         if start is None or set(REPEATING) & set(reservation.flags):
@@ -212,11 +212,11 @@ RULES: Final = (
     Rule("reservation-past", _W, "A reservation that has ended. It is a warning, so that a file "
          "stays valid after its maintenance.", (*_TIMES, "reservations.flags"), past),
     Rule("reservation-nodes-both", _E, "A reservation with groups and nodes.", _NODES, nodes_both),
-    Rule("reservation-group-unknown", _E, "A reservation of a group that does not exist, or is in no "
-         "partition.",
+    Rule("reservation-group-unknown", _E, "A reservation of a group that does not exist, or that "
+         "is in no partition.",
          ("reservations.groups",), group_unknown, ("groups.name", "partitions.groups")),
-    Rule("reservation-node-unknown", _E, "A reservation of a node that does not exist, or is in no "
-         "partition.",
+    Rule("reservation-node-unknown", _E, "A reservation of a node that does not exist, or that is "
+         "in no partition.",
          ("reservations.nodes",), node_unknown, ("groups.nodes", "partitions.groups")),
     Rule("reservation-user-unknown", _W, "A reservation for a user whom the file does not declare: "
          "slurmctld refuses one whom the controller does not know.",
