@@ -24,7 +24,7 @@ SLURM: Final[list[Case]] = [
     ("slurm-setting-unknown", LAB, settings(MaxArraySiz=10001), "slurm.settings.MaxArraySiz"),
     ("slurm-setting-unknown", LAB, settings(MaxTime="1-0"), "slurm.settings.MaxTime"),
     ("slurm-setting-unknown", LAB, settings(ConstrainCores=True), "slurm.settings.ConstrainCores"),
-    ("slurm-setting-unknown", LAB, settings(**{"a\nb": 1}), "slurm.settings.a\nb"),
+    ("slurm-setting-unknown", LAB, settings(**{"a b=$(x)": 1}), "slurm.settings.a b=$(x)"),
     ("slurm-setting-owned", LAB, settings(AuthType="auth/none"), "slurm.settings.AuthType"),
     ("slurm-setting-owned", LAB, settings(slurmuser="root"), "slurm.settings.slurmuser"),
     ("slurm-setting-owned", LAB, settings(HealthCheckInterval=9),

@@ -210,8 +210,9 @@ def _values(
     values: dict[tuple[str, str, str], Setting] = {}
     for given, setting in (*((True, s) for s in settings), *((False, s) for s in defaults)):
         at = (name, "", setting.key.lower())
+        joined = table[at].joined
         before = values.setdefault(at, setting)
-        if before is not setting and table[at].joined:
+        if before is not setting and joined:
             values[at] = replace(before, value=f"{before.value},{setting.value}")
         elif given and before != setting:
             raise ValueError(f"{name}: {setting.key} is {before.value} and {setting.value}")
