@@ -78,8 +78,8 @@ class Key(Row):
             ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
             role gives the value. Not written where the field is null or off.
         form: how the field's value is written: an interval in seconds, a time limit in Slurm's
-            grammar, a number of GiB in MiB, how a partition is shared (capitals, unless it is no), a
-            switch (YES or nothing), a partition's state (unless it is up), licences.
+            grammar, a number of GiB in MiB, how a partition is shared (unless it is no), a switch
+            (YES or nothing), a partition's state (unless it is up), licences.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """

@@ -140,7 +140,7 @@ _NOTES: Final[Mapping[str, str]] = MappingProxyType(
         "": "DeepOps has no variable for it",
         "users": "declare them in DeepOps' variable users, and run its playbook users.yml",
         "partitions": "DeepOps makes one partition, batch, of all nodes",
-        "slurm.settings": "write them into a slurm.conf.j2 of your own, and name it in slurm_conf_template",
+        "slurm.settings": "write them into your own slurm.conf.j2, named in slurm_conf_template",
         "reservations": "DeepOps makes none: use scontrol",
         "storage": "DeepOps mounts by NFS alone",
         "slurm.version": "DeepOps builds one release: write ==RELEASE",
