@@ -28,16 +28,17 @@ is left out for it. F-numbers are entries of the failure catalogue.
 | drain | no job may run meanwhile |
 | recreate | another cluster |
 
-Field: the field of the cluster file that decides over the key. `slurm.settings` may give another value for keys marked
-*settings*, and add words to those marked *settings add*; it may not have the others.
+Field: the field of the cluster file that decides over the key. `slurm.settings` may give another
+value for keys marked *settings*, and add words to those marked *settings add*; it may not have the
+others.
 """
 
 _SETTINGS: Final = """
 ## Keys of slurm.settings alone
 
-The other global keys of slurm.conf, for the releases that know them. Corral writes none of them unless `slurm.settings` does.
-The impact is that of slurm.conf(5) of 22.05: keys without a note there are read again by `scontrol reconfigure`, and plugins
-are loaded at a daemon's start.
+The other global keys of slurm.conf. They are written only where `slurm.settings` has them. The
+impact is that of slurm.conf(5) of 22.05: keys without a note there are read again by `scontrol
+reconfigure`, and plugins are loaded at a daemon's start.
 
 | impact | keys |
 |---|---|

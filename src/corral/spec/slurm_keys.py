@@ -108,7 +108,7 @@ class SlurmKey:
             it; owned: Corral alone sets it.
         owner: the field of the cluster file that decides over an owned key; "" for none.
         why: why an owned key is refused, where Corral writes no line for it; why a key of the past
-            is no use.
+            has no effect.
     """
 
     name: str
@@ -153,13 +153,14 @@ def _known() -> Iterator[SlurmKey]:
         for word in group.keys.split() if group.file == _FILE and not group.line else ():
             name = word.rstrip("*?#")
             low = name.lower()
+            at_start = low in start or name.endswith(("Type", "Plugin", "Plugins"))
             yield SlurmKey(
                 name,
                 group.since,
                 min(filter(None, (group.until, group.dead)), default=""),
                 number=word.endswith("#"),
                 switch=word.endswith("?"),
-                impact="drain" if low in drain else "restart" if low in start else "reload",
+                impact="drain" if low in drain else "restart" if at_start else "reload",
             )
 
 

@@ -1,7 +1,7 @@
 """Reservations in slurmctld: what is there, what must be, and the calls of scontrol between. Pure.
 
 Those that Corral makes are listed on the controller (``MARKS``): only those are ever removed. A
-reservation's comment would say the same, but 22.05 has none.
+reservation's comment could mark it, but 22.05 has none.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def test_only_what_corral_made_is_removed() -> None:
 
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z0-9.-]{0,5}", fullmatch=True), min_size=1, unique=True)
-ONE = st.builds(
+RESERVATIONS = st.builds(
     Reservation,
     st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,9}", fullmatch=True),
     st.datetimes().map(lambda at: at.replace(microsecond=0).isoformat()),
@@ -110,17 +110,17 @@ ONE = st.builds(
 )
 
 
-@given(ONE, ONE)
-def test_after_a_change_there_is_nothing_to_do(one: Reservation, other: Reservation) -> None:
-    """Slurm prints what it was given: the plan of it is empty, that of another one is not."""
+@given(RESERVATIONS, RESERVATIONS)
+def test_after_a_change_there_is_nothing_to_do(made: Reservation, other: Reservation) -> None:
+    """Slurm prints what it was given: the plan of it is empty, that of another is not."""
     line = (
-        f"@time {one.name} ahead x\nReservationName={one.name} StartTime={one.start} EndTime=x "
-        f"Duration={clock(one.minutes * 60)} Nodes={','.join(one.nodes)} "
-        f"Flags={','.join((*reversed(one.flags), 'SPEC_NODES'))} Users={','.join(one.users)} "
-        f"Accounts={','.join(one.accounts) or '(null)'}"
+        f"@time {made.name} ahead x\nReservationName={made.name} StartTime={made.start} EndTime=x "
+        f"Duration={clock(made.minutes * 60)} Nodes={','.join(made.nodes)} "
+        f"Flags={','.join((*reversed(made.flags), 'SPEC_NODES'))} Users={','.join(made.users)} "
+        f"Accounts={','.join(made.accounts) or '(null)'}"
     )
-    assert summary(one, seen=line) == ""
-    same = replace(other, name=one.name)
+    assert summary(made, seen=line) == ""
+    same = replace(other, name=made.name)
     alike = replace(
         same,
         nodes=tuple(sorted(same.nodes)),
@@ -128,11 +128,11 @@ def test_after_a_change_there_is_nothing_to_do(one: Reservation, other: Reservat
         accounts=tuple(sorted(same.accounts)),
         flags=tuple(sorted(same.flags)),
     ) == replace(
-        one,
-        nodes=tuple(sorted(one.nodes)),
-        users=tuple(sorted(one.users)),
-        accounts=tuple(sorted(one.accounts)),
-        flags=tuple(sorted(one.flags)),
+        made,
+        nodes=tuple(sorted(made.nodes)),
+        users=tuple(sorted(made.users)),
+        accounts=tuple(sorted(made.accounts)),
+        flags=tuple(sorted(made.flags)),
     )
     assert (summary(same, seen=line) == "") is alike
 

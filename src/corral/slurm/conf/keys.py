@@ -50,7 +50,9 @@ _RELEASE: Final = re.compile(r"\d\d\.\d\d")
 _KEY: Final = r"^[A-Z][A-Za-z0-9]+$"
 
 
-def _release(text: Any) -> SlurmVersion:
+def _release(text: Any) -> SlurmVersion | None:
+    if text is None or isinstance(text, SlurmVersion):
+        return text
     # In YAML a release without quotes is a number: 22.10 would be read as 22.1.
     if not isinstance(text, str) or not _RELEASE.fullmatch(text):
         raise ValueError("not a release in quotes, such as '23.11'")
@@ -151,8 +153,8 @@ def settable_keys() -> Mapping[tuple[str, str, str], Key]:
             source="slurm.conf(5)",
             impact=key.impact,
             section="Settings of the cluster file",
-            **({"since": key.since} if key.since else {}),
-            **({"until": key.until} if key.until else {}),
+            since=SlurmVersion.parse(key.since) if key.since else None,
+            until=SlurmVersion.parse(key.until) if key.until else None,
         )
     return MappingProxyType(keys)
 

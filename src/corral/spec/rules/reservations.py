@@ -53,7 +53,7 @@ def times(view: View) -> Iterator[Problem]:
             message = f"there is no {reservation.start.partition('T')[0]}"
             yield Problem(_at(i, "start"), message, "write a day that the month has")
         if not _length(reservation):
-            message = f"duration {reservation.duration} is no time at all"
+            message = f"duration {reservation.duration} is zero"
             yield Problem(_at(i, "duration"), message, 'write for instance "4:00" for four hours')
 
 
