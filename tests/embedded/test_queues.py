@@ -73,8 +73,8 @@ def as_user(live: Live, user: str, script: str) -> Result:
 
 def test_slurmctld_runs_with_the_settings(live: Live) -> None:
     config = live.run(live.controller, sh("scontrol show config")).stdout
-    words = {line.partition("=")[0].strip(): line.partition("=")[2].strip()
-             for line in config.splitlines()}  # fmt: skip
+    lines = (line.partition("=") for line in config.splitlines())
+    words = {key.strip(): value.strip() for key, _, value in lines}
     assert words["MaxArraySize"] == "501"
     assert words["KillWait"].split()[0] == "20"
     assert words["MessageTimeout"].split()[0] == "33"
@@ -83,11 +83,11 @@ def test_slurmctld_runs_with_the_settings(live: Live) -> None:
     assert words["PreemptType"] == "preempt/partition_prio"
     assert words["Licenses"] == "matlab:1"
     partitions = live.run(live.controller, sh("scontrol -o show partition")).stdout
-    lines = {line.split()[0].partition("=")[2]: line for line in partitions.splitlines()}
-    assert "AllowAccounts=physics,corral-proof " in lines["physics"]
-    assert "PreemptMode=CANCEL" in lines["low"]
-    assert "PreemptMode=OFF" in lines["main"]
-    assert "State=DRAIN" in lines["closed"]
+    by_name = {line.split()[0].partition("=")[2]: line for line in partitions.splitlines()}
+    assert "AllowAccounts=physics,corral-proof " in by_name["physics"]
+    assert "PreemptMode=CANCEL" in by_name["low"]
+    assert "PreemptMode=OFF" in by_name["main"]
+    assert "State=DRAIN" in by_name["closed"]
     assert asyncio.run(api.plan(live.spec)).empty
 
 
@@ -132,8 +132,15 @@ def test_a_job_waits_for_a_licence(live: Live) -> None:
 
 def test_a_reservation_keeps_jobs_out_and_only_corrals_own_are_removed(live: Live) -> None:
     clock = live.run(live.controller, sh("date -d '5 minutes ago' +%Y-%m-%dT%H:%M"))
-    held = {"name": "held", "start": clock.stdout.strip(), "duration": "2", "nodes": "node2",
-            "users": ["alice"], "flags": []}  # fmt: skip
+    start = clock.stdout.strip()
+    held: dict[str, Any] = {
+        "name": "held",
+        "start": start,
+        "duration": "2",
+        "nodes": "node2",
+        "flags": [],
+    }
+    held["users"] = ["alice"]
     by_hand = (
         "scontrol create ReservationName=mine StartTime=2098-01-01T00:00:00 Duration=60 "
         "Nodes=node0 Users=root"

@@ -11,6 +11,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.adopt.plain import words_of
+from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
@@ -86,6 +87,8 @@ def _other_files(existing: Existing) -> Iterator[str]:
 def _lines(existing: Existing) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
+    taken = _CARRIED | {key.lower() for key in settings_of(existing)}
+    taken |= {"licenses"} if any(licenses_of(existing)) else set()
     names_by_setting: dict[tuple[str, str, str], list[str]] = {}
     plain: list[str] = []
     for placed in existing.slurm.lines:
@@ -96,13 +99,15 @@ def _lines(existing: Existing) -> Iterator[str]:
         if key in held:
             for pair in placed.line.pairs[1:]:
                 word = pair.key.lower()
+                if key == "partitionname" and field_of(word, pair.value):
+                    continue
                 if word not in held[key] and pair.value.upper() not in _SAME.get(word, ()):
                     names_by_setting.setdefault((first.key, pair.key, pair.value), []).append(
                         first.value
                     )
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
-        elif key not in _CARRIED and not _SECRET.search(key):
+        elif key not in taken and not _SECRET.search(key):
             plain += _global(first.key, first.value)
     yield from plain
     for (line, key, value), names in names_by_setting.items():
@@ -220,6 +225,10 @@ def _head(existing: Existing, renamed: list[str]) -> Iterator[str]:
     accounting = slurm.text("AccountingStorageType").lower().endswith("slurmdbd")
     yield f"  accounting: {'true' if accounting else 'false'}"
     yield f"  rest: {'true' if 'jwt' in slurm.text('AuthAltTypes').lower() else 'false'}"
+    settings = settings_of(existing)
+    if settings:
+        yield "  settings:"
+        yield from (f"    {key}: {_scalar(value)}" for key, value in settings.items())
 
 
 def _cluster_name(text: str, renamed: list[str]) -> str:
@@ -345,6 +354,14 @@ def _partitions(
         if name == default:
             yield "    default: true"
         yield f'    max_time: "{_time(row.text("MaxTime", "INFINITE"))}"'
+        for key, setting in row.settings.items():
+            field = field_of(key, setting.value)
+            if field:
+                yield f"    {field[0]}: {field[1]}"
+    licenses = [*licenses_of(existing)]
+    if licenses:
+        yield "licenses:"
+        yield from (f"  - {{name: {_scalar(name)}, count: {n}}}" for name, n in licenses)
 
 
 def _partition_name(name: str, renamed: list[str]) -> str:
