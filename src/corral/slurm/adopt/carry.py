@@ -199,7 +199,8 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
     ids = _group_names(groups)
     renamed: list[str] = []
     lines = [*_head(existing, renamed), *_machines(existing, groups, ids, renamed)]
-    lines += [*_partitions(existing, groups, ids, renamed), *_storage(existing)]
+    lines += [*_partitions(existing, groups, ids, renamed), *_licenses(existing)]
+    lines += _storage(existing)
     lost = [*dict.fromkeys([*renamed, *left_out(given or existing)])]
     if lost:
         lines += ["", "# Not carried over:", *(f"#   {entry}" for entry in lost)]
@@ -354,10 +355,11 @@ def _partitions(
         if name == default:
             yield "    default: true"
         yield f'    max_time: "{_time(row.text("MaxTime", "INFINITE"))}"'
-        for key, setting in row.settings.items():
-            field = field_of(key, setting.value)
-            if field:
-                yield f"    {field[0]}: {field[1]}"
+        fields = (field_of(key, setting.value) for key, setting in row.settings.items())
+        yield from (f"    {field[0]}: {field[1]}" for field in fields if field)
+
+
+def _licenses(existing: Existing) -> Iterator[str]:
     licenses = [*licenses_of(existing)]
     if licenses:
         yield "licenses:"

@@ -1,4 +1,4 @@
-"""What of slurm.conf the cluster file takes over as it stands: settings, licences, partitions' fields.
+"""Settings, licences and partitions of slurm.conf as fields of the cluster file.
 
 Only what is complete in itself: keys that name no program, plugin, account or file, and that change
 nothing about who may use what.
@@ -17,7 +17,18 @@ from corral.spec import values as texts
 from corral.spec.slurm_keys import SlurmKey, slurm_keys, words_of
 
 _SAFE: Final = frozenset(
-    ["batchstarttimeout", "completewait", "debugflags", "enforcepartlimits", "epilogmsgtime", "firstjobid", "getenvtimeout", "groupupdateforce", "groupupdatetime", "inactivelimit", "jobfileappend", "jobrequeue", "keepalivetime", "killonbadexit", "killwait", "logtimeformat", "maxarraysize", "maxjobcount", "maxjobid", "maxmempercpu", "maxmempernode", "maxstepcount", "maxtaskspernode", "messagetimeout", "minjobage", "overtimelimit", "prioritycalcperiod", "prioritydecayhalflife", "priorityfavorsmall", "priorityflags", "prioritymaxage", "priorityusageresetperiod", "priorityweightage", "priorityweightassoc", "priorityweightfairshare", "priorityweightjobsize", "priorityweightpartition", "priorityweightqos", "resvoverrun", "returntoservice", "schedulerparameters", "schedulertimeslice", "slurmctlddebug", "slurmctldtimeout", "slurmddebug", "slurmdtimeout", "tcptimeout", "trackwckey", "treewidth", "unkillablesteptimeout", "waittime"]
+    (
+        "batchstarttimeout completewait debugflags enforcepartlimits epilogmsgtime firstjobid "
+        "getenvtimeout groupupdateforce groupupdatetime inactivelimit jobfileappend jobrequeue "
+        "keepalivetime killonbadexit killwait logtimeformat maxarraysize maxjobcount maxjobid "
+        "maxmempercpu maxmempernode maxstepcount maxtaskspernode messagetimeout minjobage "
+        "overtimelimit prioritycalcperiod prioritydecayhalflife priorityfavorsmall priorityflags "
+        "prioritymaxage priorityusageresetperiod priorityweightage priorityweightassoc "
+        "priorityweightfairshare priorityweightjobsize priorityweightpartition priorityweightqos "
+        "resvoverrun returntoservice schedulerparameters schedulertimeslice slurmctlddebug "
+        "slurmctldtimeout slurmddebug slurmdtimeout tcptimeout trackwckey treewidth "
+        "unkillablesteptimeout waittime "
+    ).split()
 )
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LICENSES: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,62}:[1-9][0-9]{0,6},?)+")
@@ -35,7 +46,7 @@ _COUNTS: Final = MappingProxyType(
 
 def settings_of(existing: Existing) -> Mapping[str, str]:
     """The keys for ``slurm.settings`` with their values, by Slurm's own spelling."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for low in sorted(_SAFE):
         lines = existing.slurm.begin(low)
         key = slurm_keys().get(low)
@@ -46,8 +57,8 @@ def settings_of(existing: Existing) -> Mapping[str, str]:
         if own is not None and own.value == value:
             continue  # Corral writes it anyway
         if _fits(key, value) and _known(key, existing):
-            found[key.name] = value
-    return found
+            settings[key.name] = value
+    return settings
 
 
 def _fits(key: SlurmKey, value: str) -> bool:
@@ -70,10 +81,11 @@ def _known(key: SlurmKey, existing: Existing) -> bool:
 def licenses_of(existing: Existing) -> Iterator[tuple[str, str]]:
     """Names and numbers of local licences; none where one of them cannot be written."""
     value = existing.slurm.text("Licenses")
-    pairs = [each.partition(":")[::2] for each in value.split(",") if each]
-    names = [name for name, _ in pairs]
-    if _LICENSES.fullmatch(value) and len(set(names)) == len(names):
-        yield from pairs
+    if not _LICENSES.fullmatch(value):
+        return
+    pairs = [each.partition(":") for each in value.split(",") if each]
+    if len({name for name, *_ in pairs}) == len(pairs):
+        yield from ((name, count) for name, _, count in pairs)
 
 
 def field_of(key: str, value: str) -> tuple[str, str] | None:
