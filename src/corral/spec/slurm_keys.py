@@ -198,12 +198,12 @@ def _written() -> tuple[_KeyRow, ...]:
 
 @cache
 def _table() -> _KeyTable:
-    return read_table("corral.slurm.adopt", "known.yaml", _KeyTable)
+    return read_table("corral.slurm.adopt", "key_releases.yaml", _KeyTable)
 
 
 @cache
 def _words() -> _WordTable:
-    return read_table("corral.slurm.adopt", "values.yaml", _WordTable)
+    return read_table("corral.slurm.adopt", "word_releases.yaml", _WordTable)
 
 
 @cache

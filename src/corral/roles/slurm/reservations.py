@@ -5,11 +5,11 @@ from __future__ import annotations
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.hostlist import expand
-from corral.spec.reservations import Reservation
+from corral.spec.sections.reservations import Reservation
 from corral.spec.values import length_of
 from corral.state.base import Desired
-from corral.state.reservations import Reservation as Declared
-from corral.state.reservations import SlurmReservations
+from corral.state.slurm.reservations import Reservation as Declared
+from corral.state.slurm.reservations import SlurmReservations
 
 _NOBODY_ELSE = ("root",)
 """Slurm wants somebody; root may use every reservation anyway (reservations.html)."""

@@ -10,8 +10,8 @@ from corral.errors import CorralError
 from corral.spec.findings import Level
 from corral.spec.hostlist import count, expand
 from corral.spec.nodes import partitions_of, users_of
-from corral.spec.reservations import Reservation
 from corral.spec.rules.people import OWN_ACCOUNT, twice, undeclared
+from corral.spec.sections.reservations import Reservation
 from corral.spec.tree import Path
 from corral.spec.values import length_of
 from corral.spec.view import Problem, Rule, View, some

@@ -11,7 +11,7 @@ from corral.roles.order import configured, desired_stages
 from corral.slurm.conf.conf_file import ConfLine
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
-from corral.state.reservations import SlurmReservations
+from corral.state.slurm.reservations import SlurmReservations
 from tests.unit.roles.test_cluster import laptop, site
 
 QUEUES = load_or_raise(Path(__file__).parents[4] / "examples" / "queues.yaml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.slurm.adopt.carry import cluster_file
+from corral.slurm.adopt.conversion import cluster_file
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from tests.unit.slurm.adopt.files import existing
