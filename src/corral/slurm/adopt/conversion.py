@@ -57,9 +57,14 @@ _DEFAULTS: Final = MappingProxyType(
 )
 
 
-def left_out(existing: Existing) -> Iterator[str]:
-    """Each thing that no field of the cluster file declares."""
-    yield from _lines(existing)
+def left_out(existing: Existing, corrected: Existing) -> Iterator[str]:
+    """Each thing that no field of the cluster file declares.
+
+    Args:
+        existing: the files as they were.
+        corrected: those that the cluster file is made of.
+    """
+    yield from _lines(existing, _taken(corrected))
     for placed, why in existing.slurm.lost:
         yield f"Include {comment(placed.line.include)}: {why}"
     for name in existing.controllers[1:]:
@@ -84,10 +89,9 @@ def _other_files(existing: Existing) -> Iterator[str]:
             yield f"{comment(source.name)}: the cluster file has no place for it"
 
 
-def _lines(existing: Existing) -> Iterator[str]:
+def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
-    taken = _taken(existing)
     names_by_setting: dict[tuple[str, str, str], list[str]] = {}
     plain: list[str] = []
     for placed in existing.slurm.lines:
@@ -106,7 +110,7 @@ def _lines(existing: Existing) -> Iterator[str]:
                     )
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
-        elif key not in taken and not _SECRET.search(key):
+        elif not (key in _CARRIED or (key, first.value) in taken or _SECRET.search(key)):
             plain += _global(first.key, first.value)
     yield from plain
     for (line, key, value), names in names_by_setting.items():
@@ -114,10 +118,12 @@ def _lines(existing: Existing) -> Iterator[str]:
         yield f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}{note}"
 
 
-def _taken(existing: Existing) -> set[str]:
-    """Global keys that the cluster file has a place for."""
-    licenses = ("licenses",) if any(licenses_of(existing)) else ()
-    return {*_CARRIED, *map(str.lower, settings_of(existing)), *licenses}
+def _taken(existing: Existing) -> set[tuple[str, str]]:
+    """Global keys with their values that the cluster file takes over."""
+    taken = {(key.lower(), value) for key, value in settings_of(existing).items()}
+    if any(licenses_of(existing)):
+        taken.add(("licenses", existing.slurm.text("Licenses")))
+    return taken
 
 
 def _global(key: str, value: str) -> Iterator[str]:
@@ -206,7 +212,7 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
     lines = [*_head(existing, renamed), *_machines(existing, groups, ids, renamed)]
     lines += [*_partitions(existing, groups, ids, renamed), *_licenses(existing)]
     lines += _storage(existing)
-    lost = [*dict.fromkeys([*renamed, *left_out(given or existing)])]
+    lost = [*dict.fromkeys([*renamed, *left_out(given or existing, existing)])]
     if lost:
         lines += ["", "# Not carried over:", *(f"#   {entry}" for entry in lost)]
     return "\n".join(lines) + "\n"
