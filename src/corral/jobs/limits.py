@@ -112,6 +112,7 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
         return [*refusals, Refusal(f"no partition called {job.partition}", hint)]
     named = _named(job, partition, spec)
     refusals += [*_closed(partition, spec), *_time(job, partition), *_size(job, partition)]
+    refusals += _licenses(job, spec)
     return [*refusals, *(named or _machines(job, partition, spec))]
 
 
@@ -183,6 +184,22 @@ def _closed(partition: Partition, spec: ClusterSpec) -> Iterable[Refusal]:
         yield Refusal(
             f"partition {partition.name} takes no jobs: its state is {partition.state}", hint
         )
+
+
+def _licenses(job: JobSpec, spec: ClusterSpec) -> Iterable[Refusal]:
+    """Licences that the file does not declare, or fewer of them; those of a server have an @."""
+    declared = {each.name: each.count for each in spec.licenses}
+    for each in (job.licenses or "").split(",") if declared else ():
+        name, _, number = each.partition(":")
+        if not name or "@" in name:
+            continue
+        if name not in declared:
+            yield Refusal(f"no licence called {name}", _one_of("licence", name, [*declared]))
+        elif int(number or 1) > declared[name]:
+            yield Refusal(
+                f"{number} licences of {name} asked for, the cluster has {declared[name]}",
+                f"--licenses {name}:{declared[name]} works",
+            )
 
 
 def _size(job: JobSpec, partition: Partition) -> Iterable[Refusal]:

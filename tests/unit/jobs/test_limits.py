@@ -50,6 +50,7 @@ SPEC = ClusterSpec.model_validate(
             {"name": "old", "groups": ["cpu"], "state": "drain"},
             {"name": "wide", "groups": ["cpu"], "min_nodes": 2, "max_nodes": 4},
         ],
+        "licenses": [{"name": "matlab", "count": 2}],
         "storage": [{"mount": "/shared", "kind": "existing"}],
         "users": [{"name": "ada", "uid": 2000}, {"name": "bob", "uid": 2001}],
     }
@@ -60,6 +61,12 @@ SPEC = ClusterSpec.model_validate(
     ("fields", "reason", "instead"),
     [
         ({"partition": "mian"}, "no partition called mian", "did you mean main?"),
+        ({"licenses": "matlb"}, "no licence called matlb", "did you mean matlab?"),
+        (
+            {"licenses": "fluent@db,matlab:3"},
+            "3 licences of matlab asked for, the cluster has 2",
+            "--licenses matlab:2 works",
+        ),
         (
             {"partition": "old", "gpus_per_node": 0},
             "partition old takes no jobs: its state is drain",
