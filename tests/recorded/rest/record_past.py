@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from corral.slurm.rest.past import params
+from corral.slurm.rest.past_jobs import params
 
 from corral.apply.session import Session
 from corral.hosts.quote import sh
