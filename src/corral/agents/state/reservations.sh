@@ -31,7 +31,7 @@ reservations_probe() (
     shift 4
   done
   [ ! -e "$marks" ] || sed 's/^/@made /' "$marks"
-  [ ! -e /etc/slurm/slurm.conf ] || timeout 10 scontrol -o show reservation | sed 's/ State=[A-Z]*//'
+  [ ! -e /etc/slurm/slurm.conf ] || timeout 10 scontrol -o show reservation | sed 's/ State=ACTIVE//; s/ State=INACTIVE//'
 )
 
 # reservations_mark MARKS [NAME]...: which ones Corral made.
