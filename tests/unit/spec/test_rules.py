@@ -14,6 +14,7 @@ from .cases import GONE, LAB, LAPTOP, changed, findings_of, load_dict
 from .cases_cloud import CLOUD
 from .cases_iron import IRON
 from .cases_page import PAGE
+from .cases_slurm import QUIET_SLURM, SLURM
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
@@ -65,6 +66,7 @@ FIRES: list[Case] = [
     *CLOUD,
     *IRON,
     *PAGE,
+    *SLURM,
     (
         "mlflow-twice",
         LAB,
@@ -331,6 +333,7 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {"users.0.home": "/shared/alice", "access": {"ssh": "jobs_only", "login": "cpu0"}}),
     (LAB, {"partitions.1.max_time": "0:30:00"}),
     (LAPTOP, {"groups.0.nodes": "node[0-63]"}),
+    *QUIET_SLURM,
     (LAPTOP, {"groups.0.memory_mib": 1200, "slurm": {"accounting": False, "rest": False}}),
 ]
 
