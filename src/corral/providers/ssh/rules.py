@@ -11,7 +11,7 @@ from corral.spec.view import Problem, Rule, View
 
 def addresses_missing(view: View) -> Iterator[Problem]:
     """The user's machines without an address."""
-    for group in view.where(lambda c: c.owned):
+    for group in view.where(lambda c: c.owned and not c.here):
         if group.group.addresses is None:
             message = f"group {group.group.name} (provider ssh) has no addresses"
             hint = f"add addresses: 192.168.1.[10-12], or {group.group.nodes} where DNS knows them"
