@@ -11,8 +11,8 @@ from corral.api.rental.costs import IDLE, JobUse, judge, read_jobs, what_then
 from corral.cli.rental.cost import cost_view
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
-from corral.spec.cloud import Budget, Cloud
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.sections.cloud import Budget, Cloud
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "gpus"
 MARK = "m5"
