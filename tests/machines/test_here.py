@@ -1,4 +1,4 @@
-"""One machine as a cluster of its own: Corral runs on it, and reaches it without ssh."""
+"""One machine as a cluster: Corral runs on it, and reaches it without ssh."""
 
 from __future__ import annotations
 
