@@ -351,46 +351,38 @@ def _warnings(
         warnings.append(f"the machines have different systems: {each}")
     nodes_by_text: dict[str, list[str]] = {}
     for name, m in both:
-        seen = (*(() if here else _of_network(m)), *_of_one(name, m, skews.get(m.at, 0.0)))
-        for text in seen:
+        for text in _of_one(name, m, skews.get(m.at, 0.0), here=here):
             nodes_by_text.setdefault(text, []).append(name)
     warnings += [f"{fold(nodes)}: {text}" for text, nodes in nodes_by_text.items()]
     return (*warnings, *_clones(both), *_numbers(machines))
 
 
-def _of_network(m: DiscoveredMachine) -> list[str]:
-    """What matters where other machines reach it."""
+def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list[str]:
+    """What is not right on a machine; where no other machine reaches it, its address may be any."""
     own = ", ".join(m.own_name)
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
     conditions = (
         (
-            bool(own),
+            not here and bool(own),
             f"its own name is on {own} in /etc/hosts; Corral "
             "moves it to its address, since Slurm and NCCL would talk to loopback",
         ),
         (
-            m.nic != "" and m.nic in m.wireless,
+            not here and m.nic != "" and m.nic in m.wireless,
             f"{facts.address} is a Wi-Fi address"
             + (f"; {wired[0].name} is wired: name its address instead" if wired else ""),
         ),
         (
-            facts.address in m.leased,
+            not here and facts.address in m.leased,
             f"{facts.address} is a DHCP lease: reserve it at the router, or set it on the machine",
         ),
-        (m.passwords, "sshd takes passwords; see ssh.password_login"),
-    )
-    return [text for true, text in conditions if true]
-
-
-def _of_one(name: str, m: DiscoveredMachine, skew: float) -> list[str]:
-    facts = m.facts
-    conditions = (
         (
             abs(skew) >= CLOCK_S,
             f"its clock is {abs(skew):.0f} s "
             f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",
         ),
+        (not here and m.passwords, "sshd takes passwords; see ssh.password_login"),
         (
             bool(m.facts.firewall),
             f"a firewall is on ({m.facts.firewall}); Corral opens Slurm's ports in it",
