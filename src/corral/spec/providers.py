@@ -135,6 +135,8 @@ class Capabilities(Row):
         reader: the tool whose files are read for it.
         login: whom ``groups[].ssh.user`` names, where that is not an account of the machine.
         owned: machines exist and belong to the user; nobody makes or ends them.
+        check: ``module:function`` that raises why a machine cannot be taken, for a machine that is
+            here.
         here: the one node is the machine that Corral runs on, reached without ssh.
         containers: nodes are containers of this machine: its CPUs, memory, kernel and clock, and
             GPUs that are device files.
@@ -157,6 +159,7 @@ class Capabilities(Row):
     reader: Reader | None = None
     login: str = ""
     owned: bool = False
+    check: str = ""
     here: bool = False
     containers: bool = False
     configures: bool = False

@@ -22,6 +22,10 @@ CLOCK_S: Final = 5
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
 _NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are not strings in YAML
 _OLDEST: Final = "22.05"
+_STORAGE_HERE: Final = (
+    "storage:                    # a folder of this machine, for code and results of jobs;",
+    "  - {mount: /shared, kind: provider}   # corral down leaves it where it is",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ def draft(
         f"controller: {names[0]}",
         *_partitions(groups),
         *_network(machines),
-        *_storage(names, machines),
+        *(_STORAGE_HERE if reached.here else _storage(names, machines)),
         *_software(machines),
         *_users(machines),
     ]
@@ -193,7 +197,9 @@ def _head(
     ]
     if here:
         verbs.append((f"down {file}", "  restore the machine as it was"))
-    source = f"--from` of what {len(machines)} machines" if not here else "--here` of what it"
+    source = (
+        f"--from` of what {len(machines)} machines" if not here else "--here` of what this machine"
+    )
     return [
         f"# Written by `corral init {source} reported:",
         "#",
@@ -245,9 +251,8 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
             if reached.here
             else f"    provider: {OWNED}",
             f"    nodes: {group.nodes}",
+            f"    addresses: {group.addresses}",
         ]
-        if not reached.here:
-            lines.append(f"    addresses: {group.addresses}")
         if first.gpu:
             note = "" if reached.here else "  # in each node"
             lines.append(f"    gpu: {{type: {first.gpu}, count: {first.gpus}}}{note}")
@@ -358,13 +363,12 @@ def _warnings(
 
 
 def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list[str]:
-    """What is not right on a machine; where no other machine reaches it, its address may be any."""
     own = ", ".join(m.own_name)
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
     conditions = (
         (
-            not here and bool(own),
+            bool(own),
             f"its own name is on {own} in /etc/hosts; Corral "
             "moves it to its address, since Slurm and NCCL would talk to loopback",
         ),
@@ -374,7 +378,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list
             + (f"; {wired[0].name} is wired: name its address instead" if wired else ""),
         ),
         (
-            not here and facts.address in m.leased,
+            facts.address in m.leased,
             f"{facts.address} is a DHCP lease: reserve it at the router, or set it on the machine",
         ),
         (

@@ -13,10 +13,10 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.local import Local
 from corral.hosts.transport import check
 from corral.inspect.discovery import DiscoveredMachine, discovery_inquiry, parse
-from corral.providers.local.gpus import check_gpus
+from corral.spec.providers import HERE, PROVIDERS, part_of
 from corral.state_dir import cluster_dir
 
-HERE: Final = "this machine"
+NAME: Final = "this machine"
 ASK_S: Final = 60.0
 
 
@@ -42,11 +42,11 @@ async def draft_here(emit: Emit = ignore, *, name: str = "here", file: str = "")
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "init", message="reading this machine", total=1))
     asked = discovery_inquiry()
-    result = check(await Local(HERE).run(asked.script, timeout=ASK_S), "reading this machine")
-    machine = parse(HERE, asked.answers(result.stdout, HERE, "reading this machine"))
+    result = check(await Local(NAME).run(asked.script, timeout=ASK_S), "reading this machine")
+    machine = parse(NAME, asked.answers(result.stdout, NAME, "reading this machine"))
     require_node(machine, apt=shutil.which("apt-get") is not None)
     if machine.gpu:
-        await check_gpus()
+        await part_of(PROVIDERS[HERE].check)()
     made = draft(name, [machine], Reached(here=True), {}, file)
     emit(Event(Kind.PHASE_DONE, "init", seconds=time.monotonic() - begin))
     return made
@@ -67,6 +67,12 @@ def require_node(machine: DiscoveredMachine, *, apt: bool) -> None:
             Code.USAGE,
             "no systemd runs on this machine, and Slurm's services need it",
             hint="for nodes in containers of this machine: corral init laptop",
+        )
+    if not machine.facts.address:
+        raise CorralError(
+            Code.USAGE,
+            "this machine has no address but loopback's, by which Slurm's daemons do not find it",
+            hint="connect it to a network; for nodes in containers of it: corral init laptop",
         )
     if not apt:
         raise CorralError(

@@ -15,8 +15,6 @@ from corral.providers.local.gpus import check_gpus
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 
-ADDRESS: Final = "127.0.0.1"
-"""Of a cluster without other nodes: it stays when the machine's own address changes (DHCP)."""
 SLURM_CONF: Final = Path("/etc/slurm/slurm.conf")
 
 
@@ -43,7 +41,9 @@ class LocalProvider:
 
         Later a GPU that is in use is a job's.
         """
-        machines = {n: Machine(n, exists=True, running=True, address=ADDRESS) for n in self._nodes}
+        machines = {
+            n: Machine(n, exists=True, running=True, address=self.address(n)) for n in self._nodes
+        }
         refusal: CorralError | None = None
         if any(n.group.gpu for n in self.nodes) and not SLURM_CONF.exists():
             try:
@@ -73,8 +73,8 @@ class LocalProvider:
             )
 
     def address(self, node: str) -> str:
-        """The loopback address, which the machine always has."""
-        return ADDRESS
+        """The declared one. Not loopback's: Slurm and NCCL would take it for all (F06)."""
+        return self._nodes[node].address or node
 
     def ssh_target(self, node: str) -> SshTarget:
         """Raise: this machine is reached without ssh.

@@ -29,7 +29,7 @@ FILE = """\
 corral: v1
 name: here
 groups:
-  - {name: gpu, provider: local, nodes: ws1, gpu: {type: h200, count: 2}}
+  - {name: gpu, provider: local, nodes: ws1, addresses: 10.0.0.5, gpu: {type: h200, count: 2}}
 controller: ws1
 partitions: [{name: main, groups: [gpu], default: true}]
 """
@@ -92,7 +92,11 @@ def test_gpus_are_checked_until_slurm_is_set_up(
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        ("nodes: ws1,", "nodes: 'ws[1-2]',", "local-one"),
+        (
+            "nodes: ws1, addresses: 10.0.0.5,",
+            "nodes: 'ws[1-2]', addresses: '10.0.0.[5-6]',",
+            "local-one",
+        ),
         ("controller: ws1", "controller: ws1\nnetwork: {control: tailscale}", "mesh-local"),
     ],
 )
@@ -109,11 +113,12 @@ def test_the_file_of_one_machine() -> None:
     (group,) = spec.groups
     assert group.provider == "local"
     assert group.gpu is not None and (group.gpu.type, group.gpu.count) == ("rtx5090", 1)
-    assert "addresses" not in made.text
+    assert "addresses: 192.168.1.10" in made.text
     assert "ssh" not in group.model_fields_set
     assert "corral down here.yaml" in made.text
-    lease = draft("here", [machines("odd")[3]], Reached(here=True), {})
-    assert not [text for text in lease.warnings if "DHCP" in text or "127.0.1.1" in text]
+    odd = draft("here", [machines("odd")[3]], Reached(here=True), {})
+    assert [text for text in odd.warnings if "DHCP" in text]
+    assert not [text for text in odd.warnings if "sshd takes passwords" in text]
 
 
 def test_machines_that_are_no_node() -> None:
@@ -121,6 +126,9 @@ def test_machines_that_are_no_node() -> None:
     require_node(machine, apt=True)
     with pytest.raises(CorralError, match=r"Ubuntu 24.04.* has no Slurm packages"):
         require_node(machine, apt=False)
+    alone = replace(machine, facts=replace(machine.facts, address=""))
+    with pytest.raises(CorralError, match="no address but loopback's"):
+        require_node(alone, apt=True)
     bare = replace(machine, facts=replace(machine.facts, systemd=False))
     with pytest.raises(CorralError, match="no systemd runs on this machine"):
         require_node(bare, apt=True)
