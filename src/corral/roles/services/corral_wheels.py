@@ -179,4 +179,4 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     return (Share(desired, title=f"Corral's code on {site.controller}"),)
 
 
-ROLE: Final = Role("own_code", {"code": on_controller})
+ROLE: Final = Role("corral_wheels", {"code": on_controller})
