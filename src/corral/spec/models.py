@@ -11,6 +11,7 @@ from pydantic import create_model
 from corral.spec.providers import (
     CLOUDS,
     CONTAINERS,
+    HERE,
     MACHINES,
     OWNED,
     PROVIDERS,
@@ -398,7 +399,8 @@ class Storage(Model):
     mount: AbsolutePath = about("drain", "Where every node sees it.")
     kind: Literal["provider", "nfs", "existing"] = about(
         "drain",
-        f"provider: the provider shares it ({CONTAINERS}); nfs: Corral serves and mounts it; "
+        f"provider: the provider shares it ({CONTAINERS}), or it is a folder of the one machine "
+        f"({HERE}); nfs: Corral serves and mounts it; "
         "existing: it is mounted already, Corral checks it.",
     )
     server: HostName | None = about("drain", "Node that serves it (kind nfs).", default=None)

@@ -96,6 +96,13 @@ FIRES: list[Case] = [
     ("node-name", LAB, {"groups.1.nodes": "42"}, "groups[1].nodes"),
     ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-2"}, "groups[0].nodes"),
     ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-node2"}, "groups[0].nodes"),
+    ("local-one", LAB, {"groups.0.provider": "local"}, "groups[0].nodes"),
+    (
+        "mesh-local",
+        LAB,
+        {"groups.0.provider": "local", "network": {"control": "tailscale"}},
+        "network.control",
+    ),
     ("addresses-missing", LAB, {"groups.0.addresses": GONE}, "groups[0]"),
     ("address-count", LAB, {"groups.0.addresses": "192.168.1.[10-11]"}, "groups[0].addresses"),
     (
