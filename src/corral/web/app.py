@@ -27,10 +27,12 @@ from corral.web.routes import (
     form,
     jobs,
     login,
+    mine,
     nodes,
     output,
     owner,
     past,
+    policy,
     report,
     tokens,
     view,
@@ -50,7 +52,9 @@ from corral.web.users.own import ByHelper, BySsh, Own
 from corral.web.users.sessions import Sessions
 
 STATIC: Final = Path(__file__).parent / "static"
-ROUTES: Final = (login, tokens, view, bulk, form, jobs, output, past, nodes, owner, report)
+ROUTES: Final = (
+    login, tokens, view, mine, policy, bulk, form, jobs, output, past, nodes, owner, report,
+)  # fmt: skip
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:

@@ -54,7 +54,8 @@ INSIDE = (
     f"set -eu{NETWORK}"
     + r"""
 id kim >/dev/null 2>&1 || { useradd -u 4001 kim; useradd -u 4002 ada; useradd -r restd; }
-mkdir -p /run/munge /var/spool/slurmctld /var/spool/slurmd /etc/slurm /etc/munge /run/mysqld /run/mariadbd
+mkdir -p /run/munge /var/spool/slurmctld /var/spool/slurmd /etc/slurm /etc/munge
+mkdir -p /run/mysqld /run/mariadbd
 rm -rf /var/spool/slurmctld/* /var/spool/slurmd/* /var/lib/mysql/* /var/lib/mariadb/*
 """
     + KEYS
@@ -101,7 +102,9 @@ i=0; until sinfo -h -p main -t idle -o %D 2>/dev/null | grep -q 3; do
   i=$((i+1)); sleep 0.5
   [ $i -lt 120 ] || { for f in /var/log/slurm*.log; do tail -n 9 $f >&2; done; exit 1; }
 done
-i=0; until sacctmgr -n show tres 2>/dev/null | grep -q gpu; do i=$((i+1)); sleep 0.5; [ $i -lt 60 ]; done
+i=0; until sacctmgr -n show tres 2>/dev/null | grep -q gpu; do
+  i=$((i+1)); sleep 0.5; [ $i -lt 60 ]
+done
 $m add qos low set Priority=10 Description=spare
 $m add qos high set Priority=1000 Preempt=low PreemptMode=cancel GraceTime=30 UsageFactor=2 \
   GrpTRES=cpu=51,gres/gpu=52 GrpTRESMins=cpu=5300 GrpTRESRunMins=cpu=5400 GrpJobs=55 \

@@ -88,12 +88,22 @@ class Question(Generic[T]):
         path: of slurmrestd, with ``{v}`` for the version, as 45.
         command: prints the same as JSON.
         read: makes the records of an answer's body, of the API version given.
+        listed: the list of records that name their cluster: several may share one slurmdbd.
     """
 
     what: str
     path: str
     command: tuple[str, ...]
     read: Callable[[Record, int], T]
+    listed: str = ""
+
+    def of_cluster(self, body: object, cluster: str) -> Record:
+        """An answer's body without the records of other clusters; all for an unknown name."""
+        answer = record(body)
+        if not self.listed or not cluster:
+            return answer
+        kept = [o for o in records(answer.get(self.listed)) if text(o.get("cluster")) == cluster]
+        return {**answer, self.listed: kept}
 
     @property
     def of_accounting(self) -> bool:
@@ -112,13 +122,12 @@ def _limits(raw: Record, places: tuple[tuple[str, str], ...]) -> tuple[Limit, ..
     limits: list[Limit] = []
     for name, path in places:
         value = _at(raw, path)
-        if isinstance(value, list):
-            limits += [
-                Limit(name, resource_of(entry), integer(entry.get("count")))
-                for entry in records(value)
-                if maybe(entry.get("count")) is not None
-            ]
-        elif (amount := maybe(value)) is not None:
+        limits += [
+            Limit(name, resource_of(entry), integer(entry.get("count")))
+            for entry in records(value)
+            if maybe(entry.get("count")) is not None
+        ]
+        if (amount := maybe(value)) is not None:
             limits.append(Limit(name, "", amount * (_MINUTE if name in _WALL else 1)))
     return tuple(limits)
 
@@ -312,7 +321,11 @@ def _calls(listed: object, key: str) -> tuple[Call, ...]:
 
 _SACCTMGR: Final = ("sacctmgr", "--json", "show")
 ASSOCIATIONS: Final = Question(
-    "accounts", "/slurmdb/v0.0.{v}/associations/", (*_SACCTMGR, "associations"), members
+    "accounts",
+    "/slurmdb/v0.0.{v}/associations/",
+    (*_SACCTMGR, "associations"),
+    members,
+    "associations",
 )
 QOSES: Final = Question("QOS", "/slurmdb/v0.0.{v}/qos/", (*_SACCTMGR, "qos"), qos)
 SHARES: Final = Question("shares", "/slurm/v0.0.{v}/shares", ("sshare", "--all", "--json"), shares)
