@@ -39,11 +39,14 @@ class Answered(Generic[T]):
         return {"known": self.value is not None, "at": self.at, "why": self.why}
 
 
+_NOTHING: Final[Answered[Any]] = Answered()
+
+
 @dataclass(slots=True)
 class _Kept:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = 0.0
-    answered: Answered[Any] = field(default_factory=Answered[Any])
+    answered: Answered[Any] = _NOTHING
 
 
 class KeptAnswers:
