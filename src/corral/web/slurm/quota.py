@@ -97,6 +97,7 @@ def rows(
         all_seen: Slurm hides no jobs of others.
     """
     own = [m for m in members if m.of.user == user]
+    own.sort(key=lambda m: (not m.is_default, m.of.account, m.partition))
     lines = [_of_user(user, member, jobs, shares) for member in own]
     accounts = dict.fromkeys(a for m in own for a in accounts_above(m.of.account, members))
     by_account = {m.of.account: m for m in members if not m.of.user}

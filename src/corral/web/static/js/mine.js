@@ -1,6 +1,6 @@
 // My work: what my jobs have of the limits, hours and cost, and what ended jobs did not use.
 import { Component, h } from "../vendor/preact.mjs";
-import { limitWords, resourceWords } from "./limits.js";
+import { boundWords, limitLines, resourceWords } from "./limits.js";
 import { call, Latest } from "./server.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -64,10 +64,11 @@ export function cellWords({ what, used, exact, limit, unknown: hidden }) {
 function Cell({ cell }) {
   const { used, limit, by } = cell;
   const words = cellWords(cell);
-  if (limit === null) return el("span", { class: "dim" }, words);
+  if (limit === null) return el("span", { class: "dim nowrap" }, words);
   const full = used !== null && used >= limit * FULL;
   const shown = used === null ? null : bar(used, limit, true);
-  return el("span", { class: full ? "reason" : "", title: `${by}=${limit}` }, shown, words);
+  const props = { class: full ? "nowrap reason" : "nowrap", title: `${by}=${limit}` };
+  return el("span", props, shown, words);
 }
 
 /**
@@ -98,13 +99,14 @@ function Others({ row }) {
     .map((cell) => el("li", { key: cell.what }, `${WHAT[cell.what]}: `, h(Cell, { cell })));
   const budgets = row.budgets.map(({ resource, used, limit }) => {
     const has = used === null ? "unknown" : hoursWords(used / 60);
-    const words = `${has} of ${hoursWords(limit / 60)} ${resourceWords(resource)} hours`;
+    const of = `${hoursWords(limit / 60)} ${resourceWords(resource)} hours`;
+    const words = `${boundWords("GrpTRESMins")}: ${has} of ${of}`;
     const full = used !== null && used >= limit;
     const shown = used === null ? null : bar(used, limit, true);
     return el("li", { key: `minutes ${resource}`, class: full ? "reason" : "" }, shown, words);
   });
-  const more = row.more.map((limit) =>
-    el("li", { key: `${limit.name} ${limit.resource}`, title: limit.name }, limitWords(limit)),
+  const more = limitLines(row.more).map(({ words, title }) =>
+    el("li", { key: title, title }, words),
   );
   const all = [...cells, ...budgets, ...more];
   return all.length
@@ -128,32 +130,49 @@ function Line({ row, user }) {
   );
 }
 
+/**
+ * Whether a row has a limit, or one that is unknown.
+ * @param {QuotaRow} row
+ */
+export const limited = ({ cells, budgets, more }) =>
+  budgets.length > 0 ||
+  more.length > 0 ||
+  cells.some(({ limit, unknown: hidden }) => limit !== null || hidden);
+
+/** What is to be known about the limits. @param {Quota} limits */
+function limitNotes({ known, why, why_no_qos }) {
+  const notes = [];
+  if (!known) notes.push(`The limits are unknown: ${why}.`);
+  else if (why) notes.push(`These limits are of earlier: ${why}.`);
+  if (why_no_qos) notes.push(`Limits of QOS are unknown: ${why_no_qos}.`);
+  return notes.map((note) => el("p", { key: note, class: "reason" }, note));
+}
+
 /** @param {{ limits: Quota, user: string }} props */
 export function LimitsCard({ limits, user }) {
-  const { known, why, why_no_qos, rows } = limits;
+  const { known, rows } = limits;
   const heads = ["whose", ...ALWAYS.map((what) => WHAT[what]), "other limits"];
-  const lines = rows.map((row) =>
-    h(Line, { key: `${row.kind} ${row.name} ${row.account}`, row, user }),
-  );
+  const lines = rows
+    .filter((row) => row.kind === "user" || limited(row))
+    .map((row) => h(Line, { key: `${row.kind} ${row.name} ${row.account}`, row, user }));
+  const free = rows.filter((row) => row.kind !== "user" && !limited(row));
+  const names = free.map((row) => rowName(row, user)[0]).join("; ");
   const none = known && !rows.length && `${user} has no account in Slurm's accounting.`;
+  const about = el(
+    "p",
+    { class: "dim" },
+    free.length ? `Unlimited: ${names}. ` : null,
+    "A job starts when it is within all limits; one of its QOS goes before the same one of its account. ",
+    el("a", { href: "#policy/accounts" }, "All accounts and QOS"),
+  );
   return el(
     "div",
     { class: "card" },
     el("h2", null, "Limits"),
-    known ? null : el("p", { class: "reason" }, `The limits are unknown: ${why}.`),
-    known && why ? el("p", { class: "reason" }, `These limits are of earlier: ${why}.`) : null,
-    why_no_qos ? el("p", { class: "reason" }, `Limits of QOS are unknown: ${why_no_qos}.`) : null,
+    limitNotes(limits),
     none ? el("p", { class: "dim" }, none) : null,
-    lines.length ? el("div", { class: "stacked" }, h(Table, { heads }, lines)) : null,
     lines.length
-      ? el(
-          "p",
-          { class: "dim" },
-          "A job starts when it is within all of them; a limit of its QOS goes before the same one of ",
-          "its account. Administrators change them ",
-          el("a", { href: "#policy/accounts" }, "through the cluster file"),
-          ".",
-        )
+      ? [el("div", { key: "t", class: "stacked" }, h(Table, { heads }, lines)), about]
       : null,
   );
 }
@@ -184,12 +203,21 @@ function RunningLine({ job, at }) {
       el("a", { class: "plain", href: `#job/${id}`, tabIndex: -1 }, label),
     ),
     el("td", { class: "cut", title: name }, name),
-    el("td", { class: "num" }, job.gpus_exact ? job.gpus || "-" : `${job.gpus || "?"}+`),
-    el("td", { class: "num" }, job.cpus),
-    el("td", { class: "num" }, ran !== null && limit ? bar(ran, limit, true) : null, span(ran)),
     el(
       "td",
-      { title: which },
+      { class: "num", "data-label": "GPUs" },
+      job.gpus_exact ? job.gpus || "-" : `${job.gpus || "?"}+`,
+    ),
+    el("td", { class: "num", "data-label": "CPUs" }, job.cpus),
+    el(
+      "td",
+      { class: "num", "data-label": "time" },
+      ran !== null && limit ? bar(ran, limit, true) : null,
+      span(ran),
+    ),
+    el(
+      "td",
+      { title: which, "data-label": "use of GPUs" },
       idle.length ? el("span", { class: "state warn" }, words) : null,
       idle.length ? el("small", { class: "dim" }, ` ${which}`) : null,
       idle.length ? null : el("span", { class: "dim" }, words),
@@ -208,6 +236,7 @@ export function measuredWords({ known, why, over_s }) {
 /** @param {{ work: MyWork }} props */
 export function RunningCard({ work: { running, measured, reasons, user } }) {
   const numbers = ["GPUs", "CPUs", "time"].map((label) => ({ label, numeric: true }));
+  const heads = ["job", "name", ...numbers, "use of GPUs"];
   const at = Date.now() / 1000;
   const gpus = running.some((job) => job.gpus);
   const all = `#jobs/running/${encodeURIComponent(`user=${user}`)}`;
@@ -230,7 +259,7 @@ export function RunningCard({ work: { running, measured, reasons, user } }) {
       running.length ? el("a", { href: all }, `${many(running.length, "job")} in the list`) : null,
     ),
     lines.length
-      ? h(Table, { heads: ["job", "name", ...numbers, "use of GPUs"] }, lines)
+      ? el("div", { class: "stacked" }, h(Table, { heads }, lines))
       : el("p", { class: "dim" }, "No job is running."),
     gpus ? el("p", { class: "dim" }, measuredWords(measured)) : null,
     waits.length
@@ -349,18 +378,26 @@ function EndedLine({ job }) {
       el("a", { class: "plain", href: `#job/${id}`, tabIndex: -1 }, label),
     ),
     el("td", { class: "cut", title: name }, name),
-    el("td", null, badge(state, kind)),
-    el("td", { class: "num nowrap" }, clock(job.end_at)),
-    el("td", { class: "num" }, span(job.elapsed)),
+    el("td", { "data-label": "state" }, badge(state, kind)),
+    el("td", { class: "num nowrap", "data-label": "ended" }, clock(job.end_at)),
+    el("td", { class: "num", "data-label": "ran" }, span(job.elapsed)),
     el(
       "td",
-      { class: "num" },
+      { class: "num", "data-label": "GPUs used" },
       had ? Share({ share: job.gpu, asked: gpus_exact ? `${gpus}` : `${gpus || "?"}+` }) : none,
     ),
-    el("td", { class: "num" }, Share({ share: job.cpu, asked: formatted(job.cpus) })),
-    el("td", { class: "num" }, Share({ share: job.memory_used, asked: gib(job.memory) })),
-    el("td", { class: "num" }, had ? waste(job.gpu_waste) : none),
-    el("td", { class: "num" }, waste(job.cpu_waste)),
+    el(
+      "td",
+      { class: "num", "data-label": "CPUs used" },
+      Share({ share: job.cpu, asked: formatted(job.cpus) }),
+    ),
+    el(
+      "td",
+      { class: "num", "data-label": "memory used" },
+      Share({ share: job.memory_used, asked: gib(job.memory) }),
+    ),
+    el("td", { class: "num", "data-label": "unused GPU hours" }, had ? waste(job.gpu_waste) : none),
+    el("td", { class: "num", "data-label": "unused CPU hours" }, waste(job.cpu_waste)),
   );
 }
 
@@ -385,7 +422,7 @@ export function EfficiencyTable({ ended, by, down, order, more, all }) {
   return [
     el(
       "div",
-      { key: "table", class: "scroll", tabIndex: 0 },
+      { key: "table", class: "scroll stacked", tabIndex: 0 },
       el(
         "table",
         null,
@@ -576,8 +613,8 @@ export class MinePage extends Component {
       this.user ? el("h1", { key: "who" }, `Work of ${name}`) : null,
       wrong ? h(view.FailureCard, { key: "wrong", failure: wrong }) : null,
       tiles,
-      work ? h(LimitsCard, { key: "limits", limits: work.limits, user: work.user }) : null,
       work ? h(RunningCard, { key: "running", work }) : null,
+      work ? h(LimitsCard, { key: "limits", limits: work.limits, user: work.user }) : null,
       this.ended(),
     ];
   }

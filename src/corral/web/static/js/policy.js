@@ -1,6 +1,6 @@
 // Accounts, QOS, reservations, licences and the scheduler: read only, for all users.
 import { Component, h } from "../vendor/preact.mjs";
-import { limitText, limitWords } from "./limits.js";
+import { limitLines, limitText } from "./limits.js";
 import { call, Latest } from "./server.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -20,6 +20,7 @@ const TABS = [
   ["licenses", "Licences"],
   ["scheduler", "Scheduler"],
 ];
+const SHARES = ["share of its level", "share of all usage", "fair share"];
 const SLOW_US = 1e6;
 /** Why a cycle of the scheduler ended (sdiag(1)).
  * @type {Record<string, string>} */
@@ -46,8 +47,8 @@ const jobsOf = (q, show = "all") => addressOf(`jobs/${show}`, { q }, { q: "" });
 /** @param {{ limits: LimitRow[], unreported?: string[] }} props */
 export function Limits({ limits, unreported = [] }) {
   if (!limits.length && !unreported.length) return none("unlimited");
-  const lines = limits.map((limit) =>
-    el("li", { key: limitText(limit), title: limitText(limit) }, limitWords(limit)),
+  const lines = limitLines(limits).map(({ words, title }) =>
+    el("li", { key: title, title }, words),
   );
   const rest = unreported.length
     ? el(
@@ -93,14 +94,16 @@ function WhoCell({ row: { account, user, partition, depth, is_default }, address
 }
 
 /** What sshare reports of a row. @param {{ row: AccountRow, reported: boolean }} props */
-function ShareCells({ row: { user, part, usage, factor }, reported }) {
-  const cell = (/** @type {ComponentChildren} */ content) => el("td", { class: "num" }, content);
+function ShareCells({ row: { user, parent, part, usage, factor }, reported }) {
+  /** @param {string} label @param {ComponentChildren} content */
+  const cell = (label, content) => el("td", { class: "num", "data-label": label }, content);
   const fair = factor === null ? none("unknown") : factor.toFixed(2);
-  if (!reported) return [0, 1, 2].map((i) => el("td", { key: i, class: "num" }, none("unknown")));
+  if (!reported) return SHARES.map((label) => cell(label, none("unknown")));
+  const share = part === null ? none("unknown") : [bar(part, 1, true), percent(part)];
   return [
-    cell(part === null ? none("unknown") : [bar(part, 1, true), percent(part)]),
-    cell(percent(usage)),
-    cell(user ? fair : ""),
+    cell(SHARES[0], parent || user ? share : ""), // root has no level
+    cell(SHARES[1], percent(usage)),
+    cell(SHARES[2], user ? fair : ""),
   ];
 }
 
@@ -112,10 +115,10 @@ function AccountLine({ row, accounts, reported }) {
     "tr",
     { "data-key": `${account} ${user} ${partition}`, ...leadsTo(address.slice(1)) },
     h(WhoCell, { row, address }),
-    el("td", { class: "num" }, shares || none("unknown")),
+    el("td", { class: "num", "data-label": "shares" }, shares || none("unknown")),
     h(ShareCells, { row, reported }),
-    el("td", null, h(Limits, { limits: ownLimits(row, accounts) })),
-    el("td", null, row.qos.join(", ") || none()),
+    el("td", { "data-label": "limits" }, h(Limits, { limits: ownLimits(row, accounts) })),
+    el("td", { "data-label": "QOS" }, row.qos.join(", ") || none()),
   );
 }
 
@@ -150,12 +153,7 @@ export function AccountsView({ data, q }) {
     data.accounts.filter(({ user }) => !user).map((row) => [row.account, row]),
   );
   const rows = matching(data.accounts, q);
-  const heads = [
-    "account or user",
-    number("shares"),
-    number("of its level"),
-    number("of all usage"),
-  ];
+  const heads = ["account or user", number("shares"), ...SHARES.map(number), "limits", "QOS"];
   const lines = rows.slice(0, MOST).map((row) =>
     h(AccountLine, {
       ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts },
@@ -171,7 +169,7 @@ export function AccountsView({ data, q }) {
           `Usage and fair share are unknown: ${data.why_no_shares}.`,
         )
       : null,
-    h(Table, { key: "table", heads: [...heads, number("fair share"), "limits", "QOS"] }, lines),
+    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No account matches."),
     rest
       ? el("p", { key: "rest", class: "dim" }, `${formatted(rest)} more: use the filter.`)
@@ -184,6 +182,10 @@ export function AccountsView({ data, q }) {
     ),
   ];
 }
+
+/** @param {string[]} flags */
+const flagWords = (flags) =>
+  flags.map((flag) => flag.toLowerCase().replaceAll("_", " ")).join(", ");
 
 /** @param {{ qos: QosRow }} props */
 function QosLine({ qos }) {
@@ -203,15 +205,11 @@ function QosLine({ qos }) {
       el("a", { class: "plain", href: address, tabIndex: -1 }, el("b", null, name)),
       usual ? el("small", { class: "dim" }, ` ${usual}`) : null,
     ),
-    el("td", { class: "num" }, formatted(priority)),
-    el("td", null, stops || none("none")),
-    el("td", { class: "num" }, usage_factor ?? none("unknown")),
-    el("td", null, h(Limits, qos)),
-    el(
-      "td",
-      null,
-      qos.flags.map((flag) => flag.toLowerCase().replaceAll("_", " ")).join(", ") || none(),
-    ),
+    el("td", { class: "num", "data-label": "priority" }, formatted(priority)),
+    el("td", { "data-label": "may preempt jobs of" }, stops || none("none")),
+    el("td", { class: "num", "data-label": "usage factor" }, usage_factor ?? none("unknown")),
+    el("td", { "data-label": "limits" }, h(Limits, qos)),
+    el("td", { "data-label": "flags" }, flagWords(qos.flags) || none()),
   );
 }
 
@@ -220,6 +218,7 @@ export function QosView({ data, q }) {
   const rows = data.qos.filter(({ name, description }) =>
     `${name} ${description}`.toLowerCase().includes(q.toLowerCase()),
   );
+  const lines = rows.map((qos) => h(QosLine, { key: qos.name, qos }));
   const heads = [
     "QOS",
     number("priority"),
@@ -229,11 +228,7 @@ export function QosView({ data, q }) {
     "flags",
   ];
   return [
-    h(
-      Table,
-      { key: "table", heads },
-      rows.map((qos) => h(QosLine, { key: qos.name, qos })),
-    ),
+    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No QOS matches."),
   ];
 }
@@ -283,30 +278,23 @@ export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
         null,
         el("a", { class: "plain", href: address, tabIndex: -1 }, el("b", null, row.name)),
       ),
-      el("td", null, badge(words, kind)),
-      el("td", { class: "nowrap" }, clock(row.start)),
-      el("td", { class: "nowrap" }, row.end ? clock(row.end) : none("no end")),
+      el("td", { "data-label": "state" }, badge(words, kind)),
+      el("td", { class: "nowrap", "data-label": "from" }, clock(row.start)),
+      el("td", { class: "nowrap", "data-label": "to" }, row.end ? clock(row.end) : none("no end")),
       el(
         "td",
-        null,
+        { "data-label": "nodes" },
         row.nodes
           ? `${row.nodes} (${many(row.node_count, "node")}, ${many(row.cores, "core")})`
           : none("no nodes"),
       ),
-      el("td", null, forWhom(row) || none()),
-      el("td", null, row.licenses || none()),
-      el(
-        "td",
-        null,
-        row.flags.map((flag) => flag.toLowerCase().replaceAll("_", " ")).join(", ") || none(),
-      ),
+      el("td", { "data-label": "for" }, forWhom(row) || none()),
+      el("td", { "data-label": "licences" }, row.licenses || none()),
+      el("td", null, flagWords(row.flags) || none()),
     );
   });
-  return h(
-    Table,
-    { heads: ["reservation", "state", "from", "to", "nodes", "for", "licences", "flags"] },
-    lines,
-  );
+  const heads = ["reservation", "state", "from", "to", "nodes", "for", "licences", "flags"];
+  return el("div", { class: "stacked" }, h(Table, { heads }, lines));
 }
 
 /** @param {{ data: api.Licenses, q: string }} props */
@@ -440,22 +428,27 @@ export function SchedulerView({ data }) {
   const started = now.backfilled === null ? "unknown" : formatted(now.backfilled);
   const backfill = [fact("jobs that it started", started), cycleFacts(now.backfill)];
   const facts = (/** @type {ComponentChildren} */ lines) => el("dl", { class: "facts" }, lines);
+  const column = (/** @type {ComponentChildren} */ cards) => el("div", { class: "stack" }, cards);
   return el(
     "div",
     { class: "halves" },
-    factsCard("slurmctld", "", h(DaemonFacts, now)),
-    factsCard(
-      "Main scheduler",
-      "Starts the jobs of highest priority as far as there is room.",
-      facts(cycleFacts(now.main)),
-    ),
-    factsCard(
-      "Backfill",
-      "Starts smaller jobs earlier where that delays none of higher priority.",
-      facts(backfill),
-    ),
-    h(Calls, { title: "Requests by user", calls: now.by_user, what: "user" }),
-    h(Calls, { title: "Requests by type", calls: now.by_type, what: "request" }),
+    column([
+      factsCard("slurmctld", "", h(DaemonFacts, now)),
+      factsCard(
+        "Main scheduler",
+        "Starts the jobs of highest priority as far as there is room.",
+        facts(cycleFacts(now.main)),
+      ),
+      factsCard(
+        "Backfill",
+        "Starts smaller jobs earlier where that delays none of higher priority.",
+        facts(backfill),
+      ),
+    ]),
+    column([
+      h(Calls, { title: "Requests by user", calls: now.by_user, what: "user" }),
+      h(Calls, { title: "Requests by type", calls: now.by_type, what: "request" }),
+    ]),
   );
 }
 
