@@ -49,8 +49,11 @@ class _Past:
         job["time"] |= {"start": end - seconds, "end": end, "elapsed": seconds}
         gres = [_count("gres", "gpu", gpus)] if gpus else []
         job["tres"]["allocated"] = [
-            _count("cpu", "", cpus), _count("mem", "", 64 << 10), _count("node", "", 1), *gres,
-        ]  # fmt: skip
+            _count("cpu", "", cpus),
+            _count("mem", "", 64 << 10),
+            _count("node", "", 1),
+            *gres,
+        ]
         step = job["steps"][0]
         step["time"]["total"] = {"seconds": int(used), "microseconds": 0}
         step["tres"]["requested"]["total"] = [_count("mem", "", int(memory * (1 << 30)))]
@@ -79,22 +82,40 @@ class Metrics:
 def desk() -> Iterator[Desk]:
     rest = DeskRest()
     rest.nodes(8, gres="gpu:h200:8", gres_used="gpu:h200:8(IDX:0-7)")
-    one = {"set": True, "infinite": False, "number": 1}
-    given = {"node_count": one, "account": "vision", "tres_req_str": ""}
+    number = {"set": True, "infinite": False, "number": 1}
+    given = {"node_count": number, "account": "vision", "tres_req_str": ""}
     rest.add(
-        3001, nodes="gpu001", name="pretrain-7b", qos="high", gres_detail=["gpu:h200:8(IDX:0-7)"],
-        tres_alloc_str="cpu=64,mem=512G,node=1,gres/gpu=8", cpus={**one, "number": 64},
-        start_time={**one, "number": int(time.time()) - 7200}, **given,
-    )  # fmt: skip
+        3001,
+        nodes="gpu001",
+        name="pretrain-7b",
+        qos="high",
+        gres_detail=["gpu:h200:8(IDX:0-7)"],
+        tres_alloc_str="cpu=64,mem=512G,node=1,gres/gpu=8",
+        cpus={**number, "number": 64},
+        start_time={**number, "number": int(time.time()) - 7200},
+        **given,
+    )
     rest.add(
-        3002, nodes="gpu002", name="<b>eval</b>", qos="normal",
-        gres_detail=["gpu:h200:2(IDX:0-1)"], cpus={**one, "number": 16},
-        tres_alloc_str="cpu=16,mem=64G,node=1,gres/gpu=2", **given,
-    )  # fmt: skip
+        3002,
+        nodes="gpu002",
+        name="<b>eval</b>",
+        qos="normal",
+        gres_detail=["gpu:h200:2(IDX:0-1)"],
+        cpus={**number, "number": 16},
+        tres_alloc_str="cpu=16,mem=64G,node=1,gres/gpu=2",
+        **given,
+    )
     rest.add(
-        3003, name="big", job_state=["PENDING"], state_reason="AssocGrpGRES", qos="normal",
-        nodes="", tres_alloc_str="", tres_req_str="cpu=64,node=1,gres/gpu=8", account="vision",
-    )  # fmt: skip
+        3003,
+        name="big",
+        job_state=["PENDING"],
+        state_reason="AssocGrpGRES",
+        qos="normal",
+        nodes="",
+        tres_alloc_str="",
+        tres_req_str="cpu=64,node=1,gres/gpu=8",
+        account="vision",
+    )
     for entry in rest.bodies["associations"]["body"]["associations"]:
         if entry["user"] == "kim" and entry["account"] == "vision":
             entry["max"]["tres"]["total"] = [_count("cpu", "", 256), _count("gres", "gpu", 12)]
@@ -169,9 +190,11 @@ def test_accounts_and_the_other_tables_are_read(window: Any, desk: Desk) -> None
         page.fill("input[type=search]", "")
         pictures(page, "accounts")
         for name, words in (
-            ("QOS", "each user: 62 CPUs, 63 GPUs"), ("Reservations", "accounts research"),
-            ("Licences", "matlab"), ("Scheduler", "4 submitted, 4 started"),
-        ):  # fmt: skip
+            ("QOS", "each user: 62 CPUs, 63 GPUs"),
+            ("Reservations", "accounts research"),
+            ("Licences", "matlab"),
+            ("Scheduler", "4 submitted, 4 started"),
+        ):
             page.locator(f"a.chip:text-is('{name}')").click()
             page.locator(f"text={words.replace('accounts r', 'account r')}").first.wait_for()
             pictures(page, name.lower())

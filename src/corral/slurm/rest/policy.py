@@ -1,7 +1,7 @@
 """slurmrestd's answers about accounts, QOS, shares, reservations, licences and sdiag. Pure.
 
 A row of ``OF_ASSOCIATION`` and ``OF_QOS`` is a limit and its place in the answer. The places are
-those of ``tests/recorded/rest/*/*/associations.json``, where each limit has a number of its own.
+those of ``tests/recorded/rest/*/*/associations.json``, where no two limits have the same number.
 Commands with ``--json`` print the same records.
 """
 

@@ -228,8 +228,13 @@ async def job_efficiency(
     ]
     cut = cut or more > len(recent) >= efficiency.MOST
     return {
-        **head, "known": True, "why": uses.why, "cut": cut, "why_no_gpus": busy.why, "jobs": rows,
-    }  # fmt: skip
+        **head,
+        "known": True,
+        "why": uses.why,
+        "cut": cut,
+        "why_no_gpus": busy.why,
+        "jobs": rows,
+    }
 
 
 async def _uses(

@@ -17,7 +17,7 @@ RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
 FOLDERS = sorted(path.parent for path in RECORDED.glob("*/*/associations.json"))
 IDS = ["/".join(folder.parts[-2:]) for folder in FOLDERS]
 
-# What tests/recorded/rest/record_accounts.py sets, each limit with a number of its own.
+# What tests/recorded/rest/record_accounts.py sets, no two limits with the same number.
 OF_KIM = {
     ("GrpTRES", "cpu"): 11, ("GrpTRES", "gres/gpu"): 12, ("GrpTRESMins", "cpu"): 1300,
     ("GrpTRESRunMins", "cpu"): 1400, ("GrpJobs", ""): 15, ("GrpSubmitJobs", ""): 16,

@@ -148,8 +148,8 @@ test("accounts: a filter keeps those above; what is inherited is stated once", (
     account("vision", { user: "kim", limits: [{ ...most, value: 3 }] }),
     account("other", { parent: "root" }),
   ];
-  const found = policy.matching(rows, "kim vis").map(({ account: name, user }) => name + user);
-  assert.deepEqual(found, ["root", "research", "vision", "visionkim"]);
+  const matches = policy.matching(rows, "kim vis").map(({ account: name, user }) => name + user);
+  assert.deepEqual(matches, ["root", "research", "vision", "visionkim"]);
   const byName = new Map(rows.filter(({ user }) => !user).map((each) => [each.account, each]));
   assert.deepEqual(
     rows.map((each) => policy.ownLimits(each, byName).length),
@@ -168,9 +168,9 @@ test("a limit that Slurm's answer does not have is unknown, not unlimited", () =
   assert.equal(words, "unknown in this API version: GrpTRESMins");
 });
 
-test("reservations stand before, in or after their time", () => {
+test("reservations before, in and after their time", () => {
   const times = { start: 100, end: 200 };
-  const made = (/** @type {number} */ at) => policy.standing(/** @type {any} */ (times), at)[0];
+  const made = (/** @type {number} */ at) => policy.phaseOf(/** @type {any} */ (times), at)[0];
   assert.deepEqual([made(40), made(150), made(200)], ["in 1 min", "active", "over"]);
 });
 

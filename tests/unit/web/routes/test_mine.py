@@ -54,8 +54,8 @@ def accounts_rest(release: str = "24.11", api: int = 42) -> FakeRest:
 
 
 def cell(row: dict[str, Any], what: str) -> tuple[Any, Any]:
-    found = next(each for each in row["cells"] if each["what"] == what)
-    return found["used"], found["limit"]
+    chosen = next(each for each in row["cells"] if each["what"] == what)
+    return chosen["used"], chosen["limit"]
 
 
 @pytest.mark.parametrize(("release", "api"), RELEASES)

@@ -91,7 +91,7 @@ export function rowName({ kind, name, account }, user) {
   return [words[kind], address];
 }
 
-/** Limits that are no number of a column: minutes, memory, and those of each job.
+/** Limits without a column: minutes, memory, and those of each job.
  * @param {{ row: QuotaRow }} props */
 function Others({ row }) {
   const cells = row.cells

@@ -238,7 +238,7 @@ export function QosView({ data, q }) {
  * @param {number} at unix seconds
  * @returns {[string, import("./view.js").Kind]}
  */
-export function standing({ start, end }, at) {
+export function phaseOf({ start, end }, at) {
   if (end && end <= at) return ["over", "off"];
   if (start && start > at) return [`in ${span(start - at)}`, "warn"];
   return ["active", "busy"];
@@ -266,7 +266,7 @@ export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
   if (!rows.length)
     return el("p", { class: "dim" }, q ? "No reservation matches." : "There is no reservation.");
   const lines = rows.map((row) => {
-    const [words, kind] = standing(row, at);
+    const [words, kind] = phaseOf(row, at);
     const address = row.nodes
       ? addressOf("cluster", { filter: row.nodes }, { filter: "" })
       : "#cluster";
