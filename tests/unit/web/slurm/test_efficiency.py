@@ -74,8 +74,8 @@ def test_idle_gpus_by_slurms_list_or_by_process() -> None:
         {("n1", 0): 0.9, ("n1", 1): 0.0, ("n2", 0): 0.0, ("n2", 1): 0.02},
         {("n2", 1): frozenset({"8"})},
     )
-    told = job(7, NOW - 3600, None, nodes="n1", gres_detail=("gpu:h200:2(IDX:0-1)",))
-    row = efficiency.running(told, use, NOW)
+    by_list = job(7, NOW - 3600, None, nodes="n1", gres_detail=("gpu:h200:2(IDX:0-1)",))
+    row = efficiency.running(by_list, use, NOW)
     assert (row["known"], row["use"]) == (2, 0.45)
     assert row["idle"] == [{"node": "n1", "index": 1}]
     by_process = efficiency.running(job(8, NOW - 3600, None, nodes="n2"), use, NOW)
