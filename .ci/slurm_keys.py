@@ -1,6 +1,6 @@
-"""Writes the table known.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
+"""Writes key_releases.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
 
-    .venv/bin/python .ci/slurm_keys.py GIT_DIR > known.yaml
+    .venv/bin/python .ci/slurm_keys.py GIT_DIR > key_releases.yaml
 
 Reads the tables of options of each release's last maintenance version.
 """

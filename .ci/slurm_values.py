@@ -1,6 +1,6 @@
-"""Writes the table values.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
+"""Writes word_releases.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
 
-    .venv/bin/python .ci/slurm_values.py GIT_DIR > values.yaml
+    .venv/bin/python .ci/slurm_values.py GIT_DIR > word_releases.yaml
 
 Plugins are the folders of src/plugins; flags are the words that the key's parser compares with.
 """

@@ -53,6 +53,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the workers of an interrupted run the time to remove their clusters.
+
+    pytest-xdist kills them after ten seconds.
+    """
+    if config.pluginmanager.has_plugin("xdist"):
+        import_module("xdist.workermanage").NodeManager.EXIT_TIMEOUT = 100
+
+
 MACHINE = ("passwd", "shadow", "group", "hosts", "fstab", "resolv.conf", "ssh/sshd_config")
 
 
@@ -75,6 +84,8 @@ def machine_kept(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Record what failed and runs again, for the end of ``./test`` (CONTRIBUTING.md, Tests)."""
     file = os.environ.get("CORRAL_TEST_RERUNS")
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the process that started it gets the report too
+        return
     if file and report.outcome == "rerun":
         lines = str(report.longrepr).splitlines()
         reason = next(

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.api.page.api_tokens import Scope, Wish
+from corral.api.page.token_store import Scope, Wish
 from tests.browser.conftest import wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 

@@ -20,7 +20,7 @@ import pytest
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.spec.services import Page, Services
+from corral.spec.sections.services import Page, Services
 from tests.browser.conftest import FLAGS, LIVE, OTHER, run_root, wait_until
 from tests.embedded.conftest import Live
 

@@ -16,7 +16,7 @@ import pytest
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 from tests.browser.conftest import Terminal, run_root
 from tests.embedded.conftest import EXAMPLES, Live
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from corral.events import ignore
-from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.budget import spend
+from corral.providers.cloud.client.accounts import calls_of
+from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Label, LaunchRequest, Offer
-from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.spec.providers import PROVIDERS, RENTALS

@@ -8,9 +8,9 @@ from pathlib import Path
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.cloud import launcher, termination
+from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.testing.clouds import SIMS
 from tests.clouds.common import SECRET, client_of, launch_request

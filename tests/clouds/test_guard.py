@@ -19,7 +19,7 @@ import pytest
 
 from corral import agents
 from corral.agents import rental_guard
-from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.client.accounts import calls_of
 from corral.providers.cloud.model import label_of
 from corral.spec.providers import CLOUDS
 from corral.testing.clouds.server import CloudServer

@@ -18,14 +18,14 @@ from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import provider
+from corral.providers.cloud.client.rate_limit import Pacer
+from corral.providers.cloud.client.secrets import key_of
 from corral.providers.cloud.elastic import on_call
 from corral.providers.cloud.model import State
 from corral.providers.cloud.provider import CloudProvider
-from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import key_of
-from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import CLOUDS
+from corral.spec.sections.cloud import hours
 from corral.testing.clouds import SIMS
 from tests.clouds.common import World
 from tests.clouds.virtual import run

@@ -11,9 +11,9 @@ import pytest
 
 from corral.errors import CorralError
 from corral.mesh import control
-from corral.providers.cloud import http
+from corral.providers.cloud.client import http
+from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.errors import CloudError, Reason
-from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.lambda_cloud.client import LambdaCloud
 
 KEY = "secret-key-0123456789"

@@ -28,7 +28,7 @@ from corral.inspect.facts import Facts
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
-from corral.spec.services import Health
+from corral.spec.sections.services import Health
 
 T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples"

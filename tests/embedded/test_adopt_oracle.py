@@ -9,7 +9,7 @@ from tests.embedded.test_conf_oracle import image, run, settings, version
 from tests.unit.slurm.adopt.files import GOOD, SEED, existing
 
 from corral.api.config.adoption import lint_existing, machine_from_file, write_corrections
-from corral.slurm.adopt.judge import judge
+from corral.slurm.adopt.review import judge
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
 

@@ -10,7 +10,7 @@ from tests.embedded.links import shaped
 from corral import api
 from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import Benched, BenchRequest
-from corral.prove.fabric.program import MEASURES, Progress
+from corral.prove.fabric.corral_benchmark import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 
 if TYPE_CHECKING:

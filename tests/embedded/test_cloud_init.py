@@ -16,7 +16,7 @@ from corral.hosts.fleet import Fleet
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.state.base import Desired, DesiredStage, Seen
-from corral.state.host_names import Hostname, HostsBlock, kept_off
+from corral.state.network.host_names import Hostname, HostsBlock, kept_off
 
 pytestmark = pytest.mark.slow
 

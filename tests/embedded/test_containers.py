@@ -24,7 +24,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.prove.context import as_user
 from corral.spec.models import ClusterSpec
-from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
+from corral.spec.sections.software import EnrootPackage, Pyxis, PyxisSource, Software
 
 IMAGE = "/shared/corral-test.sqsh"
 

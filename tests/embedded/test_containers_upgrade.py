@@ -21,7 +21,7 @@ from corral.events import ignore
 from corral.hosts.quote import sh
 from corral.prove.context import as_user
 from corral.spec.models import ClusterSpec, Slurm, SlurmSource
-from corral.state.enroot import STAMP
+from corral.state.system.enroot import STAMP
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import time
 import warnings
 from typing import TYPE_CHECKING
@@ -66,14 +67,14 @@ def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """Rows of what was injected and what was found, shown at the end with their sums."""
     rows: list[str] = []
     yield rows
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     head = "| failure | injected | found | named first | also true | false alarms |"
     cells = [[c.strip() for c in row.strip("|").split("|")] for row in rows]
     detected, first = (sum(c[i] == "yes" for c in cells) for i in (2, 3))
     false = sum(len(c[5].split(",")) for c in cells if c[5] != "none")
     sums = f"{len(rows)} injected, {detected} found, {first} named first, {false} false alarms"
     with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
-        reporter.write_line("\n".join(["", head, "|---" * 6 + "|", *rows, "", sums]))
+        # A worker of pytest-xdist has no terminal but this machine's.
+        print("", head, "|---" * 6 + "|", *rows, "", sums, sep="\n", file=sys.stderr, flush=True)
 
 
 def row(injection: Injection, report: Report) -> str:

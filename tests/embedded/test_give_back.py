@@ -21,7 +21,7 @@ from corral.events import ignore
 from corral.hosts.quote import Script, sh
 from corral.roles.services.mlflow import UNIT
 from corral.spec.models import ClusterSpec
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

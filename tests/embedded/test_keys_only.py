@@ -18,7 +18,7 @@ from corral.hosts.fleet import Fleet
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.state.base import Desired, DesiredStage, Seen
-from corral.state.sshd import KeysOnly, confirmed
+from corral.state.network.sshd import KeysOnly, confirmed
 
 
 @pytest.fixture(scope="module")

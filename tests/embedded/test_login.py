@@ -20,7 +20,7 @@ from corral import api
 from corral.hosts.quote import sh
 from corral.hosts.sshkeys import make_key
 from corral.spec.models import ClusterSpec
-from corral.spec.people import Account, User
+from corral.spec.sections.people import Account, User
 
 ROOT = Path(__file__).parents[2]
 LOCAL = f"corral-t{os.getpid()}"

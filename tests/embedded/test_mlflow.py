@@ -24,7 +24,7 @@ from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
 from corral.roles.services.mlflow import PORT, PROGRAM, UNIT
 from corral.spec.load import digest
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

@@ -12,12 +12,12 @@ from tests.embedded.test_prove import proof_of
 
 from corral import api
 from corral.hosts.quote import sh
-from corral.prove.access import login
+from corral.prove.checks.access import login
 from corral.prove.context import as_user
 from corral.prove.model import Verdict
 from corral.spec import values
 from corral.spec.models import ClusterSpec
-from corral.spec.people import Access, Account, Limits, Qos, User
+from corral.spec.sections.people import Access, Account, Limits, Qos, User
 
 ALICE_HOME = "/shared/home/alice"
 PEOPLE = (

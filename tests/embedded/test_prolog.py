@@ -13,7 +13,7 @@ from corral import api
 from corral.hosts.quote import Script, sh
 from corral.prove.context import as_user
 from corral.spec.models import ClusterSpec, Slurm
-from corral.spec.services import Prolog
+from corral.spec.sections.services import Prolog
 
 NODE = "node1"  # not the controller: nobody but jobs works there
 SITE = "/etc/slurm/epilog.d/90-job-site"

@@ -12,7 +12,7 @@ from tests.embedded.conftest import named
 from corral import api
 from corral.hosts.quote import sh
 from corral.prove.model import Proof, Verdict
-from corral.spec.people import Access, Limits, User
+from corral.spec.sections.people import Access, Limits, User
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

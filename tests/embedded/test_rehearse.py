@@ -14,7 +14,7 @@ from corral.hosts.quote import sh
 from corral.prove.model import Verdict
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
-from corral.spec.rehearse import rehearse
+from corral.spec.rehearsal import rehearse
 
 
 @pytest.fixture

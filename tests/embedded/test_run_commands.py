@@ -22,7 +22,7 @@ from corral.hosts.quote import sh
 from corral.slurm.text import fields_of
 from corral.slurm.tres import counts
 from corral.spec.models import ClusterSpec
-from corral.spec.people import Account, Qos, User
+from corral.spec.sections.people import Account, Qos, User
 
 USERS = (User(name="corral", uid=2000, account="vision"), User(name="ada", uid=2001))
 QOS = (Qos(name="low"), Qos(name="high", priority=100), Qos(name="urgent", priority=200))

@@ -20,7 +20,7 @@ from corral import api
 from corral.hosts.quote import Script, sh
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec
-from corral.spec.services import ScheduledProof
+from corral.spec.sections.services import ScheduledProof
 
 pytestmark = pytest.mark.slow
 PROOF = ScheduledProof(every="1d", minutes=15)  # a loaded machine starves what is nice

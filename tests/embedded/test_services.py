@@ -17,7 +17,7 @@ import pytest
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

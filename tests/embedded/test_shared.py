@@ -14,7 +14,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.prove.context import as_user
-from corral.spec.people import User
+from corral.spec.sections.people import User
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live

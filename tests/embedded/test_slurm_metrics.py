@@ -16,7 +16,7 @@ from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.roles.services.metrics import SLURM_PATHS
 from corral.spec.models import ClusterSpec, Slurm, SlurmSource
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 
 pytestmark = [
     pytest.mark.slow,

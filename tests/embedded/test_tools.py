@@ -20,7 +20,7 @@ from corral.events import ignore
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
 from corral.jobs.follow import as_user
-from corral.roles.services.own_code import parse_lock
+from corral.roles.services.corral_wheels import parse_lock
 from corral.state.base import Context, Seen
 from corral.state.pyenv import PythonEnv
 

@@ -19,7 +19,7 @@ from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.spec.models import ClusterSpec
-from corral.spec.software import Software
+from corral.spec.sections.software import Software
 from tests.embedded.conftest import Live
 from tests.machines.lab import Lab
 from tests.machines.lab.labs import wait_for

@@ -24,17 +24,17 @@ from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts, Traits
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
-from corral.prove import storage as mounts_check
-from corral.prove import storage as shared_check
+from corral.prove.checks import storage as mounts_check
+from corral.prove.checks import storage as shared_check
 from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
 from corral.roles.inventory import Site
 from corral.roles.machine import people, storage
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
-from corral.spec.people import User
+from corral.spec.sections.people import User
 from corral.state.base import DesiredStage, Impact
-from corral.state.exports import FILE
+from corral.state.storage.exports import FILE
 from tests.machines.lab import Lab, image, needs
 
 SERVER, CLIENT = "store0", "store1"

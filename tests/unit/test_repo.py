@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -227,13 +228,38 @@ def test_code_in_functions_is_formatted(text: str, seen: list[int]) -> None:
     assert unformatted(marked, plain=True) == seen
 
 
+MAX_MODULES = 16
+
+
+def modules_by_folder(files: list[Path]) -> Counter[Path]:
+    """Python modules of each folder, apart from the folder's own."""
+    return Counter(f.parent for f in files if f.suffix == ".py" and f.stem != "__init__")
+
+
 def test_folders_hold_one_subject() -> None:
-    """Verbs, use cases and routes are in folders of at most 16 modules."""
-    for room in ("cli", "api", "web"):
-        folders = [f for f in (REPO / "src/corral" / room).rglob("*") if f.is_dir()]
-        counts = {folder: len([*folder.glob("*.py")]) for folder in folders}
-        assert max(counts.values()) > 5
-        assert not {folder.name: count for folder, count in counts.items() if count > 16}
+    """A folder with more modules gets folders by subject (decision 0098)."""
+    source = REPO / "src/corral"
+    counts = modules_by_folder([f for f in FILES if f.is_relative_to(source)])
+    assert len(counts) > 70
+    assert not {name_of(f): count for f, count in counts.items() if count > MAX_MODULES}
+
+
+def test_modules_of_a_folder_are_counted() -> None:
+    files = [Path("a", name) for name in ("__init__.py", "b.py", "c.py", "d.yaml")]
+    assert modules_by_folder([*files, Path("a/e/f.py")]) == {Path("a"): 2, Path("a/e"): 1}
+
+
+def test_unit_tests_mirror_the_source() -> None:
+    """A folder with tests has the name and the place of the folder that they test."""
+    tests = REPO / "tests/unit"
+    folders = {
+        f.parent.relative_to(tests)
+        for f in PYTHON
+        if f.is_relative_to(tests) and f.stem.startswith("test_")
+    }
+    assert len(folders) > 50
+    lost = {str(folder) for folder in folders if not (REPO / "src/corral" / folder).is_dir()}
+    assert not lost
 
 
 def test_source_has_no_assert_statement() -> None:

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.fatal_lines import fatal_table
+from corral.doctor.logs.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
-from corral.hosts.sshfail import ssh_errors
+from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
 from corral.inspect.xids import xids
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models
-from corral.prove.scheduled import round_hints
+from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
-from corral.slurm.adopt.known import KNOWN
+from corral.slurm.adopt.key_releases import KNOWN
 from corral.slurm.adopt.rules.keys import OBSOLETE
-from corral.slurm.adopt.values import VALUES
+from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.states.nodes import node_flags
 from corral.slurm.states.reasons import Reasons, reasons
@@ -108,8 +108,8 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "xids.yaml": xids(),
         "errors.yaml": all(map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp"))),
         "keys.yaml": all_keys(),
-        "known.yaml": KNOWN.groups,
-        "values.yaml": VALUES.groups,
+        "key_releases.yaml": KNOWN.groups,
+        "word_releases.yaml": VALUES.groups,
         "obsolete.yaml": OBSOLETE,
         "ssh_errors.yaml": ssh_errors(),
         "keyrings.yaml": keyrings(),
@@ -122,7 +122,6 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
     assert all(read.values())
     assert catalog()
     assert fatal_table().fatal
-    folders = [repo / "src/corral/doctor", repo / "src/corral/doctor/catalog"]
-    folders.append(repo / "src/corral/doctor/messages")
-    others = [f for f in (repo / "src").rglob("*.yaml") if f.parent not in folders]
+    doctor = repo / "src/corral/doctor"
+    others = [f for f in (repo / "src").rglob("*.yaml") if not f.is_relative_to(doctor)]
     assert [f.name for f in others if f.name not in read] == []

@@ -30,7 +30,7 @@ from corral.state.base import (
     Impact,
     Roll,
 )
-from corral.state.members import drained_by_roll
+from corral.state.slurm.members import drained_by_roll
 
 POLL_S: Final = 20
 """Seconds that one script on the controller waits for a node to be idle; then it lists the jobs."""

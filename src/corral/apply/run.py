@@ -17,7 +17,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
-from corral.providers.cloud.accounts import key_bytes
+from corral.providers.cloud.client.accounts import key_bytes
 from corral.spec.hostlist import fold
 from corral.state.base import (
     HERE,
@@ -27,7 +27,7 @@ from corral.state.base import (
     Roll,
     SecretRef,
 )
-from corral.state.mesh import MINT
+from corral.state.network.mesh import MINT
 from corral.state.secrets import KEYS
 
 STAGE_TIMEOUT = 1800.0

@@ -30,7 +30,7 @@ from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers.base import Action, MachineAction, Provider
-from corral.providers.cloud.accounts import watched
+from corral.providers.cloud.client.accounts import watched
 from corral.providers.cloud.elastic import present
 from corral.providers.lookup import providers_of
 from corral.roles.data_loss import lost_with
@@ -43,7 +43,7 @@ from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import DesiredStage, Seen
-from corral.state.members import (
+from corral.state.slurm.members import (
     READ_ROSTER,
     ROSTER,
     Member,

@@ -21,7 +21,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts import process
 from corral.plan.model import Plan
-from corral.roles.services.own_code import own_wheel
+from corral.roles.services.corral_wheels import own_wheel
 from corral.state.base import HERE
 from corral.state.pyenv import WHEELS, Wheel
 from corral.state_dir import state_dir

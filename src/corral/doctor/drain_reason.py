@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import read
+from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import Diagnosis, FixBy, Report, Source
 from corral.errors import Code, CorralError
 from corral.roles.slurm.health import HealthCheck, health_checks
@@ -17,7 +17,7 @@ from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG
-from corral.state.members import REASON as LEAVES
+from corral.state.slurm.members import REASON as LEAVES
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
 BACK: Final = "the node's health check undrains it automatically once all its checks pass"

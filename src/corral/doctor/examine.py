@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from corral.doctor.answers import MachineAnswers
-from corral.doctor.diagnosis import read, report
 from corral.doctor.drain_reason import read_reason
 from corral.doctor.job_steps import job_steps, launches
+from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
 from corral.doctor.probes import PROBES, Scene, alone, finding, user_namespaces
 from corral.doctor.tailnet import tailnet

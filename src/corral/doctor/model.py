@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from corral.doctor.expression import Expression, alternatives
+from corral.doctor.logs.expression import Expression, alternatives
 
 
 class Layer(IntEnum):
@@ -113,7 +113,7 @@ class Pattern(BaseModel):
     """One message.
 
     Attributes:
-        text: an expression (``corral.doctor.expression``).
+        text: an expression (``corral.doctor.logs.expression``).
         live: False where a user can make the daemon print it: then it counts in a pasted log only,
             never on a live cluster.
         general: True for a message that many causes bring about: a failure that is shown by such

@@ -40,7 +40,7 @@ from corral.inspect.slurm import (
 from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM
 from corral.slurm.records import Node
 from corral.slurm.tres import listed
-from corral.state.job_folders import STICKY, TAKEN
+from corral.state.storage.job_folders import STICKY, TAKEN
 
 SKEW_S: Final = 5.0
 """Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""

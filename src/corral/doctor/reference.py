@@ -12,8 +12,8 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import RULES
+from corral.doctor.logs.message_reader import readings
 from corral.doctor.model import Failure, FixBy, Layer
-from corral.doctor.readings import readings
 
 _INTRODUCTION: Final = """\
 # Failures

@@ -21,7 +21,7 @@ from corral.hosts import process, sshkeys
 from corral.hosts.jump import chain
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, call, sh
-from corral.hosts.sshfail import SSH_FAILED, failure
+from corral.hosts.ssh_errors import SSH_FAILED, failure
 from corral.hosts.sshkeys import fingerprint, known_fingerprints, make_key
 from corral.hosts.target import SshTarget, option_path
 from corral.hosts.transport import Frame, Result, check

@@ -24,7 +24,7 @@ from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
 from corral.hosts.jump import Hop
 from corral.hosts.quote import Script
-from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
+from corral.hosts.ssh_errors import SSH_FAILED, by_hand, failure
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.sudo import from_sudo, wants_password
 from corral.hosts.target import MAX_CONTROL_PATH, SshTarget

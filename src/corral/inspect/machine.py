@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh, shipped
 from corral.inspect.question import Answer, Question, pairs, text
-from corral.state.firewall import PROGRAM
+from corral.state.network.firewall import PROGRAM
 
 AT_ONCE: Final = 64
 """Commands that may each wait for a network: names of a dead DNS, ports that a firewall drops."""

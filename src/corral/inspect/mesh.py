@@ -9,7 +9,7 @@ from typing import Final, Literal
 from corral.hosts.quote import join, sh, shipped
 from corral.inspect.question import Answers, Question, text
 from corral.spec.providers import RENTALS
-from corral.state.mesh import JOINED
+from corral.state.network.mesh import JOINED
 
 NET_ADMIN: Final = 12
 """CAP_NET_ADMIN's bit in CapEff (capability.h)."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.hosts.quote import NOTHING, defined, sh
 from corral.inspect.question import Answer, Question, pairs, text
-from corral.state.job_folders import CHECKS, KINDS, TOP, held
+from corral.state.storage.job_folders import CHECKS, KINDS, TOP, held
 
 FAILED: Final = "failed"
 """Ends the answer of a folder that could not be read."""

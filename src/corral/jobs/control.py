@@ -41,7 +41,7 @@ from corral.slurm.text import (
 )
 from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
-from corral.state.job_folders import TOP
+from corral.state.storage.job_folders import TOP
 
 FOR_EVER: Final = 365 * 86400.0
 # The owner comes from Slurm: a link of another user's under this number leads nowhere. What is

@@ -12,9 +12,10 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import check
-from corral.jobs import containers, requests
-from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import (
+from corral.jobs import requests
+from corral.jobs.batch import containers
+from corral.jobs.batch.containers import mounts_of
+from corral.jobs.batch.fabric import (
     Setting,
     declared,
     explain_script,
@@ -22,6 +23,7 @@ from corral.jobs.fabric import (
     rdma_of,
     settings,
 )
+from corral.jobs.batch.script import Place
 from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     against_nodes,
@@ -37,7 +39,6 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobSpec
-from corral.jobs.script import Place
 from corral.slurm.duration import clock
 from corral.slurm.records import Job, Node
 from corral.slurm.text import TIME_FORMAT, parse_queue, show_queue

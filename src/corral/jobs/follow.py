@@ -30,7 +30,7 @@ from typing import Final, Literal
 
 from corral.agents import program
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.jobs import usage
 from corral.jobs.model import JobHandle
 from corral.jobs.usage import FIELDS, in_words
@@ -62,16 +62,6 @@ def _positions() -> str:
     return " ".join(str(place) for place in [*places, len(QUEUE)])
 
 
-_WATCH: Final = """\
-{cd}
-export LC_ALL=C {time_format} mark={mark} at={at} ask={ask} folder={folder} \\
-  sstat={sstat} going={going} offsets={offsets} quiet={quiet} once={once} limit={limit}
-awk {awk} || exit $?
-{show} {job} 2>/dev/null | head -n 1 | sed 's/^/c /'
-{sacct} 2>/dev/null | tail -n 1 | sed 's/^/a /'
-exit 0"""
-
-
 def watch_script(
     job: str,
     folder: str,
@@ -97,24 +87,27 @@ def watch_script(
     start = " ".join(
         f"{'b' if log == BATCH else log}:{offset}" for log, offset in (offsets or {}).items()
     )
-    return sh(
-        _WATCH,
-        folder=folder,
-        cd=sh("cd {folder} || exit 4", folder=folder) if folder else sh(":"),
-        time_format="=".join(TIME_FORMAT),
-        ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
-        mark=mark,
-        at=_positions(),
-        going="|".join(GOING_ON),
-        offsets=start,
-        quiet="1" if quiet else "",
-        once="1" if once else "",
-        limit=limit,
-        awk=program("jobs/follow.awk"),
-        job=job,
-        show=[*SHOW_JOB],
-        sstat=str(sh("{words} 2>/dev/null", words=[*USE, option])),
-        sacct=[*show_history(mark), option],
+    settings = {
+        "mark": mark,
+        "at": _positions(),
+        "ask": str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
+        "folder": folder,
+        "sstat": str(sh("{words} 2>/dev/null", words=[*USE, option])),
+        "going": "|".join(GOING_ON),
+        "offsets": start,
+        "quiet": "1" if quiet else "",
+        "once": "1" if once else "",
+        "limit": str(limit),
+    }
+    return call(
+        "jobs/user.sh",
+        "job_follow",
+        folder,
+        program("jobs/follow.awk"),
+        str(sh("{words}", words=[*SHOW_JOB, job])),
+        str(sh("{words}", words=[*show_history(mark), option])),
+        "=".join(TIME_FORMAT),
+        *(f"{name}={value}" for name, value in settings.items()),
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from corral.errors import Code, CorralError
 from corral.jobs import requests
-from corral.jobs.containers import image_of, mount_of
+from corral.jobs.batch.containers import image_of, mount_of
 from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profile.profiler import Profiler

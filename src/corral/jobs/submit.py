@@ -18,9 +18,11 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join
 from corral.hosts.transport import Result, check
-from corral.jobs import environment
-from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import declared, rdma_of
+from corral.jobs.batch import environment
+from corral.jobs.batch.containers import mounts_of
+from corral.jobs.batch.fabric import declared, rdma_of
+from corral.jobs.batch.script import Place, batch_script
+from corral.jobs.batch.tracking import Tracking, tracking_of
 from corral.jobs.follow import as_user
 from corral.jobs.limits import (
     SubmitAnswers,
@@ -41,8 +43,6 @@ from corral.jobs.limits import (
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.points import point_lines
 from corral.jobs.profile import profiler
-from corral.jobs.script import Place, batch_script
-from corral.jobs.tracking import Tracking, tracking_of
 from corral.jobs.upload.archive import (
     Archive,
     archive,

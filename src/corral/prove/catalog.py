@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.prove import (
-    access,
-    isolation,
-    launch,
-    ranks,
-    rest,
-    slots,
-    smoke,
-    storage,
-)
+from corral.prove import launch
 from corral.prove.check import ALL_CORES, Check
+from corral.prove.checks import access, isolation, ranks, rest, slots, smoke, storage
+from corral.prove.checks.health import HEALTH_CHECKS
+from corral.prove.checks.tcpxo import TCPXO_CHECKS
 from corral.prove.context import ProveContext
-from corral.prove.health import HEALTH_CHECKS
-from corral.prove.tcpxo import TCPXO_CHECKS
 from corral.spec.nodes import guarded_of
 
 GROUPS: Final = (

@@ -16,7 +16,7 @@ from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
-from corral.providers.foreign import as_yaml
+from corral.providers.export_files import as_yaml
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 from corral.spec.providers import OWNED

@@ -22,7 +22,7 @@ from corral.spec.nodes import (
     partitions_of,
     users_of,
 )
-from corral.spec.people import User
+from corral.spec.sections.people import User
 from corral.state.secrets import Watched
 
 

@@ -19,14 +19,7 @@ from corral.roles.machine import (
     upkeep,
 )
 from corral.roles.role import Role, Share
-from corral.roles.services import (
-    metrics,
-    mlflow,
-    own_code,
-    page,
-    proof,
-    rental_guard,
-)
+from corral.roles.services import corral_wheels, metrics, mlflow, page, proof, rental_guard
 from corral.roles.slurm import (
     auth_key,
     client_file,
@@ -43,7 +36,7 @@ from corral.roles.slurm import (
 )
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
-from corral.spec.made import is_configured
+from corral.spec.sections.provider_setup import is_configured
 from corral.state.base import DesiredStage
 
 
@@ -103,7 +96,7 @@ ORDER: Final = (
     Stage("upgrade", (compute.ROLE,), batches=True),
     Stage("compute", (compute.ROLE, controller.SLURMRESTD)),
     Stage("tracking", (mlflow.ROLE,)),
-    Stage("code", (own_code.ROLE,)),
+    Stage("code", (corral_wheels.ROLE,)),
     Stage("page", (page.ROLE,)),
     Stage("metrics", (metrics.ROLE,)),
     Stage("login", (login_nodes.ROLE, client_file.ROLE)),

@@ -15,7 +15,7 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.rest.loose import Record, integer, record, records, text
+from corral.slurm.rest.json_values import Record, integer, record, records, text
 
 _COLUMNS: Final = ("JobIDRaw", "TotalCPU", "TRESUsageInTot")
 _SHOW: Final = ("sacct", "--noheader", "--parsable2", f"--format={','.join(_COLUMNS)}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from corral.slurm.rest.loose import integer, maybe, moment, text, words
+from corral.slurm.rest.json_values import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.tres import Gpus, listed

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
-from corral.spec.people import User
+from corral.spec.sections.people import User
 
 FORMAT: Final = 1
 """Raised by a change that an earlier Corral cannot read."""

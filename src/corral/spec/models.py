@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import create_model
 
-from corral.spec.cloud import Budget, Cloud, Elastic
-from corral.spec.network import Mesh, Topology
-from corral.spec.people import Access, Account, Qos, User
 from corral.spec.providers import (
     CLOUDS,
     CONTAINERS,
@@ -23,9 +20,12 @@ from corral.spec.providers import (
     either,
     part_of,
 )
-from corral.spec.section import Section
-from corral.spec.services import Health, Prolog, ScheduledProof, Services
-from corral.spec.software import Software
+from corral.spec.sections.cloud import Budget, Cloud, Elastic
+from corral.spec.sections.network import Mesh, Topology
+from corral.spec.sections.people import Access, Account, Qos, User
+from corral.spec.sections.provider_section import Section
+from corral.spec.sections.services import Health, Prolog, ScheduledProof, Services
+from corral.spec.sections.software import Software
 from corral.spec.values import (
     AbsolutePath,
     ClusterName,

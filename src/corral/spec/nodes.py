@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from corral.errors import Code, CorralError
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
-from corral.spec.people import User
+from corral.spec.sections.people import User
 
 JOB_USER = User(name="corral", uid=2000)
 

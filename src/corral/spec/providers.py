@@ -126,7 +126,7 @@ class Capabilities(Row):
         summary: what it is, in a few words.
         provider: ``module:class``; "" for a cloud, all of which are ``providers.cloud``'s.
         section: ``module:class`` of its own section of the cluster file, which has its name: a
-            ``spec.section.Section``.
+            ``spec.sections.provider_section.Section``.
         completes: ``module:function`` from a cluster to the same with what the provider sets up
             filled in.
         rules: ``module:table`` of the rules that are about it alone.

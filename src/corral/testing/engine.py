@@ -24,7 +24,7 @@ from corral.state.base import Desired, DesiredStage, Resource
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.service import Service
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 from corral.state_dir import cluster_dir
 
 Inventory = dict[str, dict[str, str]]

@@ -22,20 +22,20 @@ from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
 from corral.spec.providers import OWNED
 from corral.state.base import Resource, Seen
-from corral.state.clock import Clock
 from corral.state.databases import Database
-from corral.state.exports import Exports
 from corral.state.files import Directory, File, Gone, Link
-from corral.state.firewall import Closed
-from corral.state.fstab import FormerMounts
-from corral.state.host_names import Hostname, HostsBlock
-from corral.state.members import Leaving, NoController, Resumed, Roster
+from corral.state.network.firewall import Closed
+from corral.state.network.host_names import Hostname, HostsBlock
+from corral.state.network.sshd import SshdAdopt
 from corral.state.packages import Holds, Packages
 from corral.state.secrets import Secret
 from corral.state.service import Service, Stopped, Timer
-from corral.state.slurm_accounts import SlurmAccounts
-from corral.state.sshd import SshdAdopt
-from corral.state.users import FormerPeople, Person, UserAccount
+from corral.state.slurm.accounts import SlurmAccounts
+from corral.state.slurm.members import Leaving, NoController, Resumed, Roster
+from corral.state.storage.exports import Exports
+from corral.state.storage.fstab import FormerMounts
+from corral.state.system.clock import Clock
+from corral.state.system.users import FormerPeople, Person, UserAccount
 
 RECORDED: Final = Facts(
     node="n0",

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from corral.api.page.api_tokens import Bearers
+from corral.api.page.token_store import Bearers
 from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web import figures
@@ -31,7 +31,7 @@ from corral.web.routes import (
     nodes,
     output,
     owner,
-    past,
+    past_jobs,
     policy,
     report,
     tokens,
@@ -48,12 +48,12 @@ from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
-from corral.web.users.own import ByHelper, BySsh, Own
 from corral.web.users.sessions import Sessions
+from corral.web.users.user_commands import ByHelper, BySsh, Own
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
-    login, tokens, view, mine, policy, bulk, form, jobs, output, past, nodes, owner, report,
+    login, tokens, view, mine, policy, bulk, form, jobs, output, past_jobs, nodes, owner, report,
 )  # fmt: skip
 
 

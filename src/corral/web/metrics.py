@@ -28,7 +28,7 @@ from corral.slurm.rest.commands import (
     too_old,
     version_of,
 )
-from corral.slurm.rest.loose import records
+from corral.slurm.rest.json_values import records
 from corral.slurm.text import QUEUE_COUNTED, SHOW_PARTITIONS, parse_counted, readable_partitions
 from corral.web.exposition import (
     Family,

@@ -10,7 +10,7 @@ from corral.slurm.rest.read import jobs_of
 from corral.web.slurm.search import ordered, parse
 from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import job_rows
-from corral.web.tasks.aside import aside
+from corral.web.tasks.use_case_thread import aside
 
 
 def many_jobs(body: object, version: int, count: int) -> tuple[Job, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
-from corral.api.page.api_tokens import Bearer, Bearers
+from corral.api.page.token_store import Bearer, Bearers
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web.figures import Figures
@@ -26,10 +26,10 @@ from corral.web.tasks.pending_plans import PendingPlans
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
-from corral.web.users.limited import Limited
-from corral.web.users.own import Own
 from corral.web.users.scopes import needed
 from corral.web.users.sessions import RateLimit, Session, Sessions
+from corral.web.users.user_commands import Own
+from corral.web.users.worker_process import Limited
 
 COOKIE: Final = "corral_session"
 """With the port: browsers have one jar of cookies for all ports of a host, and two pages on one

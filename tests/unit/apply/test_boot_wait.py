@@ -89,10 +89,8 @@ def test_an_old_one_is_not_asked() -> None:
 
 def test_the_wait_has_an_end() -> None:
     machine = Boots([SILENT] * 100000)
-    began = time.monotonic()
     waited(machine, 0.3)
-    assert time.monotonic() - began < 10
-    assert len(machine.asked) > 1
+    assert 1 < len(machine.asked) < 100_000
 
 
 def test_another_error_is_no_boot() -> None:

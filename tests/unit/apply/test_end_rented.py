@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from corral.apply.session import Session
 from corral.events import ignore
-from corral.spec.cloud import Cloud
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import Node, nodes_of
+from corral.spec.sections.cloud import Cloud
 
 
 class Place:

@@ -25,7 +25,7 @@ from corral.state.base import (
     Roll,
     Seen,
 )
-from corral.state.members import Resumed
+from corral.state.slurm.members import Resumed
 
 from .conftest import Folder
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.diagnosis import explain, read
+from corral.doctor.logs.diagnosis import explain, read
 from corral.doctor.model import SYSTEM_ERRORS, Failure, Severity
 
 ENTRIES = list(catalog().values())

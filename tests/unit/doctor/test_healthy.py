@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.answers import MachineAnswers
-from corral.doctor.diagnosis import read
 from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
+from corral.doctor.logs.diagnosis import read
 from corral.doctor.probes import Scene
 from corral.inspect import services
 from corral.inspect.slurm import NODES

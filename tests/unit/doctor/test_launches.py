@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.answers import MachineAnswers
-from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import launches
+from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import Source
 from corral.slurm.states.reasons import explain
 from tests.unit.doctor.scenes import SILENT, scene, with_answers

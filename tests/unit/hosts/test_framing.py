@@ -153,7 +153,7 @@ def test_no_script_is_framed_by_a_fixed_word() -> None:
     readers = {
         "prove/measure/remark.py",
         "prove/fabric/benchmark_log.py",
-        "prove/fabric/program.py",
+        "prove/fabric/corral_benchmark.py",
     }
     assert {name for name in framed if not name.startswith("agents/benchmarks/")} == readers
     for name in framed - readers:  # a word for people who run it by hand; the caller gives another

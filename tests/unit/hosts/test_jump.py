@@ -10,7 +10,7 @@ import pytest
 from corral.api.operations.nodes import login
 from corral.errors import Code, CorralError
 from corral.hosts.jump import Hop, along, chain
-from corral.hosts.sshfail import by_hand
+from corral.hosts.ssh_errors import by_hand
 from corral.hosts.target import SshTarget
 
 KNOWN = Path("/k/known hosts")

@@ -24,7 +24,7 @@ ALLOWED = {
     "roles/slurm/compute.py": {"sinfo"},
     "roles/slurm/login_nodes.py": {"sinfo"},
     # The probe of a resource, with its own reader.
-    "state/slurm_accounts.py": {"sacctmgr"},
+    "state/slurm/accounts.py": {"sacctmgr"},
 }
 """Modules that write such a command themselves, and which."""
 

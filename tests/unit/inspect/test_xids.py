@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.diagnosis import read
+from corral.doctor.logs.diagnosis import read
 from corral.inspect.xids import Xid, xids, xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import Node, judge_gpus

@@ -14,7 +14,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs.arrays import array_state, follow_array
-from corral.jobs.environment import unpinned
+from corral.jobs.batch.environment import unpinned
 from corral.jobs.model import JobHandle
 from corral.jobs.usage import in_words
 from corral.slurm.states.jobs import JobState

@@ -11,9 +11,9 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs import control
+from corral.jobs.batch.script import Place
 from corral.jobs.explanation import attach, shell_script
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.script import Place
 from corral.jobs.submit import dry_run, submit
 from corral.spec.models import ClusterSpec, Storage
 from tests.unit.jobs.conftest import FakeSlurm

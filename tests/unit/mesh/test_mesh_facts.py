@@ -22,8 +22,8 @@ from corral.inspect.rules import key_ends
 from corral.mesh.control import Device
 from corral.mesh.link import Link, parse_figures, parse_path
 from corral.spec.models import Storage
-from corral.spec.network import Mesh
-from corral.state.mesh import MeshMember
+from corral.spec.sections.network import Mesh
+from corral.state.network.mesh import MeshMember
 
 JOINED = """\
 tun

@@ -12,13 +12,9 @@ import pytest
 from corral.agents import program
 from corral.hosts.fleet import Fleet
 from corral.inspect.question import inquiry
-from corral.prove import (
-    isolation,
-    launch,
-    probe,
-    survey,
-)
+from corral.prove import launch, probe, survey
 from corral.prove.catalog import CHECKS, GROUPS, checks_page
+from corral.prove.checks import isolation
 from corral.prove.context import ProveContext
 from corral.spec.models import ClusterSpec
 from tests.embedded.prove_breaks import BREAKS, ELSEWHERE

@@ -18,8 +18,8 @@ from corral.prove.launch import (
 )
 from corral.roles.machine.people import own_proof_user
 from corral.spec.models import ClusterSpec, Slurm
-from corral.spec.people import Account, Limits, Qos, User
-from corral.spec.services import ScheduledProof
+from corral.spec.sections.people import Account, Limits, Qos, User
+from corral.spec.sections.services import ScheduledProof
 from tests.unit.roles.test_cluster import laptop
 
 

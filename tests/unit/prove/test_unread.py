@@ -12,13 +12,8 @@ from corral.hosts.quote import Script
 from corral.hosts.transport import Result
 from corral.inspect import question
 from corral.inspect.question import MachineState
-from corral.prove import (
-    launch,
-    ranks,
-    rest,
-    smoke,
-    survey,
-)
+from corral.prove import launch, survey
+from corral.prove.checks import ranks, rest, smoke
 from corral.prove.context import left_out, passed, skipped
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.prove.survey import Survey

@@ -13,7 +13,7 @@ from corral.api import Known
 from corral.api.evidence.bench import judged
 from corral.api.evidence.collective_bench import Benched
 from corral.api.evidence.report_pages import bench_page
-from corral.prove.fabric.program import read_program
+from corral.prove.fabric.corral_benchmark import read_program
 from corral.prove.fabric.slow_parts import Pair
 from corral.prove.figures import Plot
 from corral.report.charts import written

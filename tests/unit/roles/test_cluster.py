@@ -18,7 +18,7 @@ from corral.spec.hostlist import fold
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import nodes_of
-from corral.spec.people import Access, Account, Limits, Qos, User
+from corral.spec.sections.people import Access, Account, Limits, Qos, User
 from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
 from corral.state.secrets import Secret

@@ -10,7 +10,7 @@ from corral.apply.journal import Journal, declared_before
 from corral.apply.session import Session
 from corral.roles.data_loss import lost_with
 from corral.spec.models import ClusterSpec, Storage
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 from tests.unit.roles.test_cluster import people
 
 

@@ -11,7 +11,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from corral.slurm.records import Job, Node, gpus_settled
-from corral.slurm.rest import commands, past, read
+from corral.slurm.rest import commands, past_jobs, read
 from corral.slurm.rest.read import past_job
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import parse_counted, parse_history, parse_job, parse_tres
@@ -253,7 +253,7 @@ def test_accounting_without_gpus_is_unknown_not_none() -> None:
     assert [(job.gpus, job.gpus_exact) for job in jobs] == [(0, False)] * 2
     past_job = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
     assert (past_job.gpus, past_job.gpus_exact) == (0, False)
-    kept = past.settled(past.newest([past_job]), gpus=True)
+    kept = past_jobs.settled(past_jobs.newest([past_job]), gpus=True)
     assert [job.gpus_exact for job in kept.jobs] == [False]
 
 
@@ -264,8 +264,8 @@ def test_accounting_that_counts_gpus_reports_none() -> None:
     alone = gpus_settled(parse_history(past_line(UNCOUNTED, 2)), cluster=False)
     assert [str(job.gpu_count) for job in alone] == ["0"]  # a cluster without GPUs
     gpu = [{"type": "gres", "name": "gpu", "count": 1}]
-    both = past.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
-    assert [(j.gpus, j.gpus_exact) for j in past.settled(both, gpus=True).jobs] == [
+    both = past_jobs.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
+    assert [(j.gpus, j.gpus_exact) for j in past_jobs.settled(both, gpus=True).jobs] == [
         (0, True), (1, True),
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ SAFE_OF = {
 def types() -> Iterator[tuple[str, Any, Kind]]:
     """Each text type of the models, with the kind whose pattern it has."""
     kinds = {kind.pattern: kind for kind in fields.KINDS}
-    modules = [m.name for m in pkgutil.iter_modules(corral.spec.__path__, "corral.spec.")]
+    modules = [m.name for m in pkgutil.walk_packages(corral.spec.__path__, "corral.spec.")]
     sections = [section.__module__ for section in models.SECTIONS.values()]
     for module in (*modules, *sections):
         for name, value in vars(import_module(module)).items():

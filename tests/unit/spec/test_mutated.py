@@ -24,7 +24,7 @@ from corral.spec.findings import has_errors
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, nodes_of
-from corral.spec.rehearse import rehearsal_notes, rehearse
+from corral.spec.rehearsal import rehearsal_notes, rehearse
 from corral.spec.rules import RULES, view_of
 from corral.spec.template import KINDS, init_text, values_of
 from tests.unit.roles.test_cluster import FACTS

@@ -26,7 +26,7 @@ from corral.spec.load import (
 )
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of
-from corral.spec.rehearse import rehearsal_notes, rehearse
+from corral.spec.rehearsal import rehearsal_notes, rehearse
 from corral.spec.rules import RULES
 from corral.spec.schema import json_schema
 from corral.spec.tree import parse

@@ -17,14 +17,14 @@ from corral.state.base import (
     Seen,
 )
 from corral.state.databases import Database
-from corral.state.exports import ExistingFolder, Exports, ServedFolder
 from corral.state.files import File, Gone
-from corral.state.fstab import FormerMounts, Mount
-from corral.state.host_names import BOOT, Hostname, own_name
+from corral.state.network.host_names import BOOT, Hostname, own_name
+from corral.state.network.sshd import SshdAdopt
 from corral.state.packages import Packages
 from corral.state.service import Service
-from corral.state.sshd import SshdAdopt
-from corral.state.users import FormerPeople, Person, UserAccount
+from corral.state.storage.exports import ExistingFolder, Exports, ServedFolder
+from corral.state.storage.fstab import FormerMounts, Mount
+from corral.state.system.users import FormerPeople, Person, UserAccount
 
 KINDS = {
     k.__name__: k

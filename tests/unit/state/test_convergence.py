@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corral.state.base import Context, Impact
 from corral.state.files import Directory, File
-from corral.state.host_names import BEGIN, END, HostsBlock
+from corral.state.network.host_names import BEGIN, END, HostsBlock
 from corral.state.secrets import Secret
 from tests.unit.state.shell import diff, probe, run
 

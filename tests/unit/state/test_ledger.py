@@ -151,7 +151,7 @@ def test_packages_of_a_run_that_was_killed_are_not_lost(machine: Machine) -> Non
 
 def test_every_kind_of_resource_has_a_row_in_kept_as() -> None:
     pattern = re.compile(r'def id\(self\).*?return f?"([a-z-]+)', re.S)
-    kinds = {k for file in STATE.glob("*.py") for k in pattern.findall(file.read_text())}
+    kinds = {k for file in STATE.rglob("*.py") for k in pattern.findall(file.read_text())}
     assert {"file", "service", "packages", "user"} <= kinds
     assert kinds - KEPT_AS.keys() == set(), "add a row to state.ledger.KEPT_AS"
 

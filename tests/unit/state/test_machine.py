@@ -14,12 +14,12 @@ from corral.state.base import (
     Impact,
     Seen,
 )
-from corral.state.clock import Clock
 from corral.state.files import Link, masked
-from corral.state.firewall import Closed, Open, Ports, exactly
-from corral.state.kernel import Reboot
+from corral.state.network.firewall import Closed, Open, Ports, exactly
 from corral.state.packages import Holds
-from corral.state.users import UserAccount
+from corral.state.system.clock import Clock
+from corral.state.system.kernel import Reboot
+from corral.state.system.users import UserAccount
 from tests.unit.state.shell import diff, run
 
 PORTS = Ports(

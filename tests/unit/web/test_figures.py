@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from corral.api.operations.health import readings
-from corral.api.page.web_jobs import HIDDEN, extras_of
+from corral.api.page.job_details import HIDDEN, extras_of
 from corral.errors import CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest import read

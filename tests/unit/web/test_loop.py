@@ -15,8 +15,8 @@ from corral.events import Event, Kind
 from corral.passwords import Person, accompanied, person
 from corral.slurm.rest import write
 from corral.spec.load import load_or_raise
-from corral.web.routes import form, jobs, past
-from corral.web.tasks.aside import aside
+from corral.web.routes import form, jobs, past_jobs
+from corral.web.tasks.use_case_thread import aside
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.routes.test_again import Keeping
@@ -67,7 +67,7 @@ def test_a_filter_runs_in_a_thread(path: str, monkeypatch: pytest.MonkeyPatch) -
         threads.append(threading.get_ident())
         return list(jobs)
 
-    for module in (jobs, past):
+    for module in (jobs, past_jobs):
         monkeypatch.setattr(module, "ordered", ordered)
 
     async def work() -> None:

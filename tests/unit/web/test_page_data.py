@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from corral import api
-from corral.api.page import web_past
+from corral.api.page import history
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.budget import Spend
 from corral.web.figures import Prometheus
 from corral.web.routes import output, report
 from corral.web.tasks import background
-from corral.web.users.limited import answer
-from corral.web.users.own import BySsh
+from corral.web.users.user_commands import BySsh
+from corral.web.users.worker_process import answer
 from tests.unit.report.samples import BANDWIDTH as PLOT
 from tests.unit.report.samples import PAIRS as MATRIX
 from tests.unit.web.fake import FakeRest, Page
@@ -158,8 +158,8 @@ def test_measurements_are_shown_with_their_plots(monkeypatch: pytest.MonkeyPatch
         "tables": [{"collective": "all_reduce", "busbw_gb_s": 300.0, "outcome": "pass",
                     "reasons": []}],
     }  # fmt: skip
-    monkeypatch.setattr(web_past, "proofs", lambda _: [])
-    monkeypatch.setattr(web_past, "bench_history", lambda _: (record,))
+    monkeypatch.setattr(history, "proofs", lambda _: [])
+    monkeypatch.setattr(history, "bench_history", lambda _: (record,))
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:
@@ -188,7 +188,7 @@ def test_the_journal_records_who_did_what_when_and_what_changed(
         {"at": 3.0, "run": "a", "kind": "event", "event": {"kind": "node-started"}},
         {"at": 4.0, "run": "b", "kind": "proof", "proof": {"results": [{"verdict": "fail"}]}},
     ]
-    monkeypatch.setattr(web_past, "read_journal", lambda _: iter(records))
+    monkeypatch.setattr(history, "read_journal", lambda _: iter(records))
 
     async def work() -> list[dict[str, Any]]:
         async with Page(FakeRest(), spec=spec()) as page:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from corral.hosts.quote import sh
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.slurm.records import Job

@@ -51,6 +51,36 @@ array_ends() (
   done
 )
 
+# job_follow FOLDER AWK SHOW ENDED NAME=VALUE...: the program follow.awk with these variables, and at its end the first line
+# that the command SHOW prints and the last one of ENDED. FOLDER is "" for a job without one.
+job_follow() (
+  [ -z "$1" ] || cd "$1" || exit 4
+  follow=$2 show=$3 ended=$4
+  shift 4
+  # shellcheck disable=SC2163 # NAME=VALUE
+  export LC_ALL=C "$@"
+  awk "$follow" || exit
+  eval "$show" 2>/dev/null | head -n 1 | sed 's/^/c /'
+  eval "$ended" 2>/dev/null | tail -n 1 | sed 's/^/a /'
+  exit 0
+)
+
+# recordings_list FOLDER: size and name of what each rank recorded.
+recordings_list() (
+  cd "$1" 2>/dev/null || exit 0
+  stat -c '%s %n' rank-* 2>/dev/null
+  exit 0
+)
+
+# recording_read PATH BYTES: at most so many of a plain file, as base64: its user may put a link to /dev/zero or a FIFO there.
+recording_read() (
+  if [ ! -f "$1" ] || [ -L "$1" ]; then
+    echo "no plain file" >&2
+    exit 1
+  fi
+  timeout 300 head -c "$2" "$1" | base64 -w0
+)
+
 # shards_kept FOLDER: size and description of each complete shard.
 shards_kept() (
   cd "$1" 2>/dev/null || exit 0

@@ -52,6 +52,15 @@ task_mpi() {
   exec python3 -c "$1"
 }
 
+# task_rails NIC...: MTU and state of each, and the variables of NCCL, gloo and the linker.
+task_rails() {
+  for nic in "$@"; do
+    echo "@ rail $SLURMD_NODENAME $nic $(cat "/sys/class/net/$nic/mtu" 2>/dev/null) $(cat "/sys/class/net/$nic/operstate" 2>/dev/null)"
+  done
+  env | grep -E '^(NCCL_|GLOO_SOCKET_IFNAME=|LD_LIBRARY_PATH=)' |
+    while IFS= read -r line; do printf '@ env %s %s\n' "$SLURMD_NODENAME" "$line"; done
+}
+
 # session_probe PERL: who is in, in which job's cgroup, with which GPUs.
 session_probe() {
   echo "@ in $(id -un)"

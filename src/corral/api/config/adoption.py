@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 from corral.api.output import write_folder, write_output
 from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
-from corral.slurm.adopt.carry import cluster_file
-from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of
+from corral.slurm.adopt.conversion import cluster_file
 from corral.slurm.adopt.machine import Machine
+from corral.slurm.adopt.review import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.source import CONFS, Kind, Source, is_template_name, kind_of, placeholder
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, names_in_all
 from corral.slurm.version import SlurmVersion

@@ -9,7 +9,7 @@ from pathlib import Path
 from corral.api.output import write_folder
 from corral.errors import Code, CorralError
 from corral.providers.autoinstall import Install, autoinstall_files, reservations
-from corral.providers.foreign import Export
+from corral.providers.export_files import Export
 from corral.slurm import topology
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec

@@ -17,10 +17,10 @@ from corral.providers.containers import host_gpus
 from corral.spec.findings import Finding
 from corral.spec.load import load as load_file
 from corral.spec.load import load_or_raise
-from corral.spec.made import completed
 from corral.spec.models import ClusterSpec
-from corral.spec.rehearse import rehearsal_notes, rehearse
+from corral.spec.rehearsal import rehearsal_notes, rehearse
 from corral.spec.schema import json_schema
+from corral.spec.sections.provider_setup import completed
 from corral.spec.template import init_text
 from corral.state_dir import cluster_dir, cluster_names
 

@@ -15,7 +15,7 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.sshfail import failure
+from corral.hosts.ssh_errors import failure
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
 from corral.inspect.login import CLIENT, ENFORCED, MISSING, UID, questions

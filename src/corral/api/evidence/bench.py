@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.doctor.diagnosis import explain
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Severity
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading, read_all

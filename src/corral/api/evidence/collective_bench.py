@@ -13,8 +13,8 @@ from corral.api.workload import batch
 from corral.api.workload.job_reports import JobReports
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
-from corral.doctor.diagnosis import read as shown
-from corral.doctor.diagnosis import report
+from corral.doctor.logs.diagnosis import read as shown
+from corral.doctor.logs.diagnosis import report
 from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -23,9 +23,7 @@ from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
-from corral.prove.fabric.limits import Topology, efficiency
-from corral.prove.fabric.model import Collective
-from corral.prove.fabric.program import (
+from corral.prove.fabric.corral_benchmark import (
     MEASURES,
     PROGRAM,
     Progress,
@@ -33,6 +31,8 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
+from corral.prove.fabric.limits import Topology, efficiency
+from corral.prove.fabric.model import Collective
 from corral.prove.fabric.slow_parts import Bisected, Half, Pair, Slow, bisected, slow
 from corral.prove.fabric.transport import transport_of
 from corral.prove.fabric.verdict import Outcome

@@ -20,7 +20,7 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart, chart_from
 from corral.prove.measure.remark import TITLES
 from corral.prove.model import Evidence, Proof, Verdict
-from corral.prove.scheduled import parse_rounds, rounds_script
+from corral.prove.rounds import parse_rounds, rounds_script
 from corral.report.charts import written
 from corral.report.page import Section, Word
 from corral.spec.models import ClusterSpec

@@ -20,15 +20,15 @@ from corral.inspect.facts import Facts
 from corral.providers.containers import Images, Podman, bundle
 from corral.providers.containers.bundle import Manifest
 from corral.providers.containers.machine import host_runtime
-from corral.roles.services.own_code import locked, own_wheel
+from corral.roles.services.corral_wheels import locked, own_wheel
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import CONTAINERS
 from corral.state.base import Resource
-from corral.state.enroot import EnrootPackages, PyxisPlugin
-from corral.state.mesh import MeshMember
-from corral.state.nvidia import Components, Headers, Keyring
+from corral.state.network.mesh import MeshMember
 from corral.state.packages import Artifact, DebRepository, Packages, SlurmPackages
 from corral.state.pyenv import PythonEnv, Wheel
+from corral.state.system.enroot import EnrootPackages, PyxisPlugin
+from corral.state.system.nvidia import Components, Headers, Keyring
 from corral.state_dir import cluster_dir
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk, not tmpfs; mkdtemp makes private folders in it

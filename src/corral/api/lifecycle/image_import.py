@@ -11,9 +11,16 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import sh
-from corral.jobs.image_import import MINUTES, NGC_LOGIN, Import, checked_key, import_of, script
+from corral.jobs.batch.image_import import (
+    MINUTES,
+    NGC_LOGIN,
+    Import,
+    checked_key,
+    import_of,
+    script,
+)
 from corral.prove.context import as_user
-from corral.providers.cloud.secrets import Place, kept_key
+from corral.providers.cloud.client.secrets import Place, kept_key
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of, users_of
 

@@ -18,7 +18,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.transport import check
 from corral.spec.models import ClusterSpec
-from corral.state.members import READ_ROSTER, Member
+from corral.state.slurm.members import READ_ROSTER, Member
 
 
 @dataclass(frozen=True, slots=True)

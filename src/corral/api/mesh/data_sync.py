@@ -24,7 +24,7 @@ from corral.inspect.facts import Facts
 from corral.roles.machine.mesh import addresses
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
-from corral.state.job_folders import remedy
+from corral.state.storage.job_folders import remedy
 
 LIMIT_S: Final = 24 * 3600.0
 """Seconds that one node's copy may take; the key on the targets ends with it."""

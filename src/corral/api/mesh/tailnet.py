@@ -36,7 +36,7 @@ from corral.roles.machine.mesh import (
 )
 from corral.spec.load import digest
 from corral.spec.models import ClusterSpec, Storage
-from corral.spec.network import Mesh
+from corral.spec.sections.network import Mesh
 from corral.state.base import Gate
 from corral.state_dir import cluster_dir
 

@@ -11,10 +11,10 @@ from corral.api.operations.nodes import chosen
 from corral.apply.observe import guessed
 from corral.apply.session import Session
 from corral.doctor.answers import Ask, MachineAnswers, questions
-from corral.doctor.diagnosis import explain
 from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
+from corral.doctor.logs.diagnosis import explain
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError

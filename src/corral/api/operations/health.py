@@ -12,7 +12,7 @@ from corral.api.operations.nodes import chosen
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
-from corral.prove.health import HealthLine, common, look_at_health
+from corral.prove.checks.health import HealthLine, common, look_at_health
 from corral.roles.services.metrics import program
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of

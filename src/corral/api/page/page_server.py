@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.operations.nodes import login
-from corral.api.page.api_tokens import tokens_file
+from corral.api.page.token_store import tokens_file
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra

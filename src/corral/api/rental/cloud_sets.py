@@ -13,7 +13,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
-from corral.providers.cloud.accounts import change, open_account
+from corral.providers.cloud.client.accounts import change, open_account
 from corral.providers.cloud.model import (
     AccountKeysApi,
     CloudApi,
@@ -21,7 +21,7 @@ from corral.providers.cloud.model import (
     Volume,
     VolumesApi,
 )
-from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.rehearsal import rehearsal_of
 from corral.spec.providers import RENTALS, clouds_with, either
 
 Confirm = Callable[[Sequence[str], Sequence[str]], bool]

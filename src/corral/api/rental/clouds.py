@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.client.accounts import open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.model import Capacity, CloudApi, CloudTraits, ClusterApi, Offer, Volume
-from corral.providers.cloud.simulated import FILE, rehearsal_of
+from corral.providers.cloud.rehearsal import FILE, rehearsal_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, has_guard
 from corral.spec.providers import CLOUDS

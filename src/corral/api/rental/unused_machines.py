@@ -8,12 +8,12 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.providers.cloud.accounts import close_all, open_account
 from corral.providers.cloud.budget import amount
+from corral.providers.cloud.client.accounts import close_all, open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi
-from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.rehearsal import rehearsal_of
 from corral.providers.cloud.termination import Assets, end_all, find_some
 from corral.spec.providers import CLOUDS
 from corral.state_dir import cluster_names

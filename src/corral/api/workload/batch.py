@@ -16,8 +16,8 @@ from corral.hosts.quote import Script, sh
 from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome
+from corral.jobs.batch.fabric import Setting, sourced
 from corral.jobs.directives import asked_of
-from corral.jobs.fabric import Setting, sourced
 from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.jobfile import read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job

@@ -9,10 +9,10 @@ import typer
 
 from corral import api
 from corral.api.output import write_output
+from corral.cli.cluster_choice import cluster, declared
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster, declared
 from corral.errors import Code, CorralError, Exit
 from corral.spec.providers import OWNED, TOOLS
 

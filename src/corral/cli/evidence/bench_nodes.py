@@ -13,11 +13,11 @@ from rich.text import Text
 from corral import api
 from corral.api.evidence.node_bench import Where, as_proof, causes_of
 from corral.api.workload.batch import JobHandle
+from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_run import STYLES, bytes_of
 from corral.cli.options import CLUSTER, COUNT, HTML, JSON, LIMIT, PARTITION, TARGET, examples
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
-from corral.cli.which import cluster
 from corral.errors import CorralError, Exit
 from corral.events import Emit
 from corral.prove.fabric.verdict import Outcome

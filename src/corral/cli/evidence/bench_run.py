@@ -15,6 +15,7 @@ from corral import api
 from corral.api.evidence.bench import RunFailure
 from corral.api.evidence.collective_bench import Benched, BenchRequest
 from corral.api.workload.batch import JobHandle
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import (
     CLUSTER,
     COUNT,
@@ -28,10 +29,9 @@ from corral.cli.options import (
 )
 from corral.cli.terminal.text import binary, clean, one_line, plural, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
-from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
+from corral.prove.fabric.corral_benchmark import MEASURES, TYPES, Progress
 from corral.prove.fabric.model import Table
-from corral.prove.fabric.program import MEASURES, TYPES, Progress
 from corral.prove.fabric.transport import Transport
 from corral.prove.fabric.verdict import Outcome, Verdict
 

@@ -11,11 +11,11 @@ from rich.text import Text
 from corral import api
 from corral.api.evidence.node_bench import Where
 from corral.api.evidence.scaling import Training, scaling_so_far
+from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_nodes import LIMIT, PARTITION, show
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Code, CorralError
 from corral.prove.measure.cost import METHODS
 from corral.prove.measure.remark import Measured

@@ -9,10 +9,10 @@ from typing import Annotated, Any, cast
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import again, declared, remember
 from corral.cli.lifecycle.planview import STATE, Approval, plan_lines
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import again, declared, remember
 from corral.errors import Code, CorralError, Exit
 from corral.plan.model import Plan
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import declared
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.terminal.text import size
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import declared
 from corral.errors import Exit
 
 app = verb_app()

@@ -10,16 +10,16 @@ from rich.text import Text
 
 from corral import api
 from corral.api.lifecycle.machine_return import Returning
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.terminal.text import labels, one_line, plural
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.spec.hostlist import fold
-from corral.spec.made import is_configured, section_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from corral.spec.providers import OWNED
+from corral.spec.sections.provider_setup import is_configured, section_of
 
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}

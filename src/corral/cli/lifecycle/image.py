@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, YES, examples, verb_app
 from corral.cli.terminal.text import plural, right, size, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 from corral.spec.providers import CONTAINERS
 

@@ -10,11 +10,11 @@ import typer
 
 from corral import api
 from corral.api.output import write_output
+from corral.cli.cluster_choice import again, declared
 from corral.cli.lifecycle.planview import plan_lines
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.terminal.files import STDOUT
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import again, declared
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()

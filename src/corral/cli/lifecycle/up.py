@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import declared, remember
 from corral.cli.evidence.prove import proof_view
 from corral.cli.lifecycle.planview import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import declared, remember
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()

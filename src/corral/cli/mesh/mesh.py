@@ -12,10 +12,10 @@ from rich.text import Text
 
 from corral import api
 from corral.api.mesh.tailnet import MeshNode, MeshStatus
+from corral.cli.cluster_choice import cluster, declared
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster, declared
 from corral.errors import Exit
 from corral.mesh.link import Link
 

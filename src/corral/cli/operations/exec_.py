@@ -10,10 +10,10 @@ from rich.text import Text
 
 from corral import api
 from corral.api.operations.nodes import Outcome
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
 from corral.cli.terminal.text import coloured
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 from corral.spec.hostlist import fold
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster, declared
 from corral.cli.options import (
     CLUSTER,
     JSON,
@@ -20,7 +21,6 @@ from corral.cli.options import (
 )
 from corral.cli.terminal.text import table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster, declared
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, NODES, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 
 app = verb_app()

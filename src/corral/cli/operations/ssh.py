@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, OptionsAroundFirst, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()

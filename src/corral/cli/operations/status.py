@@ -7,10 +7,10 @@ from rich.text import Text
 
 from corral import api
 from corral.api.operations.overview import Member, Status
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.terminal.text import clean, plural, right, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 
 app = verb_app()

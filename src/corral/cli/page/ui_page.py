@@ -13,11 +13,11 @@ import typer
 
 from corral import api
 from corral.api.page.page_server import Page
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec

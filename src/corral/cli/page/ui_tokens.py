@@ -10,10 +10,10 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, YES, examples, verb_app
 from corral.cli.terminal.text import table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.cli.workload.run import USER, job_ref, open_terminal
 
 app = verb_app()

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui, error_dict, error_text
-from corral.cli.which import cluster
 from corral.cli.workload.jobview import end_line
 from corral.cli.workload.run import job_ref
 from corral.errors import CorralError, Exit

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from corral import api
 from corral.api.workload.data import Fed
+from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_run import bytes_of
 from corral.cli.options import CLUSTER, JSON, USER, examples, verb_app
 from corral.cli.terminal.text import duration, plural, right, size, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 
 app = verb_app()

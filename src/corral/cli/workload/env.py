@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import declared
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import declared
 from corral.errors import Exit
 from corral.spec.providers import machines_on
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JOB_HELP, JSON, RAW, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.cli.workload.follow import Screen, show_end
 from corral.cli.workload.run import job_ref
 from corral.errors import Exit

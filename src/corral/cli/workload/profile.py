@@ -11,11 +11,11 @@ from rich.text import Text
 
 from corral import api
 from corral.api import RankTrace, Recordings
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JOB_HELP, JSON, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.text import right, table
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.errors import Exit
 from corral.spec.models import ClusterSpec
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from corral import api
 from corral.api.workload.batch import JobSpec
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import (
     CLUSTER,
     IMAGE_HELP,
@@ -25,7 +26,6 @@ from corral.cli.options import (
     verb_app,
 )
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.cli.workload.follow import Following
 from corral.cli.workload.jobview import settings_view
 from corral.errors import Code, CorralError, Exit

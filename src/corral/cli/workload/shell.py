@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, INLINE, JSON, CommandAfterDashes, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.cli.which import cluster
 from corral.cli.workload import run as job
 
 app = verb_app()

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle
@@ -168,12 +168,7 @@ _LONGEST: Final = 100_000
 KERNELS: Final = "Instances"
 CALLS: Final = "Num Calls"
 _TRACE: Final = ".json.gz"
-# A job's user may put a link to /dev/zero or a FIFO in its place.
-_READ: Final = (
-    '[ -f {path} ] && [ ! -L {path} ] || {{ echo "no plain file" >&2; exit 1; }}; '
-    "timeout 300 head -c {most} {path} | base64 -w0"
-)
-_LIST: Final = "cd {folder} 2>/dev/null || exit 0; stat -c '%s %n' rank-* 2>/dev/null || :"
+_PROGRAM: Final = "jobs/user.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +233,9 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
             hint=f"name a part: {job.id}_{job.array[0]}",
         )
     folder = f"{job.folder}/{FOLDER}"
-    listed = await fleet.run(job.controller, as_user(job.user, sh(_LIST, folder=folder)))
+    listed = await fleet.run(
+        job.controller, as_user(job.user, call(_PROGRAM, "recordings_list", folder))
+    )
     sizes = parse_sizes(check(listed, f"listing {folder}").stdout) if job.folder else {}
     if not sizes:
         raise CorralError(
@@ -345,7 +342,7 @@ def _row(cells: Mapping[str, str], count: str) -> Row | None:
 
 
 async def _fetch(fleet: Fleet, job: JobHandle, path: str) -> bytes:
-    script = as_user(job.user, sh(_READ, path=path, most=MOST_BYTES))
+    script = as_user(job.user, call(_PROGRAM, "recording_read", path, MOST_BYTES))
     result = check(await fleet.run(job.controller, script, timeout=600), f"reading {path}")
     try:
         return base64.b64decode(result.stdout.strip(), validate=True)

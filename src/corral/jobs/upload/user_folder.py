@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
-from corral.state.job_folders import (
+from corral.state.storage.job_folders import (
     ENVS,
     JOBS,
     STICKY,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import CorralError
-from corral.prove.fabric.jsonfile import read_json
 from corral.prove.fabric.model import Table
+from corral.prove.fabric.nccl_tests_json import read_json
+from corral.prove.fabric.nccl_tests_text import read_parts
 from corral.prove.fabric.processes import separate_processes
-from corral.prove.fabric.text import read_parts
 from corral.prove.fabric.transport import Transport, transport_of
 
 OWN: Final = "@@corral-bench "

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.prove.fabric.text import HEADER, parted
+from corral.prove.fabric.nccl_tests_text import HEADER, parted
 
 _RANK_0: Final = re.compile(r"#?\s*Rank\s+0\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s")
 _SIZES: Final = re.compile(r"#?\s*nThread\s+\d+\s+nGpus\s+\d+\s+minBytes\s")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.ledger import Rental
-from corral.spec.cloud import Budget
+from corral.spec.sections.cloud import Budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Calls of a cloud's API as data: what is sent, and what reads the response. Pure.
 
 What a cloud's own calls are is written once, as generators: they yield a ``Call`` and receive what
-its ``read`` made of the response. Two programs carry them out: the client (``cloud.http``), and the
-guard on a controller (``agents/rental_guard.py``), which has the standard library of Python 3.10.
+its ``read`` made of the response. Two programs carry them out: the client
+(``cloud.client.http``), and the guard on a controller (``agents/rental_guard.py``), which has the
+standard library of Python 3.10.
 So this module, ``cloud.model``, ``cloud.answers`` and each provider's ``calls`` are copied there.
 """
 

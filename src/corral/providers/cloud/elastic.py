@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.budget import Spend, require_within
+from corral.providers.cloud.client.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Offer, State
 from corral.providers.cloud.offer_order import candidates
-from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.rehearsal import rehearsal_of
 from corral.providers.cloud.termination import find
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup

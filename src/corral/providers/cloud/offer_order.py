@@ -11,7 +11,7 @@ from corral.inspect.facts import Facts, Traits
 from corral.providers.cloud.model import Capacity, Offer
 from corral.providers.containers import machine
 from corral.providers.containers.container import devices
-from corral.spec.cloud import Cloud, Source
+from corral.spec.sections.cloud import Cloud, Source
 
 _LIKELY: Final = {
     Capacity.HIGH: 0,

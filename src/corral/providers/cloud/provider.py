@@ -24,9 +24,9 @@ from corral.providers.base import (
     Observed,
     raise_failed,
 )
-from corral.providers.cloud import offer_order, together
-from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
+from corral.providers.cloud import cluster_groups, offer_order
 from corral.providers.cloud.budget import Spend, amount, require_within, spend
+from corral.providers.cloud.client.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.launcher import Launcher, Sorted
 from corral.providers.cloud.ledger import Ledger
@@ -48,12 +48,12 @@ from corral.providers.cloud.readiness import (
     forget,
     until_reachable,
 )
-from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.rehearsal import rehearsal_of
 from corral.providers.cloud.termination import end_all, end_some, find
-from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of, together_of
 from corral.spec.providers import RENTALS
+from corral.spec.sections.cloud import hours
 from corral.state_dir import cluster_dir
 
 KEY: Final = "id_ed25519"
@@ -86,7 +86,7 @@ class CloudProvider:
         self._memory = Memory()
         self._sorted = Sorted({}, ())
         self._groups = together_of(spec)
-        self._states: dict[str, together.GroupState] = {}
+        self._states: dict[str, cluster_groups.GroupState] = {}
         self._offers: dict[str, tuple[Offer, ...]] = {}
         self._unasked: tuple[str, ...] = ()
 
@@ -115,7 +115,9 @@ class CloudProvider:
         try:
             assets = await find(apis, self.cluster, self.ledger)
             declared = [n.name for n in declared_of(self._spec)]
-            self._sorted, self._states = together.sort(assets, self.cluster, declared, self._groups)
+            self._sorted, self._states = cluster_groups.sort(
+                assets, self.cluster, declared, self._groups
+            )
             missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
             try:
                 await self._choose(apis, missing)
@@ -251,7 +253,7 @@ class CloudProvider:
             launcher = self._launcher(apis, emit)
             watches = {name: Watch(api) for name, api in apis.items()}
             live = [a for a in actions if a.action is not Action.REMOVE]
-            single, batches = together.parted(live, self._groups)
+            single, batches = cluster_groups.parted(live, self._groups)
             ends = await asyncio.gather(
                 *(self._bring_up(apis, watches, launcher, a, emit) for a in single),
                 *(self._bring_up_group(apis, watches, launcher, g, emit) for g in batches),
@@ -336,12 +338,12 @@ class CloudProvider:
     ) -> None:
         first = self._nodes[actions[0].node]
         state, launch = self._states[first.group.name], actions[0].action is not Action.START
-        with together.reported(actions, emit):
+        with cluster_groups.reported(actions, emit):
             offers = self._offers.get(first.name, ())
             if launch and not offers:
                 offers = await self._late_offers(apis, first.name)
             watch, name = watches[first.group.provider], first.group.name
-            await together.bring_up(watch, launcher, name, state, offers, launch=launch)
+            await cluster_groups.bring_up(watch, launcher, name, state, offers, launch=launch)
 
     async def _late_offers(self, apis: Mapping[str, CloudApi], node: str) -> tuple[Offer, ...]:
         await self._choose(apis, [self._nodes[node]])
@@ -413,7 +415,7 @@ class CloudProvider:
         apis = self.apis()
         try:
             assets = await find(apis, self.cluster, self.ledger)
-            seen, _ = together.sort(assets, self.cluster, nodes, self._groups)
+            seen, _ = cluster_groups.sort(assets, self.cluster, nodes, self._groups)
             mine = [i for n, i in seen.nodes.items() if n in nodes]
             await end_some(apis, self.ledger, mine)
         finally:

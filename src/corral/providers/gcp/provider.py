@@ -21,9 +21,9 @@ from corral.providers.base import Action, Machine, MachineAction, Memory, Observ
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.gcp.deployment import Making
-from corral.providers.gcp.made import login_of, section_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
 from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
-from corral.providers.gcp.made import section_of
 from corral.providers.gcp.section import MACHINE
+from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
 from corral.spec.view import Problem, Rule, View

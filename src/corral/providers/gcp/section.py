@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from corral.spec.section import NcclTests, Section
+from corral.spec.sections.provider_section import NcclTests, Section
 from corral.spec.values import AbsolutePath, Kind, Model, about
 
 MACHINE: Final = "a3-megagpu-8g"

@@ -17,8 +17,10 @@ import httpx
 from corral.errors import Code
 from corral.providers.cloud.answers import amount, identity, record, records
 from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.client.http import Caller, Dialect
+from corral.providers.cloud.client.rate_limit import Pacer
+from corral.providers.cloud.client.secrets import PLACES
 from corral.providers.cloud.errors import CloudError, Reason, rows_of
-from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
     CloudTraits,
@@ -28,8 +30,6 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
-from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import PLACES
 from corral.providers.lambda_cloud import calls
 from corral.providers.lambda_cloud.offers import offers_of
 

@@ -16,8 +16,10 @@ from corral.hosts.quote import Script, sh
 from corral.inspect.mesh import FABRIC
 from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.client.http import Caller, Dialect
+from corral.providers.cloud.client.rate_limit import Pacer
+from corral.providers.cloud.client.secrets import PLACES
 from corral.providers.cloud.errors import rows_of
-from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     CloudTraits,
     Extra,
@@ -26,8 +28,6 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
-from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import PLACES
 from corral.providers.runpod import calls
 from corral.providers.runpod.offers import offers_of
 

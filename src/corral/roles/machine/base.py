@@ -12,8 +12,8 @@ from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
 from corral.spec.nodes import elastic_of, partitions_of
 from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File
-from corral.state.host_names import own_name
-from corral.state.members import (
+from corral.state.network.host_names import own_name
+from corral.state.slurm.members import (
     WAIT_S,
     Leaving,
     Member,
@@ -21,7 +21,7 @@ from corral.state.members import (
     Resumed,
     Roster,
 )
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 SLURM_UID = 64030
 """Debian and Ubuntu give slurm this number (base-passwd's static range); equal everywhere (F17)."""

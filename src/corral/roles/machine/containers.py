@@ -11,11 +11,11 @@ from corral.slurm.conf.conf_file import TextFile
 from corral.slurm.conf.model import Contribution
 from corral.slurm.packages import NAMES, Family, Part
 from corral.spec.models import ClusterSpec
-from corral.spec.software import Pyxis
+from corral.spec.sections.software import Pyxis
 from corral.state.base import Desired, Resource
-from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Artifact, Packages
+from corral.state.system.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 
 ENROOT_CONF: Final = "/etc/enroot/enroot.conf.d/50-corral.conf"
 CGROUP_HOOK: Final = "/etc/enroot/hooks.d/10-cgroups.sh"

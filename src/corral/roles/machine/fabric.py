@@ -23,8 +23,8 @@ from corral.slurm.topology import Switch, block_file, tree_file
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand
 from corral.state.base import Desired
-from corral.state.kernel import Module
 from corral.state.packages import Packages
+from corral.state.system.kernel import Module
 
 BLOCKS_SINCE = SlurmVersion(23, 11)
 

@@ -19,10 +19,10 @@ from corral.slurm.conf.conf_file import Setting, assembled
 from corral.slurm.conf.model import Contribution
 from corral.spec.hostlist import fold_in_order
 from corral.spec.models import ClusterSpec
-from corral.spec.network import TAILSCALE, Mesh
+from corral.spec.sections.network import TAILSCALE, Mesh
 from corral.state.base import Desired, Impact, Resource
 from corral.state.files import Directory, File
-from corral.state.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
+from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
 from corral.state.packages import Packages
 from corral.state.service import Service
 

@@ -20,7 +20,7 @@ from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
 from corral.spec.nodes import Node
 from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
-from corral.spec.software import Nvidia
+from corral.spec.sections.software import Nvidia
 from corral.state.base import (
     Desired,
     Gate,
@@ -29,10 +29,10 @@ from corral.state.base import (
     Roll,
 )
 from corral.state.files import File
-from corral.state.kernel import Reboot
-from corral.state.nvidia import Components, FabricManager, Headers, Keyring
 from corral.state.packages import Holds, Packages
 from corral.state.service import Service
+from corral.state.system.kernel import Reboot
+from corral.state.system.nvidia import Components, FabricManager, Headers, Keyring
 from corral.tables import Row, read_table
 
 TURING: Final = 0x1E00

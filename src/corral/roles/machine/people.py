@@ -13,20 +13,20 @@ from corral.slurm.conf.model import Contribution
 from corral.slurm.duration import max_time
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import guarded_of, users_of
-from corral.spec.people import Limits, User
+from corral.spec.sections.people import Limits, User
 from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
+from corral.state.network.sshd import EXEMPT, SshdAdopt
 from corral.state.packages import Packages
-from corral.state.slurm_accounts import (
+from corral.state.slurm.accounts import (
     Account,
     Limit,
     Member,
     Quality,
     SlurmAccounts,
 )
-from corral.state.sshd import EXEMPT, SshdAdopt
-from corral.state.users import FormerPeople, Person
+from corral.state.system.users import FormerPeople, Person
 
 OWN_ACCOUNT: Final = "corral"
 SUDOERS: Final = "/etc/sudoers.d/corral"

@@ -25,11 +25,11 @@ from corral.state.base import (
     Resource,
     Seen,
 )
-from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
-from corral.state.fstab import NFS_OPTIONS, FormerMounts, Mount
-from corral.state.job_folders import JobFolders, remedy
 from corral.state.packages import Packages
 from corral.state.service import Service
+from corral.state.storage.exports import ExistingFolder, Export, Exports, ServedFolder
+from corral.state.storage.fstab import NFS_OPTIONS, FormerMounts, Mount
+from corral.state.storage.job_folders import JobFolders, remedy
 
 NCONNECT_SINCE: Final = (5, 3)
 """nconnect= came with Linux 5.3 (nfs(5)); an older kernel refuses the mount."""

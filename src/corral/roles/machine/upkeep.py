@@ -19,13 +19,13 @@ from corral.roles.services import mlflow
 from corral.roles.slurm import packages
 from corral.spec.nodes import Node
 from corral.state.base import Desired, Impact, Resource
-from corral.state.clock import Clock
 from corral.state.files import File, masked
-from corral.state.firewall import Closed, Ports, exactly, opened
-from corral.state.host_names import HostsBlock, kept_off
+from corral.state.network.firewall import Closed, Ports, exactly, opened
+from corral.state.network.host_names import HostsBlock, kept_off
+from corral.state.network.sshd import KeysOnly, confirmed
 from corral.state.packages import Holds, Packages
 from corral.state.service import Service
-from corral.state.sshd import KeysOnly, confirmed
+from corral.state.system.clock import Clock
 
 CHRONY_CONF: Final = "/etc/chrony/conf.d/corral.conf"
 UPGRADES_CONF: Final = "/etc/apt/apt.conf.d/52corral-upgrades"

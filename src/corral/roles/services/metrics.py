@@ -12,7 +12,7 @@ from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.machine import nvidia
 from corral.roles.role import Role, Share
-from corral.roles.services import own_code
+from corral.roles.services import corral_wheels
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import Feature, has
@@ -25,7 +25,7 @@ from corral.state.base import (
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Packages
 from corral.state.service import UNITS, Service, Stopped, Timer
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-metrics"
 USER: Final = "corral-metrics"
@@ -53,13 +53,13 @@ StartLimitIntervalSec=0
 [Service]
 User={USER}
 Group={USER}
-ExecStart={own_code.PYTHON} -I -m corral.web.metrics
+ExecStart={corral_wheels.PYTHON} -I -m corral.web.metrics
 StandardInput=file:{SETTINGS}
 StandardOutput=journal
 Restart=always
 RestartSec=2
 MemoryMax=1G
-{own_code.HARDENED}
+{corral_wheels.HARDENED}
 [Install]
 WantedBy=multi-user.target
 """
@@ -139,7 +139,7 @@ def _listening(address: str) -> str:
 def _controller(site: Site) -> tuple[Resource, ...]:
     unit = f"{UNITS}/{UNIT}.service"
     drop_in = f"{UNITS}/prometheus.service.d/corral.conf"
-    code = own_code.environment(site)
+    code = corral_wheels.environment(site)
     return (
         Packages("prometheus", ("prometheus",)),
         UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),

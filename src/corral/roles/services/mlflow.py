@@ -10,7 +10,7 @@ from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services.own_code import wheels_of
+from corral.roles.services.corral_wheels import wheels_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import controller_of
 from corral.state.base import Desired, Gate, Resource
@@ -19,7 +19,7 @@ from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.pyenv import PythonEnv
 from corral.state.service import Service, Stopped
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-mlflow"
 USER: Final = "corral-mlflow"

@@ -9,13 +9,13 @@ from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services import own_code
+from corral.roles.services import corral_wheels
 from corral.roles.slurm.controller import REST_PORT
-from corral.spec.services import Page
+from corral.spec.sections.services import Page
 from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Service, Stopped
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 UNIT: Final = "corral-web"
 USER: Final = "corral-web"
@@ -126,7 +126,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     if not site.spec.services.ui:
         gone = Desired((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
         return (Share((gone,), title="no page on the controller"),)
-    code = own_code.environment(site)
+    code = corral_wheels.environment(site)
     unit = f"/etc/systemd/system/{UNIT}.service"
     sockets = f"/etc/systemd/system/{HELPER}.socket"
     helper = f"/etc/systemd/system/{HELPER}@.service"
@@ -229,7 +229,11 @@ def _shared(site: Site) -> str:
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
-    known = {"PYTHON": own_code.PYTHON, "SETTINGS": SETTINGS, "HARDENED": own_code.HARDENED}
+    known = {
+        "PYTHON": corral_wheels.PYTHON,
+        "SETTINGS": SETTINGS,
+        "HARDENED": corral_wheels.HARDENED,
+    }
     for name, value in {**known, **values}.items():
         text = text.replace(f"%{name}%", value)
     return text

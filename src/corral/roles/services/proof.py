@@ -19,7 +19,7 @@ from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.service import UNITS, Timer
-from corral.state.users import UserAccount
+from corral.state.system.users import UserAccount
 
 NAME: Final = PROOF
 """Name of the partition, of the user, of his account and of the systemd units."""

@@ -12,9 +12,9 @@ from typing import Final
 from corral import agents
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.spec.cloud import Budget
 from corral.spec.nodes import declared_of, has_guard, together_of
 from corral.spec.providers import CLOUDS
+from corral.spec.sections.cloud import Budget
 from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone

@@ -24,10 +24,10 @@ from corral.state.base import (
 )
 from corral.state.databases import Database
 from corral.state.files import File, ImpactOf
-from corral.state.members import WAIT_S, quiet
 from corral.state.secrets import Secret
 from corral.state.service import Service, Stopped
-from corral.state.users import UserAccount
+from corral.state.slurm.members import WAIT_S, quiet
+from corral.state.system.users import UserAccount
 
 ETC = "/etc/slurm"
 

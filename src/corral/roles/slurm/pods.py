@@ -31,8 +31,8 @@ from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand, fold_in_order
 from corral.state.base import DesiredStage, Impact, Resource
 from corral.state.files import File
-from corral.state.host_names import HostsBlock
-from corral.state.mesh import Supervised, Supervisor
+from corral.state.network.host_names import HostsBlock
+from corral.state.network.mesh import Supervised, Supervisor
 from corral.state.service import Service
 
 RELAY: Final = "/usr/local/lib/corral/mesh-relay.py"

@@ -11,7 +11,7 @@ from corral.roles.machine import containers
 from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
-from corral.spec.services import Prolog
+from corral.spec.sections.services import Prolog
 from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File, Parts
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from corral.slurm.adopt.known import KNOWN
+from corral.slurm.adopt.key_releases import KNOWN
 
 _LINES: Final = MappingProxyType({"nodename": "name"})  # gres.conf: both begin the same line
 

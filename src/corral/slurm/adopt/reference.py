@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from corral.slurm.adopt.known import FIRST, LAST
+from corral.slurm.adopt.key_releases import FIRST, LAST
 from corral.slurm.adopt.rule import Rule
 from corral.slurm.adopt.rules import RULES
 from corral.slurm.adopt.rules.keys import OBSOLETE
@@ -26,9 +26,10 @@ how to use it is in [Adopting](../guide/adopting.md). F-numbers are entries of t
 catalogue. *facts* as source means that the machines were asked.
 
 Keys are compared with the options tables of Slurm's own source, {FIRST} to {LAST}
-(`src/corral/slurm/adopt/known.yaml`): one that no release knows is an error, and so is one that the
-release in use (`--version`) does not know any more, or not yet. Without `--version` a key that was
-removed is a warning. A level in the table is the usual one; a finding may be milder or sterner.
+(`src/corral/slurm/adopt/key_releases.yaml`): one that no release knows is an error, and so is one
+that the release in use (`--version`) does not know any more, or not yet. Without `--version` a key
+that was removed is a warning. A level in the table is the usual one; a finding may be milder or
+sterner.
 """
 _TITLES: Final = {
     Kind.SETUP: "Set-up and job scripts (`*.sh`, `*.sbatch`)",

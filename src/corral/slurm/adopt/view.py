@@ -10,8 +10,8 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.slurm.adopt.machine import Machine
-from corral.slurm.adopt.plain import Export, Host, exports_of, hosts_of
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Source, Spot, physical
+from corral.slurm.adopt.system_files import Export, Host, exports_of, hosts_of
 from corral.slurm.conf.parse import Line, Pair, parse
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import NODES_AT_MOST, count, expand

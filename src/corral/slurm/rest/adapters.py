@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
-from corral.slurm.rest.loose import Record, number, text, words
+from corral.slurm.rest.json_values import Record, number, text, words
 
 OLDEST: Final = 38
 NEWEST: Final = 45

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, record, text
+from corral.slurm.rest.json_values import Record, record, text
 from corral.slurm.rest.read import metadata
 from corral.slurm.rest.write import Submission
 

@@ -23,7 +23,7 @@ from corral.slurm.policy import (
     Share,
 )
 from corral.slurm.records import Association
-from corral.slurm.rest.loose import (
+from corral.slurm.rest.json_values import (
     Record,
     integer,
     maybe,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
-from corral.slurm.rest.loose import (
+from corral.slurm.rest.json_values import (
     Record,
     integer,
     maybe,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar, cast
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.loose import Record
+from corral.slurm.rest.json_values import Record
 
 _BETWEEN: Final = re.compile(r"[ \t\r\n,]*")
 _BEFORE, _IN, _BEHIND = range(3)  # the list

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.spec.explain import near
 from corral.spec.findings import Level
-from corral.spec.network import Mesh
+from corral.spec.sections.network import Mesh
 from corral.spec.view import Problem, Rule, View, repeated, some
 
 

@@ -10,8 +10,8 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
-from corral.spec.people import Limits
 from corral.spec.rules.shared_resources import SYSTEM_FOLDERS, SYSTEM_TREES
+from corral.spec.sections.people import Limits
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated
 

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from corral.api.page.api_tokens import Bearers
+from corral.api.page.token_store import Bearers
 from corral.web.listener.connections import Bounded
 from corral.web.listener.peers import Peer
 from corral.web.listener.request_checks import reply

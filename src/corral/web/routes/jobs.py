@@ -36,8 +36,8 @@ from corral.web.state import (
     poller_of,
     state_of,
 )
-from corral.web.users.own import Own
 from corral.web.users.sessions import Session
+from corral.web.users.user_commands import Own
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]

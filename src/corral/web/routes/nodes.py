@@ -18,7 +18,7 @@ from corral.slurm.rest import write
 from corral.web.slurm.node_gpus import gpus_of, jobs_on
 from corral.web.slurm.snapshot import job_rows
 from corral.web.state import Changer, Here, Owner, State, Viewer, here_of, poller_of
-from corral.web.tasks.aside import aside
+from corral.web.tasks.use_case_thread import aside
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])

@@ -21,8 +21,8 @@ from corral.web.routes.jobs import JobId, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Here, State, Viewer, still_in
-from corral.web.users.own import Own
 from corral.web.users.sessions import Session
+from corral.web.users.user_commands import Own
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 PIECES_AT_ONCE: Final = 16

@@ -24,10 +24,10 @@ from corral.spec.models import ClusterSpec
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Changer, Here, Owner, State, bearer_of, state_of, still_in
-from corral.web.tasks.aside import aside
 from corral.web.tasks.pending_plans import Pending
-from corral.web.users.limited import MAX_TEXT
+from corral.web.tasks.use_case_thread import aside
 from corral.web.users.sessions import Session
+from corral.web.users.worker_process import MAX_TEXT
 
 router = APIRouter(prefix="/api/corral", tags=["corral"])
 

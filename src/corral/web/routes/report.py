@@ -16,7 +16,7 @@ from corral.report.page import policy
 from corral.spec.hostlist import expand
 from corral.web.routes.owner import planned
 from corral.web.state import Changer, Here, Owner, Viewer
-from corral.web.tasks.aside import aside
+from corral.web.tasks.use_case_thread import aside
 
 router = APIRouter(prefix="/api", tags=["report"])
 

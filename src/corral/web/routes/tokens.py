@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from corral.api.page.api_tokens import LONGEST_DAYS, NAME, Bearer, Scope, Wish
+from corral.api.page.token_store import LONGEST_DAYS, NAME, Bearer, Scope, Wish
 from corral.errors import Code, CorralError
 from corral.slurm.rest.read import ADMINISTRATOR
 from corral.web.routes.login import checked_login

@@ -16,13 +16,8 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.rest import (
-    commands,
-    past,
-    read,
-    write,
-)
-from corral.slurm.rest.loose import Record, records
+from corral.slurm.rest import commands, past_jobs, read, write
+from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import Question
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
 from corral.slurm.states.jobs import RECORDED
@@ -124,14 +119,16 @@ class ByCommands:
         jobs, _ = await self.jobs(login)
         return next((job for job in jobs if job.id == job_id), None)
 
-    async def past(self, login: Login, days: int, user: str) -> past.Past:
+    async def past(self, login: Login, days: int, user: str) -> past_jobs.Past:
         """Jobs that ended in the last days, by sacct; of one user, or "" for all.
 
         Raises:
             CorralError: NOT_FOUND, there is no accounting; SLURM_REFUSED; UNREACHABLE.
         """
         mark = secrets.token_hex(8)
-        return past.newest(await self._history(login, past.command(days, user, mark), mark))
+        return past_jobs.newest(
+            await self._history(login, past_jobs.command(days, user, mark), mark)
+        )
 
     async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job by sacct; None when accounting does not know it.
@@ -149,7 +146,9 @@ class ByCommands:
             CorralError: as ``past``.
         """
         mark = secrets.token_hex(8)
-        return past.newest(await self._history(login, past.command_for(job_id, mark), mark)).jobs
+        return past_jobs.newest(
+            await self._history(login, past_jobs.command_for(job_id, mark), mark)
+        ).jobs
 
     async def past_use(self, login: Login, job_id: int) -> JobUse:
         """What an ended job used, by sacct.
@@ -161,7 +160,9 @@ class ByCommands:
 
     async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]:
         """What jobs of a user used that ended in the last seconds, by sacct."""
-        return parse_uses(await self._sacct(login, show_uses(past.ago(seconds), user, RECORDED)))
+        return parse_uses(
+            await self._sacct(login, show_uses(past_jobs.ago(seconds), user, RECORDED))
+        )
 
     async def answer(self, login: Login, question: Question[T]) -> T:
         """The answer to one question about accounts, QOS, reservations and their kind.

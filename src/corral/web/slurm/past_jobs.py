@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
-from corral.slurm.rest.past import Past, settled
+from corral.slurm.rest.past_jobs import Past, settled
 from corral.web.slurm.slurmrest import Login, Slurm
 
 T = TypeVar("T")

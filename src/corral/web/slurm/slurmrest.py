@@ -15,9 +15,9 @@ import httpx
 from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.rest import past, read, write
+from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record, integer, record, records, text
+from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import Question
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
@@ -119,7 +119,7 @@ class Slurm(Protocol):
     async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...] | None, int]: ...
     async def partitions(self, login: Login) -> tuple[Partition, ...]: ...
     async def job(self, login: Login, job_id: int) -> Job | None: ...
-    async def past(self, login: Login, days: int, user: str) -> past.Past: ...
+    async def past(self, login: Login, days: int, user: str) -> past_jobs.Past: ...
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
     async def past_use(self, login: Login, job_id: int) -> JobUse: ...
@@ -263,7 +263,7 @@ class SlurmRest:
             return None
         raise refused(answer, f"asking for job {job_id}")
 
-    async def past(self, login: Login, days: int, user: str) -> past.Past:
+    async def past(self, login: Login, days: int, user: str) -> past_jobs.Past:
         """Jobs that ended in the last days, out of accounting; of one user, or "" for all.
 
         Raises:
@@ -271,20 +271,20 @@ class SlurmRest:
         """
         number, cluster = await self._accounting(login)
         jobs = list[Job]()
-        for window in past.windows(days):
+        for window in past_jobs.windows(days):
             stream = RecordStream("jobs", lambda fields: read.past_job(fields, number))
-            params = past.params(window, user, cluster)
+            params = past_jobs.params(window, user, cluster)
             async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
                 async for data in reply.aiter_bytes(CHUNK):
                     jobs.extend(stream.feed(data))
-                    if len(jobs) > 2 * past.MOST:
-                        jobs = [*past.newest(jobs, past.MOST + 1).jobs]
+                    if len(jobs) > 2 * past_jobs.MOST:
+                        jobs = [*past_jobs.newest(jobs, past_jobs.MOST + 1).jobs]
                     await asyncio.sleep(0)  # viewers are served in between
             if reply.status_code != OK:
                 raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
-            if len(jobs) > past.MOST:
+            if len(jobs) > past_jobs.MOST:
                 break
-        return past.newest(jobs)
+        return past_jobs.newest(jobs)
 
     async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job out of accounting; None when that does not know it either.
@@ -302,7 +302,7 @@ class SlurmRest:
             CorralError: as ``past``.
         """
         listed, number = await self._past_records(login, job_id)
-        return past.newest(read.past_jobs(listed, number)).jobs
+        return past_jobs.newest(read.past_jobs(listed, number)).jobs
 
     async def past_use(self, login: Login, job_id: int) -> JobUse:
         """What an ended job used; of one that ran several times the last time.
@@ -326,7 +326,7 @@ class SlurmRest:
             return integer(raw.get("job_id")), use_of(raw)
 
         stream, uses = RecordStream("jobs", read_use), dict[int, JobUse]()
-        params = past.measured_params(seconds, user, cluster)
+        params = past_jobs.measured_params(seconds, user, cluster)
         async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
             async for data in reply.aiter_bytes(CHUNK):
                 uses.update(stream.feed(data))
@@ -373,7 +373,7 @@ class SlurmRest:
 
     async def _accounting(self, login: Login) -> tuple[int, str]:
         number = await self.version(login)
-        if number < past.FIRST_VERSION:
+        if number < past_jobs.FIRST_VERSION:
             raise CorralError(
                 Code.NOT_FOUND, "this slurmrestd is too old to list past jobs", hint=SACCT
             )
@@ -467,7 +467,7 @@ class SlurmRest:
             return None, since
         return tuple(listed), meta.last_update or 0
 
-    def _streamed(self, path: str, login: Login, params: past.Params) -> Any:
+    def _streamed(self, path: str, login: Login, params: past_jobs.Params) -> Any:
         self.calls += 1
         stream = self._http.stream("GET", path, params=params, headers=_headers(login))
         return _Reached(stream, lambda seconds: self._add(path, seconds))

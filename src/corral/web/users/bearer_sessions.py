@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.api.page.api_tokens import Bearer, Bearers
+from corral.api.page.token_store import Bearer, Bearers
 from corral.errors import Code, CorralError
 from corral.web.slurm.slurmrest import Login, Slurm
 from corral.web.users.sessions import Session

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from corral.api.page.api_tokens import Scope
+from corral.api.page.token_store import Scope
 
 _READ: Final = (
     "GET /api/openapi.json",

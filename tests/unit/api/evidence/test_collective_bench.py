@@ -17,9 +17,9 @@ from corral.api.evidence.collective_bench import (
 )
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading
+from corral.prove.fabric.corral_benchmark import PROGRAM
 from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective, Row, Table, Timing
-from corral.prove.fabric.program import PROGRAM
 from corral.prove.fabric.transport import Transport
 from corral.prove.fabric.verdict import Outcome
 from corral.spec.models import ClusterSpec
@@ -102,7 +102,7 @@ def test_in_a_container() -> None:
     job, _ = bench_job(spec(gpus=8), request)
     assert job.container == "/nfs/nccl.sqsh"
     job, _ = bench_job(spec(gpus=8), BenchRequest(container="nvidia/pytorch:26.10-py3"))
-    assert job.container  # as corral.jobs.containers writes an image's name
+    assert job.container  # as corral.jobs.batch.containers writes an image's name
     assert job.script == str(PROGRAM)
     with pytest.raises(CorralError):
         bench_job(spec(gpus=8), BenchRequest(container="a b"))

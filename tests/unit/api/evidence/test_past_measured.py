@@ -10,7 +10,7 @@ from corral import api
 from corral.api.evidence.bench import judged
 from corral.api.evidence.collective_bench import HISTORY, Benched, BenchRequest, keep
 from corral.apply.journal import Journal
-from corral.prove.fabric.program import read_program
+from corral.prove.fabric.corral_benchmark import read_program
 from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series

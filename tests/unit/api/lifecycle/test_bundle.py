@@ -10,9 +10,9 @@ from corral.api.lifecycle import bundle as use
 from corral.errors import Code, CorralError
 from corral.providers.containers import bundle
 from corral.providers.containers.bundle import Manifest, Member
-from corral.state.enroot import EnrootPackages
 from corral.state.packages import Artifact, Packages
 from corral.state.pyenv import Wheel
+from corral.state.system.enroot import EnrootPackages
 
 WHEEL = Wheel("rich-15.0.0-py3-none-any.whl", "b" * 64)
 

@@ -235,8 +235,8 @@ def test_a_job_that_claims_a_million_ranks(hostile_tmp_path: Path) -> None:
     (log.parent / "rank-7.log").write_text("seven")
     (log.parent / "rank-5000.log").write_text("far")
     (log.parent / "rank-999998.log").mkdir()
-    begun = time.monotonic()
     lines = answered(log, do="files")
+    assert len(lines) < 100 + RANKS
     files, more = log_files(lines)
     assert [file.name for file in files] == ["batch", "rank-7"]
     assert more == 999_999 - RANKS
@@ -244,7 +244,6 @@ def test_a_job_that_claims_a_million_ranks(hostile_tmp_path: Path) -> None:
     assert shown(log).keys() == {"batch", "rank-7"}
     assert shown(log, name="rank-5000") == {"rank-5000": b"far"}
     assert answered(log, 4, do="last", name="rank-999999")[-1].startswith("X rank-999999 no such")
-    assert time.monotonic() - begun < 10
     # 4,097 files that cannot be read are listed each.
     for rank in range(RANKS):
         (log.parent / f"rank-{rank}.log").unlink(missing_ok=True)

@@ -13,8 +13,8 @@ from corral.cli.rental.cost import cost_view
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
 from corral.slurm.records import Job
-from corral.spec.cloud import Budget, Cloud
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.sections.cloud import Budget, Cloud
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "gpus"
 MARK = "m5"

@@ -15,7 +15,7 @@ from corral.apply.journal import Journal
 from corral.cli.evidence import bench_run
 from corral.cli.evidence.bench_run import bytes_of
 from corral.errors import CorralError
-from corral.prove.fabric.program import progress_of, read_program
+from corral.prove.fabric.corral_benchmark import progress_of, read_program
 from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.remark import Measured, Remark

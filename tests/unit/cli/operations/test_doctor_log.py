@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.unit.cli.conftest import Run
-from tests.unit.doctor.test_unknown import UNKNOWN
+from tests.unit.doctor.logs.test_unknown import UNKNOWN
 
 
 def test_the_command_ends_with_status_1_and_shows_the_lines(corral: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,8 @@ def test_the_answers_are_pathspecs_own(line: str, path: str, negated: bool) -> N
         "**/a/**/a/**/b", "[ab]*" * 4 + "c", "*a" * 20 + "*b/" + "*a" * 20 + "*b",
     ],
 )  # fmt: skip
-def test_no_line_takes_long(line: str) -> None:
-    begin = time.process_time()
+def test_no_line_takes_for_ever(line: str) -> None:
+    """Backtracking over these takes hours: the limit of each test ends it."""
     try:
         rules = IgnoreRules([line])
     except CorralError as error:
@@ -58,7 +57,6 @@ def test_no_line_takes_long(line: str) -> None:
     else:
         for name in ("a" * 250, "a/" * 199 + "a", "ab" * 120, f"{'a' * 250}/" * 10):
             rules.match_file(name)
-    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
-from corral.jobs import environment
+from corral.jobs.batch import environment
 from corral.jobs.upload import parcel as parcels
 from corral.jobs.upload.archive import (
     archive,

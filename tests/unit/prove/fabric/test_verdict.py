@@ -10,7 +10,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.limits import Algorithm, Topology, limit
 from corral.prove.fabric.model import Collective, Row, Table, Timing, bus_factor
-from corral.prove.fabric.text import read_text
+from corral.prove.fabric.nccl_tests_text import read_text
 from corral.prove.fabric.verdict import GIB, Outcome, Reference, judge, plateau
 
 RECORDED = Path(__file__).parents[3] / "recorded/nccl"

@@ -5,7 +5,7 @@ import pytest
 from corral.errors import CorralError
 from corral.providers.cloud.budget import Spend, require_within, spend
 from corral.providers.cloud.ledger import Rental
-from corral.spec.cloud import Budget
+from corral.spec.sections.cloud import Budget
 
 
 def rental(price: float | None, hours: float, *, ended: bool = False) -> Rental:

@@ -5,7 +5,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.providers.cloud.model import Capacity, Offer
 from corral.providers.cloud.offer_order import candidates
-from corral.spec.cloud import Cloud, Source
+from corral.spec.sections.cloud import Cloud, Source
 
 
 def offer(  # noqa: PLR0917 - a table's row

@@ -13,12 +13,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.errors import CorralError
-from corral.providers.foreign import _below, unexpressed
+from corral.providers.export_files import _below, unexpressed
 from corral.providers.gcp.blueprint import cluster, releases
 from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
 from corral.providers.gcp.blueprint.modules import LATER
 from corral.providers.gcp.deployment import _require_addresses
-from corral.providers.gcp.made import section_of
+from corral.providers.gcp.toolkit_cluster import section_of
 from corral.providers.ssh.deepops import export
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from corral.errors import CorralError
-from corral.providers.cloud.http import Caller, Dialect
-from corral.providers.cloud.rate_limit import Pacer
+from corral.providers.cloud.client.http import Caller, Dialect
+from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.gcp.google import ENDPOINT, PLACE, Google, url_of
 from tests.embedded.mega import google as simulated
 from tests.embedded.mega import world as worlds

@@ -14,7 +14,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine import containers
 from corral.roles.order import configured, desired_stages
 from corral.spec.load import load_or_raise
-from corral.spec.software import EnrootPackage, Pyxis, PyxisSource, Software
+from corral.spec.sections.software import EnrootPackage, Pyxis, PyxisSource, Software
 from corral.state.base import (
     HERE,
     Change,
@@ -22,10 +22,10 @@ from corral.state.base import (
     DesiredStage,
     Seen,
 )
-from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import File, Parts
 from corral.state.packages import Artifact
 from corral.state.service import Service
+from corral.state.system.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from tests.unit.roles.test_cluster import laptop, listing, site
 from tests.unit.slurm.clusters import written
 from tests.unit.state.shell import diff, run

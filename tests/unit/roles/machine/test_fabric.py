@@ -11,9 +11,9 @@ from corral.plan.make import resources_of
 from corral.roles.order import configured, desired_stages
 from corral.spec.load import load_or_raise
 from corral.spec.models import DataNetwork, Network
-from corral.spec.network import Switch, Topology
+from corral.spec.sections.network import Switch, Topology
 from corral.state.base import Context, Seen
-from corral.state.kernel import Module
+from corral.state.system.kernel import Module
 from tests.unit.roles.test_cluster import EXAMPLES, apart, laptop, listing, site
 from tests.unit.slurm.clusters import written
 

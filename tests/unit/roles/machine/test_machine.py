@@ -13,10 +13,10 @@ from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import DESKTOPS
 from corral.roles.order import desired_stages
 from corral.spec.models import Network
-from corral.spec.software import Software
+from corral.spec.sections.software import Software
 from corral.state.base import Context, Resource, Seen
 from corral.state.files import File
-from corral.state.host_names import CONF, PROGRAM, UNIT
+from corral.state.network.host_names import CONF, PROGRAM, UNIT
 from tests.unit.roles.test_cluster import apart, laptop, site
 
 SYSTEMS = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04", "26.04")}

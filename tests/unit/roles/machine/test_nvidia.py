@@ -20,10 +20,10 @@ from corral.roles.inventory import Site
 from corral.roles.machine import nvidia
 from corral.roles.order import desired_stages
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
-from corral.spec.software import Nvidia, Software
+from corral.spec.sections.software import Nvidia, Software
 from corral.state.base import Impact, Resource, Seen
 from corral.state.files import File
-from corral.state.kernel import Reboot
+from corral.state.system.kernel import Reboot
 from tests.unit.roles.test_cluster import FACTS
 
 # VERSION_ID and kernel as each system names them; which Slurm is there does not matter here.

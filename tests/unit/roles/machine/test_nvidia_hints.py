@@ -10,7 +10,7 @@ import pytest
 from corral.errors import CorralError
 from corral.roles.machine import nvidia as role
 from corral.spec.load import load_text
-from corral.spec.software import Nvidia
+from corral.spec.sections.software import Nvidia
 from tests.unit.roles.machine.test_nvidia import GTX1080, HGX_H200, RTX4090, RTX5090, SYSTEMS, site
 
 DRIVERS = ("auto", "535", "550-open", "550-server", "570", "580", "580-open", "580-server-open")

@@ -16,8 +16,8 @@ from corral.state.base import (
     Resource,
     Seen,
 )
-from corral.state.exports import Exports
-from corral.state.fstab import FormerMounts, Mount
+from corral.state.storage.exports import Exports
+from corral.state.storage.fstab import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.roles.services import mlflow
-from corral.roles.services.own_code import PYTHONS, locked, wheels_of
+from corral.roles.services.corral_wheels import PYTHONS, locked, wheels_of
 from corral.spec.models import Storage
-from corral.spec.services import Services
+from corral.spec.sections.services import Services
 from corral.state.base import (
     Context,
     Impact,

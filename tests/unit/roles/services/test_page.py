@@ -20,10 +20,10 @@ from corral import agents
 from corral.errors import CorralError
 from corral.roles.order import configured
 from corral.roles.role import Share
-from corral.roles.services import metrics, own_code, page
-from corral.roles.services.own_code import PYTHONS, locked, own_wheel
+from corral.roles.services import corral_wheels, metrics, page
+from corral.roles.services.corral_wheels import PYTHONS, locked, own_wheel
 from corral.spec.models import ClusterSpec
-from corral.spec.services import Page, Services
+from corral.spec.sections.services import Page, Services
 from corral.state.base import Resource
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv
@@ -130,14 +130,14 @@ def test_a_renewed_certificate_is_reloaded_once(tmp_path: Path) -> None:
 def test_a_controller_with_too_old_a_python_is_refused() -> None:
     old = site(laptop(services=UI), os_id="ubuntu", os_version="22.04")
     with pytest.raises(CorralError, match="no wheels of web") as refused:
-        own_code.on_controller(old)
+        corral_wheels.on_controller(old)
     assert "Python 3.11" in refused.value.hint
     assert "ubuntu 24.04" in refused.value.hint
     assert "ubuntu 22.04" not in refused.value.hint
 
 
 def test_corral_itself_is_uploaded_as_a_wheel() -> None:
-    (environment,) = resources(own_code.on_controller(site(laptop(services=UI))))
+    (environment,) = resources(corral_wheels.on_controller(site(laptop(services=UI))))
     assert isinstance(environment, PythonEnv)
     own, data = own_wheel()
     assert own in environment.wheels
@@ -170,7 +170,7 @@ def test_the_lock_has_all_that_the_page_imports_for_each_python(python: str, rep
 
 def test_neither_is_there_when_nothing_declares_it() -> None:
     plain = site(laptop())
-    assert own_code.on_controller(plain) == ()
+    assert corral_wheels.on_controller(plain) == ()
     assert not files(page.on_controller(plain))
     assert {r.id for r in resources(page.on_controller(plain))} == {
         "stopped:corral-web",

@@ -8,7 +8,7 @@ from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.roles.order import desired_stages as desired_stages_of
 from corral.roles.services import proof
-from corral.spec.services import ScheduledProof
+from corral.spec.sections.services import ScheduledProof
 from corral.state.base import Context, Seen
 from corral.state.service import Timer
 from tests.unit.roles.test_cluster import laptop, site

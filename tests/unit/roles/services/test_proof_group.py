@@ -11,7 +11,7 @@ import pytest
 from corral.agents import program
 from corral.roles.inventory import Site
 from corral.roles.services import proof
-from corral.spec.services import ScheduledProof
+from corral.spec.sections.services import ScheduledProof
 from tests.unit.roles.test_cluster import laptop, site
 
 TEXT = proof.text("proof-round.sh")

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from corral.agents import rental_guard as program
-from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.client.accounts import calls_of
 from corral.providers.cloud.model import Label
 from corral.roles.inventory import Site
 from corral.roles.machine import base as membership
 from corral.roles.services import rental_guard
-from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.sections.cloud import Budget, Cloud, Elastic
 from corral.state.base import Context, Seen
 from corral.state.files import File
-from corral.state.members import Roster
 from corral.state.secrets import GuardKey, Watched
+from corral.state.slurm.members import Roster
 from tests.unit.roles.test_cluster import site
 from tests.wind_down import ran
 

@@ -12,7 +12,7 @@ import pytest
 
 from corral.roles.slurm import health as role
 from corral.roles.slurm.health import TAG, health_checks
-from corral.spec.services import HealthCheck
+from corral.spec.sections.services import HealthCheck
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "health"
 GPUS = "".join(f"{i}, 00000000:{i}7:00.0, P0, 16, 16, 5, 5, 0, 0\n" for i in range(4))

@@ -9,7 +9,7 @@ from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
 from corral.roles.slurm import login_nodes as role
-from corral.spec.people import Access
+from corral.spec.sections.people import Access
 from corral.state.files import File
 from corral.state.service import Service
 from tests.unit.roles.test_cluster import apart, laptop, site

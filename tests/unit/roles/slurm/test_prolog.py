@@ -12,7 +12,7 @@ from corral.plan.make import resources_of
 from corral.roles.order import configured, desired_stages
 from corral.roles.slurm import prolog
 from corral.spec.models import Slurm
-from corral.spec.services import Prolog
+from corral.spec.sections.services import Prolog
 from corral.state.files import File, Parts
 from tests.unit.roles.test_cluster import laptop, site
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corral.api.config.adoption import machine_from_file
-from corral.slurm.adopt.judge import Judged, judge, source_of
 from corral.slurm.adopt.machine import Machine
+from corral.slurm.adopt.review import Judged, judge, source_of
 from corral.slurm.adopt.source import Source
 from corral.slurm.adopt.view import Existing
 from corral.slurm.version import SlurmVersion

@@ -13,7 +13,7 @@ from corral.api.config.adoption import Opinion, adopt, lint_existing, read_exist
 from corral.inspect.facts import Facts, Traits
 from corral.roles.inventory import Site
 from corral.roles.order import configured
-from corral.slurm.adopt.judge import corrected
+from corral.slurm.adopt.review import corrected
 from corral.slurm.adopt.source import Kind
 from corral.slurm.conf.keys import keys_by_id
 from corral.spec.load import load_text

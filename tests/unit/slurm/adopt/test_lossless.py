@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of
+from corral.slurm.adopt.review import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.source import NAMED, Edit, applied, physical
 from corral.slurm.adopt.view import Existing
 from corral.slurm.version import SlurmVersion

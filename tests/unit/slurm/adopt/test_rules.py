@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from corral.slurm.adopt.carry import cluster_file
-from corral.slurm.adopt.judge import corrected, judge
+from corral.slurm.adopt.conversion import cluster_file
+from corral.slurm.adopt.review import corrected, judge
 from corral.slurm.adopt.rules import RULES
 from corral.slurm.adopt.view import Existing
 from tests.unit.slurm.adopt.files import GOOD, existing, machines, rule_ids, serious

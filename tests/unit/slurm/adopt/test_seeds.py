@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.api.config.adoption import adopt, lint_existing, machine_from_file
-from corral.slurm.adopt.judge import corrected, judge
+from corral.slurm.adopt.review import corrected, judge
 from corral.spec.load import load_text
 from tests.unit.slurm.adopt.files import SEED, existing, machines, rule_ids
 

@@ -11,7 +11,7 @@ import pytest
 from corral.slurm.job_use import JobUse, parse_uses
 from corral.slurm.policy import Limit, accounts_above, accounts_below
 from corral.slurm.rest import policy
-from corral.slurm.rest.past import measured_params
+from corral.slurm.rest.past_jobs import measured_params
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
 FOLDERS = sorted(path.parent for path in RECORDED.glob("*/*/associations.json"))

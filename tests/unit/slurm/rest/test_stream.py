@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.rest.loose import integer, number
+from corral.slurm.rest.json_values import integer, number
 from corral.slurm.rest.stream import Memory, RecordStream
 
 VALUES = st.recursive(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from corral.api import JobSpec, Recorded, recorded_of
-from corral.api.page.job_again import fields_of, folder_of, program_script
+from corral.api.page.job_resubmission import fields_of, folder_of, program_script
 from corral.errors import CorralError
 from corral.hosts.quote import call
 from corral.slurm.records import Job

@@ -14,7 +14,7 @@ from corral.jobs import submit as submission
 from corral.jobs.upload.parcel import NO_FILES
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
-from corral.web.users.own import BySsh
+from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_page_js import NODE
 from tests.unit.web.users.test_owner import spec

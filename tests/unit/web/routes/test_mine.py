@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.loose import number
+from corral.slurm.rest.json_values import number
 from corral.web import schemas
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.kept_answers import KEEP_TROUBLE_S, KeptAnswers

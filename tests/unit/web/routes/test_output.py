@@ -22,7 +22,7 @@ from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.routes import jobs, output
 from corral.web.slurm.slurmrest import Login
-from corral.web.users.own import ByHelper
+from corral.web.users.user_commands import ByHelper
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_schemas import held
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api.page import web_past
+from corral.api.page import history
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.providers.cloud.budget import Spend
 from corral.spec.load import load_or_raise
-from corral.spec.network import Switch, Topology
+from corral.spec.sections.network import Switch, Topology
 from corral.web.routes import jobs, report
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
@@ -39,14 +39,14 @@ def proof(check: str, verdict: Verdict = Verdict.PASS) -> Proof:
 
 def test_reports_are_pages_that_run_their_own_scripts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [api.Kept("20261122-000000", proof("smoke.nodes"))]
-    monkeypatch.setattr(web_past, "proofs", lambda _: kept)
+    monkeypatch.setattr(history, "proofs", lambda _: kept)
     record = {
         "kind": "bench", "job": 25, "at": 5.0, "nodes": "node[0-1]", "charts": [],
         "tables": [{"collective": "all_reduce", "busbw_gb_s": 12.5, "outcome": "fail",
                     "reasons": ["below its limit"]}],
     }  # fmt: skip
     monkeypatch.setattr(
-        web_past, "bench_history", lambda _: (record, {"kind": "bench", "job": 1, "tables": []})
+        history, "bench_history", lambda _: (record, {"kind": "bench", "job": 1, "tables": []})
     )
 
     async def work() -> None:

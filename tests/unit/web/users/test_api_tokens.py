@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from corral.api.page.api_tokens import MOST_OF_USER, Bearers, Scope, Wish
-from corral.api.page.page_tokens import wished_token
+from corral.api.page.token_store import MOST_OF_USER, Bearers, Scope, Wish
+from corral.api.page.tokens import wished_token
 from corral.cli.main import load_verb
 from corral.errors import Code, CorralError
 from corral.spec.load import load_or_raise

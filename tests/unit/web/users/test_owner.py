@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.page.api_tokens import Scope, Wish
+from corral.api.page.token_store import Scope, Wish
 from corral.plan.model import MachineChange, Plan
 from corral.spec.load import load_or_raise
 from corral.web.routes import owner

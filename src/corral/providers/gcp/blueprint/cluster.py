@@ -12,12 +12,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from corral.errors import Code, CorralError
-from corral.providers.foreign import Export, unexpressed
+from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint.releases import check
-from corral.providers.gcp.made import section_of
 from corral.providers.gcp.section import Gcp
+from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
 

@@ -22,13 +22,13 @@ from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 
 from corral.errors import Code, CorralError
-from corral.providers.foreign import as_yaml
+from corral.providers.export_files import as_yaml
 from corral.providers.ssh.deepops.export import INVENTORY
 from corral.slurm import duration
 from corral.spec.hostlist import expand, fold
-from corral.spec.people import User
 from corral.spec.providers import OWNED
-from corral.state.fstab import NFS_OPTIONS
+from corral.spec.sections.people import User
+from corral.state.storage.fstab import NFS_OPTIONS
 
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[\d+:\d+\][A-Za-z0-9._-]*)?")
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.providers.foreign import Export, as_yaml, unexpressed
+from corral.providers.export_files import Export, as_yaml, unexpressed
 from corral.slurm.duration import max_time
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
@@ -18,7 +18,7 @@ from corral.spec.nodes import (
     nodes_of,
     partitions_of,
 )
-from corral.state.fstab import NFS_OPTIONS
+from corral.state.storage.fstab import NFS_OPTIONS
 
 INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"

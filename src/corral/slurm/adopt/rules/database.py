@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from corral.slurm.adopt.plain import words_of
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import Existing, expanded
 from corral.spec.findings import Level, shown
 

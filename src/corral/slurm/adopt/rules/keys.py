@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from corral.slurm.adopt.key_releases import LAST
 from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
-from corral.slurm.adopt.known import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from corral.slurm.adopt.plain import Export, Host, words_of
 from corral.slurm.adopt.rule import E, I, Problem, Rule, W
 from corral.slurm.adopt.source import Edit, Kind, Source, Spot
+from corral.slurm.adopt.system_files import Export, Host, words_of
 from corral.slurm.adopt.view import Existing
 from corral.spec.findings import Level, shown
 from corral.spec.hostlist import fold_in_order

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from corral.slurm.adopt.known import LAST
+from corral.slurm.adopt.key_releases import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule
 from corral.slurm.adopt.rules.keys import drops
 from corral.slurm.adopt.source import Edit, Kind
-from corral.slurm.adopt.values import VALUES
 from corral.slurm.adopt.view import Existing, Setting
+from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
 

@@ -1,0 +1,1 @@
+"""Logs to causes: lines, patterns, tracebacks, messages read."""

@@ -1,0 +1,1 @@
+"""A job's batch script and what is in it: environment, container, fabric, tracking."""

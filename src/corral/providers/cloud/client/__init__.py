@@ -1,0 +1,1 @@
+"""One account of a cloud: its key, its address, calls over HTTPS."""

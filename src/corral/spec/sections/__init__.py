@@ -1,0 +1,1 @@
+"""Parts of the cluster file, each with its models."""

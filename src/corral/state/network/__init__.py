@@ -1,0 +1,1 @@
+"""Names, ports, logins and the tailnet of a machine."""

@@ -1,0 +1,1 @@
+"""Which nodes and accounts Slurm has."""

@@ -1,0 +1,1 @@
+"""What machines serve and mount, and folders on shared storage."""

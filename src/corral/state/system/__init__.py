@@ -1,0 +1,1 @@
+"""Users, kernel, drivers, clock and container runtime of a machine."""

@@ -1,0 +1,192 @@
+"""What a user does with Slurm's own commands: log, script, requeue, a job by form.
+
+Where Corral runs here it goes by ssh. The controller's service asks a helper there
+(``web/as_user.py``), which begins by letting Slurm judge the user's token once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, Protocol, cast
+
+from corral import api
+from corral.errors import BAD_JSON, Code, CorralError
+from corral.slurm.records import Job
+from corral.spec.models import ClusterSpec
+from corral.web.slurm.slurmrest import Login, dumps
+from corral.web.tasks.use_case_thread import aside
+
+LINE: Final = 4 << 20
+OnLine = Callable[[str], None]
+
+
+class Own(Protocol):
+    """What is done as the user, with the user's rights only."""
+
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
+        """The answer to a question about the job's files, line by line (``api.job_log``)."""
+        ...
+
+    async def script(self, login: Login, job_id: int) -> str:
+        """The job's batch script."""
+        ...
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """What the job was: its script, its submit line, the form that Corral keeps."""
+        ...
+
+    async def requeue(self, login: Login, job_id: int) -> None:
+        """Put it back into the queue."""
+        ...
+
+    async def extras(self, login: Login, job: Job) -> api.Extras:
+        """Its environment, its tracked run, its recordings."""
+        ...
+
+    async def submit(self, login: Login, job: api.JobSpec) -> int:
+        """Submit a job of ``corral run``'s kind; returns its number."""
+        ...
+
+
+class BySsh:
+    """From the machine where Corral runs, on the cluster's machines."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
+        """See ``Own``."""
+        await api.job_log(self._spec, login.user, job, question, on_line=on_line)
+
+    async def script(self, login: Login, job_id: int) -> str:
+        """See ``Own``."""
+        return await api.job_text(self._spec, login.user, job_id)
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return await api.job_recorded(self._spec, login.user, job)
+
+    async def requeue(self, login: Login, job_id: int) -> None:
+        """See ``Own``."""
+        await api.requeue_job(self._spec, login.user, job_id)
+
+    async def extras(self, login: Login, job: Job) -> api.Extras:
+        """See ``Own``."""
+        return await api.job_extras(
+            self._spec,
+            login.user,
+            job.id,
+            output=job.stdout,
+            nodes=job.nodes,
+            running=job.running,
+        )
+
+    async def submit(self, login: Login, job: api.JobSpec) -> int:
+        """See ``Own``."""
+        # The points of a sweep are written out: of 100,000 that takes a while.
+        return (await aside(lambda _: api.submit(self._spec, job))).id
+
+
+class ByHelper:
+    """On the controller: each request is a process of the helper's, by its socket.
+
+    Args:
+        path: the socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
+        """See ``Own``."""
+        fields = question.model_dump()
+        bounds = api.LogBounds(question)
+        async for reply in self._ask(login, do="log", job=job.id, fields=fields):
+            if "line" in reply:
+                line = str(reply["line"])
+                bounds.take(line)
+                on_line(line)
+
+    async def script(self, login: Login, job_id: int) -> str:
+        """See ``Own``."""
+        return str((await self._first(login, do="script", job=job_id))["text"])
+
+    async def recorded(self, login: Login, job: Job) -> api.Recorded:
+        """See ``Own``."""
+        return api.recorded_of(await self._first(login, do="recorded", job=job.id))
+
+    async def requeue(self, login: Login, job_id: int) -> None:
+        """See ``Own``."""
+        await self._first(login, do="requeue", job=job_id)
+
+    async def extras(self, login: Login, job: Job) -> api.Extras:
+        """See ``Own``."""
+        reply = await self._first(login, do="extras", job=job.id)
+        pairs = tuple((str(name), str(value)) for name, value in reply["environment"])
+        return api.Extras(pairs, reply["run"], reply["tracking"], tuple(reply["recordings"]))
+
+    async def submit(self, login: Login, job: api.JobSpec) -> int:
+        """See ``Own``."""
+        fields = job.model_dump(mode="json", exclude_defaults=True)
+        return int((await self._first(login, do="submit", fields=fields))["id"])
+
+    async def _first(self, login: Login, **request: Any) -> dict[str, Any]:
+        async for reply in self._ask(login, **request):
+            return reply
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            "the controller's helper gave no answer",
+            hint="on the controller: journalctl -u 'corral-web-user@*'",
+        )
+
+    async def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
+        try:
+            reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE)
+        except OSError as error:
+            raise CorralError(
+                Code.UNREACHABLE,
+                "the controller's helper does not answer",
+                tail=str(error),
+                hint="on the controller: systemctl status corral-web-user.socket",
+            ) from error
+        try:
+            writer.write(dumps({"token": login.token, **request}) + b"\n")
+            await writer.drain()
+            while line := await _line(reader):
+                reply = _object(line)
+                if "error" in reply:
+                    raise error_of(reply["error"])
+                yield reply
+        finally:
+            writer.close()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as error:
+        raise _unread(f"longer than {LINE >> 20} MiB") from error
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        reply: Any = json.loads(line)
+    except BAD_JSON as error:
+        raise _unread("not JSON") from error
+    if not isinstance(reply, dict):
+        raise _unread("not an object")
+    return cast("dict[str, Any]", reply)
+
+
+def _unread(why: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED, f"the helper's answer is {why}", hint="load the page again"
+    )
+
+
+def error_of(fields: dict[str, Any]) -> CorralError:
+    """An error as the helper wrote it."""
+    words = {key: fields[key] for key in ("node", "command", "tail", "hint") if fields.get(key)}
+    return CorralError(Code(fields["code"]), fields["message"], **words)

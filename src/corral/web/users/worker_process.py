@@ -1,0 +1,144 @@
+"""What a viewer's text costs, in a separate process: cluster files checked, job forms filled in.
+
+Who writes the text decides how long it takes. In the server's process one that is slow keeps every
+viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
+them run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.hosts import process
+from corral.spec.models import ClusterSpec
+from corral.web.users.user_commands import error_of
+
+LIMIT_S: Final = 10.0
+MEMORY: Final = 2 << 30
+MAX_TEXT: Final = 1 << 18
+"""Characters; 10,000 nodes are a range of one line."""
+AT_ONCE: Final = 2
+MOST: Final = 4
+"""Of one user, those that wait included."""
+_ARGV: Final = (sys.executable, "-m", "corral.web.users.worker_process")
+
+
+@dataclass(slots=True)
+class Limited:
+    """Answers questions of viewers, a few at once.
+
+    Attributes:
+        argv: the program that reads a question and prints its answer, both JSON.
+        limit_s: seconds for one question.
+    """
+
+    argv: tuple[str, ...] = _ARGV
+    limit_s: float = LIMIT_S
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _turns: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _asked: Counter[str] = field(default_factory=Counter[str])
+
+    async def lint(
+        self, text: str, file: str, user: str
+    ) -> tuple[ClusterSpec | None, list[dict[str, Any]]]:
+        """The cluster, where nothing is wrong with its text; and what is.
+
+        Raises:
+            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+        """
+        hint = "corral lint FILE checks it in the terminal, without a limit"
+        async with self._turn(user):
+            reply = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
+        spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
+        return spec, reply["findings"]
+
+    async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> tuple[api.JobSpec, str]:
+        """A job of these fields, and its batch script.
+
+        Raises:
+            CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked; TOO_MANY of
+                the user's are being checked.
+        """
+        hint = "make it smaller, or use corral run, which has no limit"
+        sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
+        async with self._turn(str(fields.get("user", ""))):
+            reply = await self._ask(sent, "job", hint)
+        return api.JobSpec.model_validate(reply["job"]), reply["script"]
+
+    @asynccontextmanager
+    async def _turn(self, user: str) -> AsyncGenerator[None]:
+        """One question of a user at a time, of all users ``AT_ONCE``, in the order they came."""
+        if self._asked[user] >= MOST:
+            raise CorralError(
+                Code.TOO_MANY, f"{MOST} texts of {user} are being checked", hint="wait for them"
+            )
+        self._asked[user] += 1
+        try:
+            async with self._turns.setdefault(user, asyncio.Lock()), self._places:
+                yield
+        finally:
+            self._asked[user] -= 1
+            if not self._asked[user]:
+                del self._asked[user], self._turns[user]
+
+    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
+        sent = json.dumps(question).encode()
+        try:
+            ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
+        except TimeoutError:
+            ended = None
+        if ended is None or ended.status:
+            raise CorralError(
+                Code.TIMED_OUT,
+                f"this {what} takes longer than {self.limit_s:g} s to check",
+                tail="" if ended is None else ended.err[-300:],
+                hint=hint,
+            )
+        reply = json.loads(ended.out)
+        if "error" in reply:
+            raise error_of(reply["error"])
+        return reply
+
+
+def main() -> None:
+    """Answer the question on standard input."""
+    limit = int(LIMIT_S)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    json.dump(answer(json.load(sys.stdin)), sys.stdout)
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a question, JSON-ready; ``error`` where it is a refusal."""
+    try:
+        return (_lint if question["do"] == "lint" else _job)(question)
+    except CorralError as error:
+        return {"error": error.as_dict()}
+
+
+def _lint(question: dict[str, Any]) -> dict[str, Any]:
+    spec, findings = api.lint_text(question["text"], question["file"])
+    return {
+        "spec": None if spec is None else spec.model_dump(mode="json"),
+        "findings": [finding.as_dict() for finding in findings],
+    }
+
+
+def _job(question: dict[str, Any]) -> dict[str, Any]:
+    job = api.job_spec(question["fields"])
+    script = api.job_script(ClusterSpec.model_validate(question["spec"]), job)
+    return {"job": job.model_dump(mode="json", exclude_unset=True), "script": script}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Programs for nodes are files of ``agents``: no module holds one in a string."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral import agents
+from corral.agents import FOLDER
+
+SOURCE = FOLDER.parent
+MOST = 3
+"""Commands that a module may join: one command with its guard and its fallback."""
+
+PIECES = {
+    "jobs/batch": "pieces of the batch script, which its user reads",
+    "jobs/usage.py": "a piece of the batch script",
+    "providers": "a provider's folder holds all of it",
+    "roles/machine/fabric.py": "a piece of the batch script",
+    "testing": "of simulated clouds: no node of a user's",
+}
+"""Where a string may hold more, and why; questions of ``inspect`` are a table of shell."""
+
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\{\w*\}|#[^\n]*(?=\n|$)")
+_COMPOUND = re.compile(
+    r"(?:^|[;&|({\n]|\b(?:then|do|else)\b|!)\s*(?:for \w+ in\b|while\b|until\b|if\b|case\b)"
+    r"|(?:^|[;{\n])\s*\w+\(\)\s*[{(]"
+)
+_ENDS = re.compile(r"\b(?:done|fi|esac)\b|\w\(\)\s*[{(]")
+_REDIRECTED = re.compile(r"\d*[<>]+&?\s*[-\w/.]+")
+_BETWEEN = re.compile(r";;?|&&|\|\||\n|\bthen\b|\bdo\b|\belse\b")
+
+
+def plain(text: str) -> str:
+    """The shell text without what is quoted, Script fields and comments."""
+    return _QUOTED.sub("", text.replace("{{", "{").replace("}}", "}"))
+
+
+def commands(text: str) -> int:
+    return sum(
+        bool(re.search(r"[\w\[:.]", part))
+        for part in _BETWEEN.split(_REDIRECTED.sub("", plain(text)))
+    )
+
+
+def is_program(text: str) -> bool:
+    """A loop, a branch, a function, or more commands than one with its guard and fallback."""
+    bare = plain(text)
+    return bool(_COMPOUND.search(bare) and _ENDS.search(bare)) or commands(text) > MOST
+
+
+def templates(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts of ``sh`` and ``Script``, and of names that are given to them."""
+    texts = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="sh" | "Script"), args=[ast.Constant(value=str(text)), *_]
+            ):
+                yield node.lineno, text
+            case ast.Call(func=ast.Name(id="sh" | "Script"), args=[ast.Name(id=name), *_]):
+                yield node.lineno, texts.get(name, "")
+            case _:
+                pass
+
+
+def modules() -> list[Path]:
+    files = sorted(SOURCE.rglob("*.py"))
+    apart = ("agents", "inspect", *PIECES)
+    names = [str(file.relative_to(SOURCE)) for file in files]
+    return [SOURCE / name for name in names if not name.startswith(apart)]
+
+
+def test_no_module_holds_a_program() -> None:
+    held = [
+        f"{file.relative_to(SOURCE)}:{line}: {text[:80]!r}"
+        for file in modules()
+        for line, text in templates(ast.parse(file.read_text()))
+        if is_program(text)
+    ]
+    assert held == [], "write it as a function of a file of agents; call it by hosts.quote.call"
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("rm -f {path}", False),
+        ("[ -e {path} ] && cat {path} || echo absent", False),
+        ("( {script}\n) 2>&1 && {other}", False),
+        ("awk '{{ if (a) b; else c; d; e }}' {path}", False),
+        ("for f in {files}; do rm $f; done", True),
+        ("a && b\nif [ -e {x} ]; then y; fi", True),
+        ("f() {{ a; }}; f", True),
+        ("umask 077; mkdir {a} && cd {a} && rm x", True),
+        ("case $x in a) b ;; esac", True),
+    ],
+)
+def test_what_a_program_is(text: str, program: bool) -> None:
+    assert is_program(text) is program
+
+
+def test_a_folder_without_programs_needs_no_reason() -> None:
+    for name in PIECES:
+        path = SOURCE / name
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        assert any(is_program(t) for f in files for _, t in templates(ast.parse(f.read_text()))), (
+            name
+        )
+
+
+LIBRARIES = sorted(
+    str(file.relative_to(FOLDER))
+    for file in FOLDER.rglob("*.sh")
+    if "in front of a call" in file.read_text()
+)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_file_of_functions_holds_nothing_else(name: str) -> None:
+    """What is outside of a function would not be sent."""
+    text = (FOLDER / name).read_text()
+    own = agents._FUNCTION.sub("", text)
+    rest = [line for line in own.splitlines() if line.strip() and not line.startswith("#")]
+    assert all(line.endswith(" #include") for line in rest), rest
+
+
+CALL = re.compile(r"\bcall\(\s*(?:\"([\w/.-]+\.sh)\"|(_[A-Z]+)),\s*\"(\w+)\"")
+
+
+def test_each_function_that_is_called_is_there_and_each_is_used() -> None:
+    called: set[tuple[str, str]] = set()
+    text = {file: file.read_text() for file in SOURCE.rglob("*.py")}
+    words = set(re.findall(r"\w+", "\n".join(text.values())))
+    for source in text.values():
+        names = dict(re.findall(r"^(_[A-Z]+): Final = \"([\w/.-]+\.sh)\"$", source, re.MULTILINE))
+        called |= {(path or names[name], fn) for path, name, fn in CALL.findall(source)}
+    assert len(called) > 100
+    for path, function in sorted(called):
+        assert agents.functions(path, function)
+    shell = [f for f in FOLDER.rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    lines = [line.partition("#")[0] for file in shell for line in file.read_text().splitlines()]
+    uses = Counter(word for line in lines for word in set(re.findall(r"\w+", line)))
+    for name in LIBRARIES:
+        for match in agents._FUNCTION.finditer((FOLDER / name).read_text()):
+            assert uses[match[1]] > 1 or match[1] in words, f"{name}: {match[1]} is used by nobody"
+
+
+def test_what_a_command_printed_is_not_piped_by_echo() -> None:
+    """dash's echo reads backslashes: what a machine or a user wrote could begin a line."""
+    files = [*FOLDER.rglob("*"), *(SOURCE / "providers").glob("*/programs/*")]
+    programs = [f for f in files if f.is_file() and f.suffix in (".sh", "")]
+    assert len(programs) > 50
+    piped = [
+        f"{file.name}: {match[0]}"
+        for file in programs
+        for match in re.finditer(r'\becho "\$\w+" *\|(?!\|)', file.read_text())
+    ]
+    assert not piped

@@ -1,0 +1,68 @@
+"""A3 Mega: nodes and the table judged, from the seed's own run and broken ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.quote import call
+from corral.prove.checks.tcpxo import judge_nodes, judge_speed
+from corral.prove.fabric.benchmark_log import read
+from corral.prove.model import Evidence, Verdict
+from corral.roles.machine import fabric
+
+TABLE = (Path(__file__).parents[3] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
+HEAD = "n:1:1 [0] NCCL INFO"
+RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in fabric.RAILS)
+LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTrak\n{TABLE}"
+ENV = {**fabric.OVERRIDES, **fabric.DEMANDED, "LD_LIBRARY_PATH": fabric.LIBRARIES}
+
+
+def printed(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
+    rails = [f"@ rail {node} {nic} {mtu} up" for nic in fabric.RAILS]
+    return "\n".join([*rails, *(f"@ env {node} {k}={v}" for k, v in env.items())]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "words"),
+    [
+        (LOG, Verdict.PASS, "188.3 GB/s at 8 GiB by FasTrak (8 NICs)"),
+        (LOG.replace(RAILS, ""), Verdict.PASS, "its log names no NICs"),
+        (LOG.replace(f"{HEAD} NET/FasTrak : enp142s0\n", ""), Verdict.FAIL, "7 of 8 NICs"),
+        (LOG.replace("Using network FasTrak", "Using network Socket"), Verdict.FAIL,
+         "NCCL used Socket instead of FasTrak"),
+        (LOG.replace("42783  200.78  188.23", "51539  166.67  156.25").replace(
+            "42777  200.81  188.26", "51539  166.67  156.25").replace("126.358", "123.451"),
+         Verdict.WARN, "156.2 GB/s"),
+        ("\n".join(LOG.splitlines()[:-4]) + "\n", Verdict.FAIL, "does not reach 8 GiB"),
+    ],
+)  # fmt: skip
+def test_the_table(log: str, verdict: Verdict, words: str) -> None:
+    result = judge_speed(read(log), log, Evidence("c", "srun", log))
+    assert (result.verdict, words in result.summary) == (verdict, True), result.summary
+
+
+def test_nodes_that_are_ready_and_those_that_are_not() -> None:
+    assert judge_nodes(("a", "b"), printed("a") + printed("b"), "") == []
+    why = "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on b: the TCPXO prolog did not run"
+    assert judge_nodes(("a", "b"), printed("a"), why) == [why.removeprefix("corral: ")]
+    assert judge_nodes(("a",), "", "") == ["a reported nothing"]
+    small = judge_nodes(("a",), printed("a", mtu=1460), "")
+    assert len(small) == 8
+    assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
+    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(fabric.RAILS))}
+    assert "in another order" in judge_nodes(("a",), printed("a", order), "")[0]
+
+
+def test_what_a_node_reports_in_the_real_shell() -> None:
+    script = str(call("prove/node.sh", "task_rails", "lo", "no such"))
+    env = {"PATH": os.environ["PATH"], "SLURMD_NODENAME": "n1", "NCCL_A": "b = 'c'", "HOME": "/"}
+    shown = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+    assert re.fullmatch(
+        r"@ rail n1 lo \d+ \w+\n@ rail n1 no such  \n@ env n1 NCCL_A=b = 'c'\n", shown.stdout
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
