@@ -396,10 +396,10 @@ function DaemonFacts({ since: at, jobs, threads, agents, database }) {
     { class: "facts" },
     fact("counted since", at ? `${clock(at)}, ${since(at)}` : "unknown"),
     fact("jobs since then", words.join(", ") || "unknown"),
-    fact("busy with requests now", counted(threads, "thread")),
-    fact("messages to nodes, not yet sent", counted(agents, "message")),
+    fact("busy now", counted(threads, "thread")),
+    fact("queued for nodes", counted(agents, "message")),
     fact(
-      "records for slurmdbd, not yet sent",
+      "queued for slurmdbd",
       database
         ? el("span", { class: "reason" }, `${records}: slurmdbd is slow or does not answer`)
         : records,
