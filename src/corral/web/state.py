@@ -20,6 +20,7 @@ from corral.web.slurm.kept_answers import KeptAnswers
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
+from corral.web.slurm.quota import Counted
 from corral.web.slurm.slurmrest import Slurm
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
@@ -56,6 +57,7 @@ class State:
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
         answers: accounts, QOS, reservations and their kind, kept for some seconds.
+        counted: what jobs have, by whom, counted once for all.
         streams: how many live views each user has; searches: how many searches in logs;
             questions: what else it asks the machines about its jobs.
         logins, actions, reads: how often somebody may try, change and look.
@@ -78,6 +80,7 @@ class State:
     plans: PendingPlans = field(default_factory=PendingPlans)
     limited: Limited = field(default_factory=Limited)
     answers: KeptAnswers = field(default_factory=KeptAnswers)
+    counted: Counted = field(default_factory=Counted)
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))

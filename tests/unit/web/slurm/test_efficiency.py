@@ -89,13 +89,22 @@ def test_limits_of_a_partition_and_of_tasks_of_arrays() -> None:
     member = Member(Association("lab", "kim", qos=("normal",)), "gpu", limits=limits)
     pending = Job(1, "1_[0-29]", state="PENDING", user="kim", account="lab", partition="gpu")
     jobs = (pending, job(2, 1, None, account="lab", partition="cpu", memory=99))
-    row = quota.rows("kim", jobs, (member,), None, None, all_seen=True)[0]
+    row = quota.rows("kim", quota.grouped(jobs), (member,), None, None, all_seen=True)[0]
     cells = {cell["what"]: (cell["used"], cell["limit"]) for cell in row["cells"]}
     assert row["name"] == "lab in partition gpu"
     assert cells["submitted"] == (30, 50)
     assert cells["jobs"] == (0, None)
     assert cells["memory"] == (0, 1000)
     assert "nodes" not in cells
+
+
+def test_jobs_are_counted_once_until_they_change() -> None:
+    counted = quota.Counted()
+    jobs = {1: job(1, 1, None, account="lab"), 2: job(2, 1, None, account="lab"), 3: job(3, 1, 2)}
+    (group,) = counted.of(jobs)
+    assert (group.user, group.account, group.use.jobs, group.use.of("cpus")) == ("kim", "lab", 2, 8)
+    assert counted.of(jobs) is counted.of(jobs)
+    assert counted.of(dict(jobs)) is not counted.of(jobs)
 
 
 def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
