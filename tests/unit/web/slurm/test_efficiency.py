@@ -122,12 +122,12 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
         result = [{"metric": labels, "value": [1, value]} for labels, value in rows]
         return httpx.Response(200, json={"data": {"result": result}})
 
-    source = Prometheus("http://prometheus", httpx.MockTransport(handle))
+    source = Prometheus("http://prometheus", httpx.MockTransport(handle), "lab")
     use = asyncio.run(source.gpu_use(["n.1"]))
     assert use.shares == {("n.1", 3): 0.5}
     assert use.jobs == {("n.1", 3): frozenset({"7", "8"})}
     assert use.over_s == 600
-    assert all(r'node=~"n\\.1"' in query for query in asked)
+    assert all(r'cluster="lab",node=~"n\\.1"' in query for query in asked)
     many = [job(n, 1, 1 + n, nodes="n.1", elapsed=n, gpus=1) for n in range(1, 100)]
     assert asyncio.run(source.busy(many, 7)) == {7: 1200.0}
     assert r'jobid=~"99|98|' in asked[-1], "those with most GPU hours"

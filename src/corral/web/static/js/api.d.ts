@@ -84,6 +84,12 @@ export interface ChosenJobs {
   others: number;
 }
 
+export interface ClusterCurves {
+  from: string;
+  at: number[];
+  curves: PastCurve[];
+}
+
 /** The cluster file; path is "" where it is not on this machine. */
 export interface ClusterFile {
   path: string;
@@ -284,6 +290,7 @@ export interface JobDetail {
   gpus_exact: boolean;
   memory: number;
   submit_at: number | null;
+  eligible_at: number | null;
   start_at: number | null;
   end_at: number | null;
   limit: number | null;
@@ -666,6 +673,13 @@ export interface Past {
   why: string;
   cut: boolean;
   most: number;
+}
+
+/** One quantity of the cluster over time, a value for each time; None: unknown. */
+export interface PastCurve {
+  what: string;
+  name: string;
+  values: (number | null)[];
 }
 
 /** Why jobs are pending. */
