@@ -34,6 +34,7 @@ from corral.api.config.login import export_client as export_client
 from corral.api.config.login import login as login
 from corral.api.config.profiles import logout as logout
 from corral.api.config.profiles import profiles as profiles
+from corral.api.config.this_machine import draft_here as draft_here
 from corral.api.evidence.bench import Benchmark as Benchmark
 from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark
