@@ -155,6 +155,7 @@ from corral.api.rental.clouds import Sale as Sale
 from corral.api.rental.clouds import offers as offers
 from corral.api.rental.costs import Cost as Cost
 from corral.api.rental.costs import cost as cost
+from corral.api.rental.costs import cost_of_jobs as cost_of_jobs
 from corral.api.rental.costs import cost_of_name as cost_of_name
 from corral.api.rental.costs import ledgers as ledgers
 from corral.api.rental.elastic import drive as drive
