@@ -34,6 +34,7 @@ from corral.api.config.login import export_client as export_client
 from corral.api.config.login import login as login
 from corral.api.config.profiles import logout as logout
 from corral.api.config.profiles import profiles as profiles
+from corral.api.config.this_machine import draft_here as draft_here
 from corral.api.evidence.bench import Benchmark as Benchmark
 from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark
@@ -152,6 +153,7 @@ from corral.api.rental.clouds import Sale as Sale
 from corral.api.rental.clouds import offers as offers
 from corral.api.rental.costs import Cost as Cost
 from corral.api.rental.costs import cost as cost
+from corral.api.rental.costs import cost_of_jobs as cost_of_jobs
 from corral.api.rental.costs import cost_of_name as cost_of_name
 from corral.api.rental.costs import ledgers as ledgers
 from corral.api.rental.elastic import drive as drive

@@ -42,6 +42,7 @@ RENTED = re.compile(rf"\b({'|'.join(WORDS - set(keyword.kwlist))})\b")
 PARTS = {
     "gcp": re.compile(r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?", re.I),
     "embedded": re.compile(r"(?<!tests/)embedded", re.I),
+    "local": re.compile(r"providers?:? local|LocalProvider|local provider", re.I),
     "ssh": re.compile(r"providers?:? ssh|ssh provider|is_ssh|ssh groups?|deepops", re.I),
 }
 """Words that stand for a provider in code, or for what only one provider has: Google's machines and

@@ -106,7 +106,7 @@ def read(answers: Answers) -> HostGpus:
     if not listed:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
-    gpus = _gpus(answers)
+    gpus = host_gpu_rows(answers, device_files(MINORS.read(answers)))
     if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.parse(answers["programs"])):
         hint = "install the driver's programs, or put nvidia-smi on the PATH"
         raise _unusable("nvidia-smi is not installed", hint=hint)
@@ -127,8 +127,13 @@ def read(answers: Answers) -> HostGpus:
     return HostGpus(gpus, libraries, programs)
 
 
-def _gpus(answers: Answers) -> tuple[HostGpu, ...]:
-    devices = device_files(MINORS.read(answers))
+def host_gpu_rows(answers: Answers, devices: Mapping[str, str]) -> tuple[HostGpu, ...]:
+    """The GPUs that nvidia-smi lists, by number.
+
+    Args:
+        answers: to ``nvidia.CARDS`` and ``nvidia.USERS``.
+        devices: device file by PCI address.
+    """
     users: dict[str, list[str]] = {}
     for row in _rows(nvidia.USERS.read(answers), 3):
         users.setdefault(row[0], []).append(f"{row[1]} ({row[2]})")
