@@ -13,10 +13,14 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import pytest_socket
+
+from corral.spec.models import ClusterSpec
 
 REPO = Path(__file__).parents[2]
 MAX_FUNCTION = 60
@@ -402,9 +406,20 @@ def lost_code(text: str) -> list[str]:
     ``state.service`` is ``corral.state.service``; what begins otherwise (``corral.node``, a label)
     is not read.
     """
-    names = [name for name in CITED_NAME.findall(text) if not FILE_NAMES.match(name)]
+    names = {name for name in CITED_NAME.findall(text) if not FILE_NAMES.match(name)} - fields()
     lost = [path for path in CITED_FILE.findall(text) if not (REPO / path).exists()]
-    return lost + [name for name in names if not holds(name)]
+    return lost + sorted(name for name in names if not holds(name))
+
+
+@cache
+def fields() -> set[str]:
+    """Fields of the cluster file as people write them: ``slurm.settings``."""
+    return {
+        f"{name}.{inner}"
+        for name, field in ClusterSpec.model_fields.items()
+        for kind in (field.annotation, *get_args(field.annotation))
+        for inner in getattr(kind, "model_fields", {})
+    }
 
 
 def holds(name: str) -> bool:
@@ -437,7 +452,7 @@ def test_code_cited_in_comments_exists() -> None:
     ("cited", "lost"),
     [
         ("``state.service.STAMPS`` and corral.hosts.quote, src/corral/hosts/quote.py.", []),
-        ("the label corral.node; slurm.conf; api.up", []),
+        ("the label corral.node; slurm.conf; slurm.settings; api.up", []),
         ("``corral.state.person``", ["corral.state.person"]),
         ("(providers.foreign.Export)", ["providers.foreign.Export"]),
         ("src/corral/jobs/follow_script.py", ["src/corral/jobs/follow_script.py"]),
