@@ -88,7 +88,7 @@ class Tool(Row):
 
     Attributes:
         writes: ``module:function`` from a cluster and a folder's name to a
-            ``providers.foreign.Export``.
+            ``providers.export_files.Export``.
         help: of the verb: one line, then details.
         place: where its commands are run; "" is the folder that was written.
     """
