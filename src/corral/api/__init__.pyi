@@ -14,6 +14,8 @@ from corral.api.config.export import export_ansible as export_ansible
 from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
 from corral.api.config.export import fabric_of as fabric_of
+from corral.api.config.export import export_tool as export_tool
+from corral.api.config.export import read_deepops as read_deepops
 from corral.api.config.export import read_inventory as read_inventory
 from corral.api.config.files import Origin as Origin
 from corral.api.config.files import is_path as is_path
@@ -199,5 +201,4 @@ from corral.prove.measure.scaling import from_other_link as from_other_link
 from corral.prove.measure.scaling import guesses as guesses
 from corral.prove.measure.scaling import read_scaling as read_scaling
 from corral.providers.autoinstall import Install as Install
-from corral.providers.ssh.deepops.folder import read_deepops as read_deepops
 from corral.slurm.adopt.machine import Machine as Machine

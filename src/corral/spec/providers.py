@@ -90,11 +90,13 @@ class Tool(Row):
         writes: ``module:function`` from a cluster and a folder's name to a
             ``providers.export_files.Export``.
         help: of the verb: one line, then details.
+        examples: of the verb; the first is one of ``corral export`` too.
         place: where its commands are run; "" is the folder that was written.
     """
 
     writes: str
     help: str
+    examples: tuple[str, ...]
     place: str = ""
 
 

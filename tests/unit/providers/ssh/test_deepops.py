@@ -21,7 +21,7 @@ from corral.providers.ssh.deepops.adoption import UNKNOWN, read_inventory, varia
 from corral.spec.load import load_or_raise, load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-from tests.clouds.common import KEY
+from corral.testing.rentals import KEY
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
