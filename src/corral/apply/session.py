@@ -289,7 +289,7 @@ class Session:
         await self.fleet.all(BOOTED, started, timeout=BOOT_S)
 
     def strays(self, roster: str) -> dict[str, Member]:
-        """Machines on the controller's list (``state.members``) that the file names no longer.
+        """Machines on the controller's list (``Roster``) that the file names no longer.
 
         One that is declared under another name is not released: it is the same machine.
         """

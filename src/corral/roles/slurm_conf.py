@@ -18,7 +18,7 @@ from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
 
 NO_CGROUPS: Final = "no-cgroups"
-"""Slurm feature of nodes where jobs are not fenced from each other (roles.pods)."""
+"""Slurm feature of nodes where jobs are not fenced from each other (roles.slurm.pods)."""
 
 
 def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:

@@ -88,7 +88,7 @@ class Tool(Row):
 
     Attributes:
         writes: ``module:function`` from a cluster and a folder's name to a
-            ``providers.foreign.Export``.
+            ``providers.export_files.Export``.
         help: of the verb: one line, then details.
         examples: of the verb; the first is one of ``corral export`` too.
         place: where its commands are run; "" is the folder that was written.
