@@ -39,6 +39,8 @@ MADE = {
     ".venv", ".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".device",
     "node_modules",
 }  # fmt: skip
+SMALLEST_ALIKE = 20
+"""Nodes of a function's syntax tree from which on it is worth one place."""
 
 
 def tracked() -> list[Path]:
@@ -107,6 +109,48 @@ NOUNS = {
     "testing": "what tests and benchmarks import, as numpy.testing",
     "tracking": "experiment tracking (MLflow Tracking)",
 }
+
+
+def body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int]:
+    """A function's code without its docstring and its names for local values, and its size."""
+    lines = function.body[1:] if ast.get_docstring(function) else function.body
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    code = ast.parse(ast.unparse(ast.Module(lines, [])))
+    names = [node for node in ast.walk(code) if isinstance(node, ast.Name)]
+    local = {a.arg for a in given} | {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    order: dict[str, str] = {}
+    for name in names:
+        if name.id in local:
+            name.id = order.setdefault(name.id, f"_{len(order)}")
+    return ast.dump(code), sum(1 for _ in ast.walk(code))
+
+
+def alike(folder: Path) -> list[list[str]]:
+    """Functions of modules that do the same; programs for nodes are separate files."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        if "agents" in path.relative_to(folder).parts:
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body, size = body_of(node)
+                if size >= SMALLEST_ALIKE:
+                    places.setdefault(body, []).append(f"{path.stem}.{node.name}")
+    return [each for each in places.values() if len(each) > 1]
+
+
+def test_no_two_functions_do_the_same() -> None:
+    assert alike(REPO / "src/corral") == []
+
+
+def test_functions_that_do_the_same_are_seen(tmp_path: Path) -> None:
+    text = (
+        'def {0}({1}):\n    """{0}."""\n    with open({1}) as {2}:\n'
+        "        return len({2}.read() + {1})\n"
+    )
+    (tmp_path / "a.py").write_text(text.format("first", "path", "file"))
+    (tmp_path / "b.py").write_text(text.format("second", "name", "read"))
+    assert alike(tmp_path) == [["a.first", "b.second"]]
 
 
 def test_modules_are_named_by_nouns() -> None:

@@ -13,8 +13,8 @@ from corral.api.config.export import Exported as Exported
 from corral.api.config.export import export_ansible as export_ansible
 from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
-from corral.api.config.export import fabric_of as fabric_of
 from corral.api.config.export import export_tool as export_tool
+from corral.api.config.export import fabric_of as fabric_of
 from corral.api.config.export import read_deepops as read_deepops
 from corral.api.config.export import read_inventory as read_inventory
 from corral.api.config.files import Origin as Origin

@@ -134,11 +134,6 @@ def left_out(reason: str) -> Judgement:
     return Judgement(Verdict.SKIP, reason, uncovered=reason)
 
 
-def many(count: int, what: str) -> str:
-    """A number with its noun: "1 node", "3 nodes"."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def verdict_of(problems: list[str], good: str, *evidence: Evidence) -> Judgement:
     """Fail with the problems, or pass with ``good``."""
     if not problems:

@@ -9,13 +9,13 @@ from typing import Final, LiteralString
 
 from corral.hosts.quote import NOTHING, Script, call, sh
 from corral.hosts.transport import Result
+from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
     as_user,
     clip,
     failed,
     left_out,
-    many,
     output_of,
     verdict_of,
 )
@@ -225,7 +225,7 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
     problems += [f"{name} is in no partition" for name in lost]
     free = {node.name for node in seen.free}
     busy = [node.name for node in seen.usable if node.name not in free]
-    good = f"srun ran on {count} of {many(len(seen.compute), 'node')}"
+    good = f"srun ran on {count} of {plural(len(seen.compute), 'node')}"
     left = f"other jobs run on {fold(busy)}" if busy else ""
     judged = verdict_of(problems, f"{good}; {left}" if left else good, *evidence)
     return replace(judged, uncovered=left)

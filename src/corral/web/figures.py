@@ -21,7 +21,7 @@ from corral.slurm.records import Job
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.web import history
-from corral.web.history import Grid, Span
+from corral.web.history import Grid, Span, finite
 from corral.web.slurm.efficiency import GpuUse
 
 POINTS: Final = 240
@@ -172,7 +172,7 @@ class Prometheus:
                     for sample in await self._ask(
                         "query", {"query": query.format(cluster=self._cluster)}
                     ):
-                        value = _number(sample["value"][1])
+                        value = finite(sample["value"][1])
                         if value is not None:
                             by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
                 self._nodes, self._due = by_node, time.monotonic() + NODES_S
@@ -242,7 +242,7 @@ class Prometheus:
         samples = await self._ask(
             "query", {"query": GPUS_OF_A_NODE.format(node=name, cluster=self._cluster)}
         )
-        values = [(s["metric"], _number(s["value"][1])) for s in samples]
+        values = [(s["metric"], finite(s["value"][1])) for s in samples]
         return tuple(
             api.Reading(labels.get("__name__", ""), labels, value)
             for labels, value in values
@@ -262,7 +262,7 @@ class Prometheus:
             place: value
             for sample in used
             if (place := _place(sample["metric"])) is not None
-            and (value := _number(sample["value"][1])) is not None
+            and (value := finite(sample["value"][1])) is not None
         }
         jobs = dict[tuple[str, int], frozenset[str]]()
         for sample in owned:
@@ -284,7 +284,7 @@ class Prometheus:
             step=BUSY_STEP_S * (5 if days > WEEK else 1),
         )
         samples = await self._ask("query", {"query": query})
-        values = ((s["metric"].get("jobid", ""), _number(s["value"][1])) for s in samples)
+        values = ((s["metric"].get("jobid", ""), finite(s["value"][1])) for s in samples)
         return {int(job): v for job, v in values if v is not None and job.isdecimal()}
 
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
@@ -323,20 +323,10 @@ def _place(labels: Mapping[str, str]) -> tuple[str, int] | None:
     return (labels.get("node", ""), int(gpu)) if gpu.isdecimal() else None
 
 
-def _number(text: object) -> float | None:
-    try:
-        value = float(str(text))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
 def _curve(what: str, series: Any) -> dict[str, Any]:
     labels = series["metric"]
     name = " ".join(p for p in (labels.get("node", ""), _gpu(labels.get("gpu", ""))) if p)
-    points = [
-        [at, number] for at, text in series["values"] if (number := _number(text)) is not None
-    ]
+    points = [[at, number] for at, text in series["values"] if (number := finite(text)) is not None]
     return {"what": what, "name": name, "points": points}
 
 

@@ -87,14 +87,15 @@ def curves(grid: Grid, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
     times = grid.times
     made: list[dict[str, Any]] = []
     for (what, name, _), matrix in zip(QUESTIONS, answers, strict=True):
-        known = {round(float(at)): _number(text) for row in matrix for at, text in row["values"]}
+        known = {round(float(at)): finite(text) for row in matrix for at, text in row["values"]}
         values = [known.get(at) for at in times]
         if any(value is not None for value in values):
             made.append({"what": what, "name": name, "values": values})
     return {"at": times, "curves": made}
 
 
-def _number(text: object) -> float | None:
+def finite(text: object) -> float | None:
+    """A figure of Prometheus'; None for NaN, infinity and what is not a number."""
     try:
         value = float(str(text))
     except ValueError:

@@ -19,7 +19,6 @@ from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.inspect.slurm import MPI
-from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
@@ -39,7 +38,7 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES
 from corral.spec.hostlist import expand
-from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
 OnRow = Callable[[Progress], None]
@@ -180,7 +179,7 @@ def bench_job(spec: ClusterSpec, request: BenchRequest) -> tuple[JobSpec, int]:
     Raises:
         CorralError: USAGE.
     """
-    groups = _groups(spec, request)
+    groups = batch.groups_of(spec, request.partition)
     gpus = min(group.computing_gpus for group in groups)
     most = sum(len(expand(group.nodes)) for group in groups)
     nodes = request.nodes or most
@@ -272,13 +271,6 @@ def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
                     table["busbw_gb_s"]
                 )
     return {name: median(rates) for name, rates in by_collective.items() if len(rates) >= ENOUGH}
-
-
-def _groups(spec: ClusterSpec, request: BenchRequest) -> list[NodeGroup]:
-    # The job itself is refused with the names there are when the partition is unknown.
-    probe = batch.job_spec({"script": "x", "partition": request.partition or None})
-    partition = partition_of(probe, spec)
-    return [g for g in spec.groups if partition is None or g.name in partition.groups]
 
 
 def _nccl_tests(request: BenchRequest, nodes: int, gpus: int) -> dict[str, Any]:

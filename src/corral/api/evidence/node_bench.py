@@ -17,7 +17,6 @@ from corral.doctor.catalog import catalog
 from corral.doctor.model import Failure
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
@@ -26,7 +25,7 @@ from corral.prove.measure.remark import Measured, Remark
 from corral.prove.measure.storage import judge_shares, medians, read_shares
 from corral.prove.model import Proof
 from corral.spec.hostlist import expand
-from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
+from corral.spec.models import ClusterSpec, DataNetwork
 from corral.state_dir import cluster_dir
 
 HISTORY: Final = "bench.jsonl"
@@ -123,7 +122,7 @@ async def bench_gpu(
             PARSE_FAILED, it gave no result; and what ``run`` raises.
     """
     at = where or Where()
-    having = [g for g in groups_at(spec, at) if g.gpu is not None]
+    having = [g for g in batch.groups_of(spec, at.partition) if g.gpu is not None]
     if not having:
         raise usage("no node of this partition declares a GPU", "name one with --partition")
     if not any(group.computing_gpus for group in having):
@@ -230,7 +229,7 @@ def _expected_network(spec: ClusterSpec, at: Where) -> Expected:
     data = spec.network.data
     expected = Expected() if data is None else _declared(data)
     # Containers share one machine: what they measure is never a reference.
-    rented = any(not group.capabilities.containers for group in groups_at(spec, at))
+    rented = any(not group.capabilities.containers for group in batch.groups_of(spec, at.partition))
     return replace(expected, usual=_usual(spec.name)) if rented and not expected.gbps else expected
 
 
@@ -248,17 +247,6 @@ def _usual(name: str) -> float:
     return statistics.median(medians) if len(medians) >= ENOUGH else 0.0
 
 
-def groups_at(spec: ClusterSpec, at: Where) -> list[NodeGroup]:
-    """The groups whose nodes a measurement takes.
-
-    Raises:
-        CorralError: USAGE, no such partition.
-    """
-    probe = batch.job_spec({"script": "x", "partition": at.partition or None})
-    partition = partition_of(probe, spec)
-    return [g for g in spec.groups if partition is None or g.name in partition.groups]
-
-
 def job_of(
     spec: ClusterSpec, at: Where, program: str, args: Sequence[str], **fields: Any
 ) -> batch.JobSpec:
@@ -267,7 +255,7 @@ def job_of(
     Raises:
         CorralError: USAGE.
     """
-    most = sum(len(expand(group.nodes)) for group in groups_at(spec, at))
+    most = sum(len(expand(group.nodes)) for group in batch.groups_of(spec, at.partition))
     return batch.job_spec(
         {
             "name": f"corral-{program}",

@@ -11,12 +11,12 @@ from corral.api.evidence.node_bench import (
     OnSubmit,
     OnText,
     Where,
-    groups_at,
     job_of,
     keep,
     measure,
     usage,
 )
+from corral.api.workload.batch import groups_of
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.prove.measure.cost import METHODS
@@ -135,7 +135,7 @@ def _judged(
 
 
 def _gpus(spec: ClusterSpec, at: Where) -> int:
-    return min(group.computing_gpus for group in groups_at(spec, at))
+    return min(group.computing_gpus for group in groups_of(spec, at.partition))
 
 
 def _args(spec: ClusterSpec, what: Training, at: Where) -> Sequence[str]:
@@ -154,6 +154,6 @@ def _args(spec: ClusterSpec, what: Training, at: Where) -> Sequence[str]:
 
 def _fields(spec: ClusterSpec, what: Training, at: Where) -> dict[str, Any]:
     gpus = _gpus(spec, at)
-    most = sum(len(expand(group.nodes)) for group in groups_at(spec, at))
+    most = sum(len(expand(group.nodes)) for group in groups_of(spec, at.partition))
     fields: dict[str, Any] = {"gpus_per_node": gpus, "nodes": at.nodes or most}
     return fields | ({"cpus_per_rank": what.cpus} if what.cpus else {})

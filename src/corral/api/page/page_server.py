@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import socket
 import sys
 import urllib.error
 import urllib.request
@@ -27,6 +26,7 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
 from corral.hosts.openssh import control_dir, control_path
+from corral.hosts.ports import free_port
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
@@ -320,18 +320,13 @@ async def reach_page(
     name = user or users_of(spec)[0].name
     token = await token_of(spec, name, int(hours * 3600))
     there = f"127.0.0.1:{spec.services.page.port}"
-    number = port or _free()
+    number = port or free_port()
     async with await Child.start(
         await tunnel_to(spec, (f"127.0.0.1:{number}", there)), quiet=True
     ) as tunnel:
         url = f"http://127.0.0.1:{number}/"
         code = await _code(url, token, tunnel)
         yield Page(url, name, code), lambda: _broken(tunnel)
-
-
-def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 async def _code(url: str, token: str, tunnel: Child) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from corral.api.page.page_server import tunnel_to
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
+from corral.hosts.ports import free_port
 from corral.hosts.process import Child
 from corral.roles.services.mlflow import PORT
 from corral.spec.models import ClusterSpec
@@ -53,17 +53,11 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
         name = controller_of(spec)
         # A profile's address may be another one than that of the cluster's network.
         address = session.addresses()[name] if session.administers else name
-    here = port or _free()
+    here = port or free_port()
     argv = await tunnel_to(spec, (f"{HERE}:{here}", f"{address}:{PORT}"))
     async with await Child.start(argv, quiet=True) as tunnel:
         await _until(tunnel, here)
         yield f"http://{HERE}:{here}", lambda: _ended(tunnel)
-
-
-def _free() -> int:
-    with closing(socket.socket()) as listener:
-        listener.bind((HERE, 0))
-        return int(listener.getsockname()[1])
 
 
 async def _until(tunnel: Child, port: int) -> None:

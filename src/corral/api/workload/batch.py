@@ -20,11 +20,12 @@ from corral.jobs.batch.fabric import Setting, sourced
 from corral.jobs.directives import asked_of
 from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.jobfile import read_job_file
+from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.providers.lookup import runs_here
 from corral.slurm.records import Job
 from corral.spec.client import ClientSpec
-from corral.spec.models import ClusterSpec
+from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import users_of
 
 JobInfo = Job  # corral.Job is the handle of a submitted one
@@ -44,6 +45,17 @@ def job_spec(fields: Mapping[str, Any]) -> JobSpec:
         CorralError: USAGE, with every fault in one message.
     """
     return parse_job(fields)
+
+
+def groups_of(spec: ClusterSpec, partition: str) -> list[NodeGroup]:
+    """The groups whose nodes a job gets; of the default partition for "".
+
+    Raises:
+        CorralError: USAGE, no such partition, with the names there are.
+    """
+    probe = job_spec({"script": "x", "partition": partition or None})
+    declared = partition_of(probe, spec)
+    return [g for g in spec.groups if declared is None or g.name in declared.groups]
 
 
 def group_environment(spec: ClusterSpec, group: str) -> str:

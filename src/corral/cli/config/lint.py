@@ -12,9 +12,10 @@ from rich.text import Text
 from corral import api
 from corral.cli.options import JSON, REHEARSE, examples, verb_app
 from corral.cli.terminal.files import folder_of
-from corral.cli.terminal.text import clean, plural
+from corral.cli.terminal.text import clean
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.plurals import plural
 from corral.spec.findings import Finding, Level, has_errors
 
 STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.INFO: "cyan"}

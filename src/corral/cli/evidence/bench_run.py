@@ -27,9 +27,10 @@ from corral.cli.options import (
     TARGET,
     examples,
 )
-from corral.cli.terminal.text import binary, clean, one_line, plural, right, table
+from corral.cli.terminal.text import binary, clean, one_line, right, table
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.errors import Code, CorralError, Exit
+from corral.plurals import plural
 from corral.prove.fabric.corral_benchmark import MEASURES, TYPES, Progress
 from corral.prove.fabric.model import Table
 from corral.prove.fabric.transport import Transport

@@ -14,9 +14,10 @@ from rich.text import Text
 from corral import api
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
-from corral.cli.terminal.text import clean, duration, one_line, plural, right, table
+from corral.cli.terminal.text import clean, duration, one_line, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.plurals import plural
 from corral.prove.compare import Change, Comparison
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.models import ClusterSpec

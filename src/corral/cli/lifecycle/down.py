@@ -12,9 +12,10 @@ from corral import api
 from corral.api.lifecycle.machine_return import Returning
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
-from corral.cli.terminal.text import labels, one_line, plural
+from corral.cli.terminal.text import labels, one_line
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.plurals import plural
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of

@@ -10,9 +10,10 @@ import typer
 from corral import api
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, YES, examples, verb_app
-from corral.cli.terminal.text import plural, right, size, table
+from corral.cli.terminal.text import right, size, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
+from corral.plurals import plural
 from corral.spec.providers import CONTAINERS
 
 _HELP = f"""\

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from corral.cli.terminal.text import clean, duration, labels, one_line, plural
+from corral.cli.terminal.text import clean, duration, labels, one_line
 from corral.cli.terminal.ui import Ui
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
+from corral.plurals import plural
 from corral.spec.hostlist import fold
 from corral.state.base import Impact, Roll
 

@@ -16,12 +16,13 @@ from corral.cli.cluster_choice import cluster
 from corral.cli.lifecycle.planview import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.terminal.files import pasted
-from corral.cli.terminal.text import clean, plural, table
+from corral.cli.terminal.text import clean, table
 from corral.cli.terminal.ui import Ui
 from corral.doctor.drain_reason import WhyDrained
 from corral.doctor.model import Diagnosis, FatalLine, FixBy, Report, Severity
 from corral.doctor.pending_reason import WhyPending
 from corral.errors import Code, CorralError, Exit
+from corral.plurals import plural
 from corral.prove.checks.health import HealthLine
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec

@@ -9,9 +9,10 @@ from corral import api
 from corral.api.operations.overview import Member, Status
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.terminal.text import clean, plural, right, table
+from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
+from corral.plurals import plural
 
 app = verb_app()
 HEAD = ("node", "state", *right("GPUs", "CPUs", "memory", "load"), "services", "reason")

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from corral.cli.terminal.text import duration, one_line, plural
+from corral.cli.terminal.text import duration, one_line
 from corral.events import Event, Kind
+from corral.plurals import plural
 
 MANY: Final = 20
 """From this many nodes on, nodes are counted and no longer named one by one."""

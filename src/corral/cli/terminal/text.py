@@ -116,11 +116,6 @@ def labels(names: Iterable[str]) -> Callable[[str], str]:
     return lambda name: f"  {name:<{width}}  "
 
 
-def plural(count: int, word: str, many: str = "") -> str:
-    """``1 node``, ``3 nodes``."""
-    return f"{count} {word if count == 1 else many or f'{word}s'}"
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table."""

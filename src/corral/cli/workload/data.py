@@ -13,9 +13,10 @@ from corral.api.workload.data import Fed
 from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_run import bytes_of
 from corral.cli.options import CLUSTER, JSON, USER, examples, verb_app
-from corral.cli.terminal.text import duration, plural, right, size, table
+from corral.cli.terminal.text import duration, right, size, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
+from corral.plurals import plural
 
 app = verb_app()
 

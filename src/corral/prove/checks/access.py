@@ -11,7 +11,8 @@ from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
-from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
+from corral.plurals import plural
+from corral.prove.context import ProveContext, as_user, failed, left_out, verdict_of
 from corral.prove.launch import (
     MEMORY,
     WAIT,
@@ -65,7 +66,7 @@ async def adopt(ctx: ProveContext) -> Judgement:
         batch_problems, shown = await _entered(ctx, batch)
         problems += batch_problems
         evidence += shown
-    good = f"refused without a job, part of the job with one, on {many(len(free), 'node')}"
+    good = f"refused without a job, part of the job with one, on {plural(len(free), 'node')}"
     limit = limit_of(" ".join(problems))
     return by_limit(verdict_of(problems, good, *evidence), limit, ctx.person)
 

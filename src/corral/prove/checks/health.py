@@ -10,8 +10,9 @@ from typing import Final, Literal
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
+from corral.plurals import plural
 from corral.prove.check import Check
-from corral.prove.context import ProveContext, clip, many, verdict_of, warned
+from corral.prove.context import ProveContext, clip, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.roles.slurm.health import PROGRAM, health_checks
 from corral.spec.values import seconds_of
@@ -103,7 +104,7 @@ async def _measure(ctx: ProveContext) -> Judgement:
     problems = [*common(tuple(seen), len(ctx.compute)), *problems]
     if warnings and not problems:
         return warned("; ".join(warnings[:6]), *evidence)
-    good = f"{len({line.check for line in seen})} checks pass on {many(len(ctx.compute), 'node')}"
+    good = f"{len({line.check for line in seen})} checks pass on {plural(len(ctx.compute), 'node')}"
     return verdict_of(problems, good, *evidence)
 
 

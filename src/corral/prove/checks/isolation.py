@@ -10,12 +10,12 @@ from typing import Final
 
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
+from corral.plurals import plural
 from corral.prove.checks.ranks import called
 from corral.prove.context import (
     ProveContext,
     failed,
     left_out,
-    many,
     output_of,
     skipped,
     verdict_of,
@@ -64,7 +64,7 @@ async def devices(ctx: ProveContext) -> Judgement:
         evidence.append(_evidence(ctx, run.batch, run.result, gpus=1))
     count = sum(len(run.batch.nodes) for run in runs)
     return verdict_of(
-        problems, f"own GPU opens, all others refused, on {many(count, 'node')}", *evidence
+        problems, f"own GPU opens, all others refused, on {plural(count, 'node')}", *evidence
     )
 
 
@@ -127,7 +127,7 @@ async def cores(ctx: ProveContext) -> Judgement:
             evidence.append(_evidence(ctx, run.batch, run.result, gpus=int(run.batch.gpu)))
     if not count:
         return _none_idle(await survey(ctx), "has cgroups and more than one core", _many_cores)
-    return verdict_of(problems, f"a one-core job keeps to it on {many(count, 'node')}", *evidence)
+    return verdict_of(problems, f"a one-core job keeps to it on {plural(count, 'node')}", *evidence)
 
 
 def judge_cores(node: Node, seen: Probe | None) -> list[str]:
@@ -171,7 +171,7 @@ async def memory(ctx: ProveContext) -> Judgement:
         command = f"{shown(batch, what)} --mem={MEMORY}M"
         evidence.append(Evidence(ctx.controller, command, output_of(result)))
     alone = f"; no room for a neighbour on {len(usable) - sum(len(b.nodes) for b in roomy)}"
-    good = f"the greedy job is killed, its neighbour lives, on {many(len(usable), 'node')}"
+    good = f"the greedy job is killed, its neighbour lives, on {plural(len(usable), 'node')}"
     return verdict_of(problems, good + (alone if tight else ""), *evidence)
 
 

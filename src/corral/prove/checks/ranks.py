@@ -18,11 +18,11 @@ from corral.agents import program
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result
 from corral.inspect.slurm import MPI
+from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
     failed,
     left_out,
-    many,
     output_of,
     skipped,
     verdict_of,
@@ -57,7 +57,7 @@ async def ranks(ctx: ProveContext) -> Judgement:
         evidence.append(Evidence(ctx.controller, shown(batch, "hello"), output_of(result), figures))
     count = sum(len(batch.nodes) for batch, _ in runs)
     return verdict_of(
-        problems, f"one job over {many(count, 'node')}, each rank answered", *evidence
+        problems, f"one job over {plural(count, 'node')}, each rank answered", *evidence
     )
 
 
@@ -223,7 +223,7 @@ async def hello(ctx: ProveContext) -> Judgement:
             evidence.append(Evidence(ctx.controller, command, output_of(result), figures))
             library = next((h.library for h in hellos.values() if h.library), "")
             by = f"{kind} ({library})" if library else kind
-            good.append(f"{by} over {many(len(batch.nodes), 'node')}")
+            good.append(f"{by} over {plural(len(batch.nodes), 'node')}")
     if not good:
         return skipped("Slurm has neither PMI-2 nor PMIx, or the nodes no MPI for what it has")
     return verdict_of(problems, "; ".join(good), *evidence)

@@ -9,13 +9,13 @@ from typing import Final
 
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, call, sh
+from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
     as_user,
     clip,
     failed,
     left_out,
-    many,
     verdict_of,
     warned,
 )
@@ -107,7 +107,7 @@ async def slots(ctx: ProveContext) -> Judgement:
         evidence.append(_evidence(ctx, capacity, result, snapshot))
     total = sum(capacity.count for capacity in capacities)
     kind = "one-GPU job" if capacities[0].gpus else "job"
-    judged = verdict_of(problems, f"{many(total, kind)} ran at once, one more waited", *evidence)
+    judged = verdict_of(problems, f"{plural(total, kind)} ran at once, one more waited", *evidence)
     judged = by_limit(judged, limit_of(" ".join(problems)), ctx.user)
     short = sum(capacity.gpus - capacity.count for capacity in capacities if capacity.gpus)
     if judged.verdict is Verdict.PASS and short > 0:

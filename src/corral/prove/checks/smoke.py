@@ -21,7 +21,8 @@ from corral.inspect.rules import (
 )
 from corral.inspect.services import UNITS
 from corral.inspect.slurm import CONFIG, IN_USE, INNER_S, MADE_FROM, VERSIONS
-from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
+from corral.plurals import plural
+from corral.prove.context import ProveContext, clip, failed, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
 from corral.slurm import records
@@ -93,7 +94,7 @@ def judge_reached(seen: Collection[MachineState], unread: Mapping[str, str]) -> 
     ]
     problems = [f"{node} {why}" for node, why in unread.items()]
     slowest = max((host.seconds for host in seen), default=0.0)
-    good = f"{many(len(seen), 'node')} answered, the slowest in {slowest:.1f} s"
+    good = f"{plural(len(seen), 'node')} answered, the slowest in {slowest:.1f} s"
     return verdict_of(problems, good, *shown)
 
 
@@ -111,7 +112,7 @@ def judge_nodes(seen: Survey) -> Judgement:
             problems.append(f"{name} is {str(node.state).lower()}{why}")
     figures: dict[str, Figure] = {name: str(node.state) for name, node in seen.slurm.items()}
     shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output), figures)
-    good = f"{many(len(seen.compute), 'node')} up: {fold(seen.compute)}"
+    good = f"{plural(len(seen.compute), 'node')} up: {fold(seen.compute)}"
     return verdict_of(problems, good, shown)
 
 
@@ -257,7 +258,7 @@ def judge_config(seen: Survey) -> Judgement:
         shown.append(Evidence(host.node, command, clip(text), figures))
     if "slurm.conf" not in digests:
         problems.append(f"no slurm.conf was found on {seen.controller}")
-    return verdict_of(problems, f"same settings on {many(len(seen.nodes), 'node')}", *shown)
+    return verdict_of(problems, f"same settings on {plural(len(seen.nodes), 'node')}", *shown)
 
 
 def _hashes(host: MachineState, controller: str) -> dict[str, str]:

@@ -15,8 +15,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from corral.cli.terminal.text import clean, coloured, duration, one_line, plural, size
+from corral.cli.terminal.text import clean, coloured, duration, one_line, size
 from corral.cli.terminal.ui import console
+from corral.plurals import plural
 
 
 @given(st.text(st.characters(exclude_categories=[])))

@@ -89,7 +89,11 @@ def test_an_h200_as_it_reported_itself() -> None:
             "nvidia-smi is not installed",
             "PATH",
         ),
-        ({"device-files": "/dev/nvidia0 /dev/nvidiactl"}, "/dev/nvidia-uvm does not exist", "modprobe"),
+        (
+            {"device-files": "/dev/nvidia0 /dev/nvidiactl"},
+            "/dev/nvidia-uvm does not exist",
+            "modprobe",
+        ),
         ({"libraries": "libc.so.6 (libc6,x86-64) => /lib/libc.so.6"}, "libcuda.so.1", "ldconfig"),
     ],
 )
