@@ -118,6 +118,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "prices.yaml": prices(),
         "round_hints.yaml": round_hints(),
         "node_flags.yaml": node_flags(),
+        "settings.yaml": elsewhere("NodeName"),
     }
     assert all(read.values())
     assert catalog()

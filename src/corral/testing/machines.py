@@ -32,6 +32,7 @@ from corral.state.secrets import Secret
 from corral.state.service import Service, Stopped, Timer
 from corral.state.slurm.accounts import SlurmAccounts
 from corral.state.slurm.members import Leaving, NoController, Resumed, Roster
+from corral.state.slurm.reservations import SlurmReservations
 from corral.state.storage.exports import Exports
 from corral.state.storage.fstab import FormerMounts
 from corral.state.system.clock import Clock
@@ -89,6 +90,7 @@ ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
     Database: lambda r: "ready",
     FormerPeople: lambda r: "",
     FormerMounts: lambda r: "",
+    SlurmReservations: lambda r: "",
     Exports: lambda r: "- -",
     Gone: lambda r: "absent",
     SshdAdopt: lambda r: "absent",

@@ -28,6 +28,8 @@ exec sh -c "$last"
 class Running:
     """A running cluster: its session and its provider."""
 
+    name = "ssh"
+
     def __init__(self, spec: ClusterSpec) -> None:
         self.nodes = nodes_of(spec)
 
