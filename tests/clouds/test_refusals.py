@@ -36,7 +36,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of this machine, and sshd of machines that are entries only answers at once."""
 
     async def reachable(*_: object) -> None:
-        """Nothing."""
+        """At once: no sshd is waited for."""
 
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(provider, "until_reachable", reachable)

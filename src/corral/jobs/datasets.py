@@ -68,7 +68,6 @@ class Rate:
 
     @property
     def samples_per_second(self) -> float:
-        """Samples a second."""
         return self.samples / self.seconds
 
 

@@ -50,7 +50,7 @@ KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Settings(BaseModel):
-    """The settings."""
+    """Contents of the exporter's configuration file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -132,7 +132,7 @@ else:  # a field of the record is declared there alone
 
 
 class PartitionRow(TypedDict):
-    """A partition."""
+    """A row of the partitions table; null: no limit."""
 
     name: str
     state: str

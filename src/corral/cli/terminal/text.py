@@ -123,7 +123,7 @@ def plural(count: int, word: str, many: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table."""
+    """Title and alignment: numbers are aligned to the right."""
 
     title: str
     justify: Literal["left", "right"] = "left"

@@ -517,7 +517,7 @@ export interface OutOfService {
   by: string;
 }
 
-/** A partition. */
+/** A row of the partitions table; null: no limit. */
 export interface PartitionRow {
   name: string;
   state: string;
