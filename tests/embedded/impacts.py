@@ -198,6 +198,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     **{f"network.data.{n}": "needs InfiniBand: unit tests" for n in ("gid_index", "pkey")},
     "network.data.stack": "with a fabric of RDMA: test_rdma.py",
     "services.metrics": f"{_ALONE}: test_services.py",
+    "services.prometheus": "golden files: an address for the page",
     "services.ui": f"{_ALONE}: test_services.py",
     **{
         f"services.page.{n}": "golden files; test_services.py has the service"

@@ -114,6 +114,8 @@ class Job:
         state: Slurm's word, also one of a later release; why: what it waits for, in words.
         nodes: where it runs or ran, as a hostlist; "" before.
         exit_status, exit_signal: how it ended (squeue does not report it).
+        eligible_at: since when it may start: it was submitted, its dependencies have ended and its
+            begin time has come.
         start_at: for a pending job when Slurm expects to start it.
         elapsed: seconds it ran; None in slurmctld's JSON.
         limit: time limit in seconds.
@@ -147,6 +149,7 @@ class Job:
     tres: str = ""
     memory: int = 0
     submit_at: int | None = reported("submit_time", moment, None)
+    eligible_at: int | None = reported("eligible_time", moment, None)
     start_at: int | None = reported("start_time", moment, None)
     end_at: int | None = reported("end_time", moment, None)
     elapsed: int | None = None

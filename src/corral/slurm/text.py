@@ -577,8 +577,11 @@ _TRES_WIDTHS: Final = MappingProxyType(
     }
 )  # fmt: skip
 _COUNTED_WIDTHS: Final = MappingProxyType(
-    {"State": 24, "Partition": 64, "UserName": 64, "tres-alloc": 400}
-)
+    {
+        "State": 24, "Partition": 64, "UserName": 64, "tres-alloc": 400,
+        "JobID": 12, "Account": 48, "Reason": 40, "EligibleTime": 12, "StartTime": 12,
+    }
+)  # fmt: skip
 
 
 def _in_columns(widths: Mapping[str, int]) -> tuple[str, ...]:
@@ -590,8 +593,8 @@ def _in_columns(widths: Mapping[str, int]) -> tuple[str, ...]:
 QUEUE_TRES: Final = _in_columns(_TRES_WIDTHS)
 """The command whose answer ``parse_tres`` reads."""
 QUEUE_COUNTED: Final = _in_columns(_COUNTED_WIDTHS)
-"""The command whose answer ``parse_counted`` reads: 50,000 jobs are 20 MB of it, and 350 MB of
-JSON."""
+"""The command whose answer ``parse_counted`` reads: 50,000 jobs are 34 MB of it, and 350 MB of
+JSON. Its times are unix seconds with ``TIME_FORMAT`` in the environment."""
 
 
 def _columns(line: str, widths: Mapping[str, int]) -> dict[str, str]:
@@ -637,7 +640,19 @@ def parse_counted(text: str) -> list[Job]:
         if state and user:
             if tres not in gpus:
                 gpus[tres] = listed(tres) or 0
-            jobs.append(Job(state=state, user=user, partition=fields["Partition"], gpus=gpus[tres]))
+            jobs.append(
+                Job(
+                    id=_maybe(fields["JobID"]) or 0,
+                    state=state,
+                    user=user,
+                    account=_value(fields["Account"]),
+                    partition=fields["Partition"],
+                    reason=fields["Reason"],
+                    gpus=gpus[tres],
+                    eligible_at=_maybe(fields["EligibleTime"]),
+                    start_at=_maybe(fields["StartTime"]),
+                )
+            )
     return jobs
 
 

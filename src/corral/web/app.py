@@ -159,7 +159,7 @@ def _own(settings: Settings, spec: ClusterSpec | None) -> Own | None:
 
 def _figures(settings: Settings, spec: ClusterSpec | None) -> Figures | None:
     if settings.prometheus:
-        return Prometheus(settings.prometheus)
+        return Prometheus(settings.prometheus, cluster=settings.cluster)
     return figures.BySsh(spec) if spec is not None and not settings.service else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections import deque
@@ -18,6 +19,8 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.web import history
+from corral.web.history import Grid, Span
 
 POINTS: Final = 240
 STEP_S: Final = 15.0
@@ -25,41 +28,49 @@ NODES_S: Final = 15.0
 """How long one answer about all nodes serves all viewers."""
 SAMPLE_S: Final = 4.0
 KEPT: Final = 900
+ANSWER_S: Final = 10.0
+"""How long Prometheus may take for one answer, and all answers of a history together."""
+ANSWER_BYTES: Final = 16 << 20
+"""Of one answer: 240 points of 10,000 series are 60 MB, which nobody can look at."""
 MOST_NODES: Final = 32
 """Nodes of a job that are sampled by ssh; the first ones."""
 OF_A_JOB: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "memory": 'sum by (node) (corral_job_memory_bytes{{jobid="{job}"}})',
-        "cpus": 'sum by (node) (rate(corral_job_cpu_seconds_total{{jobid="{job}"}}[1m]))',
-        "gpu": 'corral_gpu_utilization_ratio * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
-        "gpu_memory": "corral_gpu_memory_used_bytes * on (node, gpu)"
-        ' corral_gpu_job{{jobid="{job}"}}',
-        "watts": 'corral_gpu_watts * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
+        "memory": 'sum by (node) (corral_job_memory_bytes{{cluster="{cluster}",jobid="{job}"}})',
+        "cpus": "sum by (node) (rate("
+        'corral_job_cpu_seconds_total{{cluster="{cluster}",jobid="{job}"}}[1m]))',
+        "gpu": "corral_gpu_utilization_ratio * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
+        "gpu_memory": "corral_gpu_memory_used_bytes * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
+        "watts": "corral_gpu_watts * on (cluster, node, gpu)"
+        ' corral_gpu_job{{cluster="{cluster}",jobid="{job}"}}',
     }
 )
 DAY_S: Final = 86400.0
 OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "gpu": 'corral_gpu_utilization_ratio{{node="{node}"}}',
-        "gpu_memory": 'corral_gpu_memory_used_bytes{{node="{node}"}}',
-        "watts": 'corral_gpu_watts{{node="{node}"}}',
-        "celsius": 'corral_gpu_celsius{{node="{node}"}}',
-        "memory": 'node_memory_MemTotal_bytes{{node="{node}"}}'
-        ' - node_memory_MemAvailable_bytes{{node="{node}"}}',
+        "gpu": 'corral_gpu_utilization_ratio{{cluster="{cluster}",node="{node}"}}',
+        "gpu_memory": 'corral_gpu_memory_used_bytes{{cluster="{cluster}",node="{node}"}}',
+        "watts": 'corral_gpu_watts{{cluster="{cluster}",node="{node}"}}',
+        "celsius": 'corral_gpu_celsius{{cluster="{cluster}",node="{node}"}}',
+        "memory": 'node_memory_MemTotal_bytes{{cluster="{cluster}",node="{node}"}}'
+        ' - node_memory_MemAvailable_bytes{{cluster="{cluster}",node="{node}"}}',
         "cpus": "sum by (node) (rate("
-        'node_cpu_seconds_total{{node="{node}",mode!~"idle|iowait"}}[5m]))',
+        'node_cpu_seconds_total{{cluster="{cluster}",node="{node}",mode!~"idle|iowait"}}[5m]))',
     }
 )
 """Curves of one node; the exporters' labels are those of ``roles/services/metrics.py``."""
 GPUS_OF_A_NODE: Final = (
     '{{__name__=~"corral_gpu_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
-    'node="{node}"}}'
+    'cluster="{cluster}",node="{node}"}}'
 )
 OF_NODES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "celsius": "max by (node) (corral_gpu_celsius) or max by (node) (node_hwmon_temp_celsius)",
-        "watts": "sum by (node) (corral_gpu_watts)",
-        "gpu": "avg by (node) (corral_gpu_utilization_ratio)",
+        "celsius": 'max by (node) (corral_gpu_celsius{{cluster="{cluster}"}})'
+        ' or max by (node) (node_hwmon_temp_celsius{{cluster="{cluster}"}})',
+        "watts": 'sum by (node) (corral_gpu_watts{{cluster="{cluster}"}})',
+        "gpu": 'avg by (node) (corral_gpu_utilization_ratio{{cluster="{cluster}"}})',
     }
 )
 
@@ -79,6 +90,10 @@ class Figures(Protocol):
         """Curves of one node over the last day, as ``job`` has them."""
         ...
 
+    async def cluster(self, span: Span) -> dict[str, Any]:
+        """Curves of the cluster: ``{"from": ..., "at": times, "curves": [{..., "values"}]}``."""
+        ...
+
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         """What the GPUs of a node report now; none where it is unknown."""
         ...
@@ -94,16 +109,22 @@ class Prometheus:
     Args:
         address: ``http://127.0.0.1:9090``, or ``unix:/path`` of a socket that leads there.
         transport: httpx's, for tests; None: the network.
+        cluster: its name, as the label ``cluster`` has it.
     """
 
-    def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, address: str, transport: httpx.AsyncBaseTransport | None = None, cluster: str = ""
+    ) -> None:
         kind, _, path = address.partition(":")
         if kind == "unix" and transport is None:
             transport = httpx.AsyncHTTPTransport(uds=path)
         base = "http://localhost" if kind == "unix" else address
         self._http = httpx.AsyncClient(
-            base_url=base, timeout=10.0, transport=transport, trust_env=False
+            base_url=base, timeout=ANSWER_S, transport=transport, trust_env=False
         )
+        self._cluster = cluster
+        self._histories: dict[Span, tuple[Grid, dict[str, Any]]] = {}
+        self._remembering = {span: asyncio.Lock() for span in history.SPANS}
         self._nodes: dict[str, dict[str, float]] = {}
         self._due = 0.0
         self._asking = asyncio.Lock()
@@ -118,7 +139,9 @@ class Prometheus:
             if time.monotonic() >= self._due:
                 by_node: dict[str, dict[str, float]] = {}
                 for what, query in OF_NODES.items():
-                    for sample in await self._ask("query", {"query": query}):
+                    for sample in await self._ask(
+                        "query", {"query": query.format(cluster=self._cluster)}
+                    ):
                         value = _number(sample["value"][1])
                         if value is not None:
                             by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
@@ -136,7 +159,9 @@ class Prometheus:
             "step": f"{max(STEP_S, math.ceil((end - start) / POINTS)):.0f}",
         }
         asked = [
-            self._ask("query_range", {**params, "query": query.format(job=job.id)})
+            self._ask(
+                "query_range", {**params, "query": query.format(job=job.id, cluster=self._cluster)}
+            )
             for query in OF_A_JOB.values()
         ]
         answers = zip(OF_A_JOB, await asyncio.gather(*asked), strict=True)
@@ -149,7 +174,9 @@ class Prometheus:
         step = f"{DAY_S / POINTS:.0f}"
         params = {"start": f"{end - DAY_S:.0f}", "end": f"{end:.0f}", "step": step}
         asked = [
-            self._ask("query_range", {**params, "query": query.format(node=name)})
+            self._ask(
+                "query_range", {**params, "query": query.format(node=name, cluster=self._cluster)}
+            )
             for query in OF_A_NODE.values()
         ]
         answers = zip(OF_A_NODE, await asyncio.gather(*asked), strict=True)
@@ -158,9 +185,33 @@ class Prometheus:
             curve["name"] = curve["name"].removeprefix(name).strip() or name
         return {"from": "prometheus", "curves": curves}
 
+    async def cluster(self, span: Span) -> dict[str, Any]:
+        """See ``Figures``: one answer for all viewers until the next point is due."""
+        async with self._remembering[span]:
+            grid = Grid.of(span, time.time())
+            known = self._histories.get(span)
+            if known is not None and known[0] == grid:
+                return known[1]
+            params = {"start": f"{grid.start}", "end": f"{grid.end}", "step": f"{grid.step}"}
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    answers = await asyncio.gather(
+                        *(
+                            self._ask("query_range", {**params, "query": query})
+                            for query in history.questions(self._cluster)
+                        )
+                    )
+            except TimeoutError as error:
+                raise _silent(f"no answer within {ANSWER_S:.0f} s") from error
+            made = {"from": "prometheus", **history.curves(grid, answers)}
+            self._histories[span] = grid, made
+            return made
+
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         """See ``Figures``."""
-        samples = await self._ask("query", {"query": GPUS_OF_A_NODE.format(node=name)})
+        samples = await self._ask(
+            "query", {"query": GPUS_OF_A_NODE.format(node=name, cluster=self._cluster)}
+        )
         values = [(s["metric"], _number(s["value"][1])) for s in samples]
         return tuple(
             api.Reading(labels.get("__name__", ""), labels, value)
@@ -169,16 +220,28 @@ class Prometheus:
         )
 
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
+        limits = {"timeout": f"{ANSWER_S:.0f}s"}
         try:
-            reply = await self._http.get(f"/api/v1/{path}", params=params)
-            return list(reply.json()["data"]["result"])
+            async with self._http.stream(
+                "GET", f"/api/v1/{path}", params={**params, **limits}
+            ) as reply:
+                body = bytearray()
+                async for part in reply.aiter_bytes():
+                    body += part
+                    if len(body) > ANSWER_BYTES:
+                        raise _silent(f"its answer exceeds {ANSWER_BYTES >> 20} MiB")
+            return list(json.loads(body)["data"]["result"])
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            raise CorralError(
-                Code.UNREACHABLE,
-                "Prometheus does not answer",
-                tail=str(error)[:200],
-                hint="on the controller: systemctl status prometheus",
-            ) from error
+            raise _silent(str(error)) from error
+
+
+def _silent(why: str) -> CorralError:
+    return CorralError(
+        Code.UNREACHABLE,
+        "Prometheus does not answer",
+        tail=why[:200],
+        hint="is it up? the controller's: systemctl status prometheus",
+    )
 
 
 def _number(text: object) -> float | None:
@@ -234,6 +297,10 @@ class BySsh:
     async def node(self, name: str) -> dict[str, Any]:
         """See ``Figures``: a day is known to Prometheus alone."""
         return {"from": "", "curves": []}
+
+    async def cluster(self, span: Span) -> dict[str, Any]:
+        """See ``Figures``: the past is known to Prometheus alone."""
+        return {"from": "", "at": [], "curves": []}
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         """See ``Figures``."""

@@ -7,6 +7,7 @@ so that it needs neither slurmrestd nor a token; settings come as JSON on standa
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from functools import partial
@@ -19,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import CorralError
 from corral.hosts import process
-from corral.slurm.records import Node, Partition
+from corral.slurm.diagnostics import DIAGNOSTICS, SHARES, Share, diagnostics, shares
+from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import read
 from corral.slurm.rest.commands import (
     COMMANDS,
@@ -29,19 +31,25 @@ from corral.slurm.rest.commands import (
     version_of,
 )
 from corral.slurm.rest.json_values import records
-from corral.slurm.text import QUEUE_COUNTED, SHOW_PARTITIONS, parse_counted, readable_partitions
-from corral.web.exposition import (
-    Family,
-    families,
-    text_of,
-    untracked,
+from corral.slurm.text import (
+    QUEUE_COUNTED,
+    SHOW_PARTITIONS,
+    TIME_FORMAT,
+    parse_counted,
+    readable_partitions,
 )
+from corral.web.exposition import Family, Histogram, families, text_of, untracked
 from corral.web.listener.connections import Bounded, Waiting
+from corral.web.scheduler_metrics import scheduler_families, share_families
+from corral.web.wait_times import Waits
 
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0
 """It rests so many times as long as Slurm took, as the page's poller does."""
 COMMAND_S: Final = 60.0
+SHARES_S: Final = 60.0
+"""How long an answer about shares serves: Slurm computes them every 5 minutes
+(PriorityCalcPeriod)."""
 RUNNING: Final = ("squeue", "--all", "--states=running", "--json")
 ROUNDS: Final = Path("/var/lib/corral/proof/rounds")
 OWING: Final = 32
@@ -54,22 +62,23 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cluster: str
     port: int = Field(ge=1024, le=65535)
 
 
 class Exporter:
     """The last text, made again when it is asked for and old; an ASGI application.
 
-    Args:
-        cluster: its name.
+    The label ``cluster`` is of the target (``roles/services/metrics.py``), as for all exporters.
     """
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
+    def __init__(self) -> None:
         self._text = ""
         self._due = 0.0
-        self._looking = asyncio.Lock()
+        self._polling = asyncio.Lock()
+        self._waits = Waits()
+        self._shares: tuple[Share, ...] = ()
+        self._shares_due = 0.0
+        self._silent: set[str] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -85,28 +94,33 @@ class Exporter:
 
     async def text(self) -> str:
         """All metrics; those of the last poll while it is recent."""
-        async with self._looking:
+        async with self._polling:
             if time.monotonic() >= self._due:
                 begin = time.monotonic()
-                self._text = await self._looked()
+                self._text = await self._polled()
                 took = time.monotonic() - begin
                 self._due = begin + took + max(KEEP_S, took * BACK_OFF)
             return self._text
 
-    async def _looked(self) -> str:
-        begin, up, reported = time.monotonic(), 1.0, list[Family]()
+    async def _polled(self) -> str:
+        begin, up, reported = time.monotonic(), 1.0, list[Family | Histogram]()
         try:
-            reported = await _asked()
+            reported = await self._asked()
         except (CorralError, TimeoutError) as error:
             up = 0.0
             print(f"corral: {error}", file=sys.stderr)
         took = time.monotonic() - begin
-        about = (("cluster", self._cluster), ("version", metadata.version("corral")))
+        about = (("version", metadata.version("corral")),)
         return text_of(
             [
                 Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
                 Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): up}),
-                Family("corral_look_seconds", "gauge", "Time its answers took.", {(): took}),
+                Family(
+                    "corral_poll_seconds",
+                    "gauge",
+                    "Time that slurmctld's answers took.",
+                    {(): took},
+                ),
                 Family(
                     "corral_proof_round_time_seconds",
                     "gauge",
@@ -117,16 +131,51 @@ class Exporter:
             ]
         )
 
+    async def _asked(self) -> list[Family | Histogram]:
+        (nodes, partitions), text = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
+        jobs = await asyncio.to_thread(parse_counted, text)
+        self._waits.note(jobs, [partition.name for partition in partitions])
+        jobs = await _with_gpus(nodes, jobs)
+        return [
+            *await asyncio.to_thread(families, nodes, jobs, partitions, time.time()),
+            self._waits.family(),
+            *await self._scheduler(),
+            *share_families(await self._shared(), jobs),
+        ]
 
-async def _asked() -> list[Family]:
-    (nodes, partitions), jobs = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
-    counted = parse_counted(jobs)
-    if untracked(nodes, counted):
-        body = body_of(await _run(RUNNING))
-        running = read.jobs_of(body, version_of(body))
-        counted = [job for job in counted if not job.running]
-        counted += [job for job in running if job.running]  # 22.05 prints all of them
-    return families(nodes, counted, partitions)
+    async def _scheduler(self) -> list[Family]:
+        text = await self._optional(DIAGNOSTICS)
+        return scheduler_families(diagnostics(text)) if text else []
+
+    async def _shared(self) -> tuple[Share, ...]:
+        if time.monotonic() >= self._shares_due:
+            self._shares = tuple(shares(await self._optional(SHARES)))
+            self._shares_due = time.monotonic() + SHARES_S
+        return self._shares
+
+    async def _optional(self, command: tuple[str, ...]) -> str:
+        """What a command prints; "" where it fails, such as sshare without accounting."""
+        try:
+            text = await _run(command)
+        except (CorralError, TimeoutError) as error:
+            if command[0] not in self._silent:  # once, not four times a minute
+                print(f"corral: {error}", file=sys.stderr)
+            self._silent.add(command[0])
+            return ""
+        self._silent.discard(command[0])
+        return text
+
+
+async def _with_gpus(nodes: tuple[Node, ...], jobs: list[Job]) -> list[Job]:
+    """Jobs with their GPUs, where squeue's columns do not have them."""
+    if not untracked(nodes, jobs):
+        return jobs
+    body = body_of(await _run(RUNNING))
+    running = read.jobs_of(body, version_of(body))
+    return [
+        *(job for job in jobs if not job.running),
+        *(job for job in running if job.running),  # 22.05 prints all of them
+    ]
 
 
 async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
@@ -143,7 +192,8 @@ async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
 
 
 async def _run(command: tuple[str, ...]) -> str:
-    ended = await process.run(list(command), timeout=COMMAND_S)
+    env = {**os.environ, **dict([TIME_FORMAT])}
+    ended = await process.run(list(command), timeout=COMMAND_S, env=env)
     if ended.status != 0:
         raise TimeoutError(f"{command[0]}: {ended.err.strip()[-300:] or ended.status}")
     return ended.out
@@ -172,7 +222,7 @@ def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
 def main() -> None:
     """Serve on loopback."""
     settings = Settings.model_validate_json(sys.stdin.readline())
-    uvicorn.Server(config(Exporter(settings.cluster), settings.port)).run()
+    uvicorn.Server(config(Exporter(), settings.port)).run()
 
 
 def config(app: Any, port: int) -> uvicorn.Config:

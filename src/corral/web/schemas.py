@@ -348,6 +348,19 @@ class Curve(TypedDict):
 Curves = TypedDict("Curves", {"from": str, "curves": list[Curve]})
 
 
+class PastCurve(TypedDict):
+    """One quantity of the cluster over time, a value for each time; None: unknown."""
+
+    what: str
+    name: str
+    values: list[float | None]
+
+
+ClusterCurves = TypedDict(
+    "ClusterCurves", {"from": str, "at": list[float], "curves": list[PastCurve]}
+)
+
+
 class JobUse(TypedDict):
     """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
 
@@ -776,7 +789,8 @@ class Work(TypedDict):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, JobUse, Places, Extras, Profile,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
+    Profile,
     BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
     Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
 )  # fmt: skip

@@ -14,11 +14,10 @@ import json
 import sys
 from pathlib import Path
 
-from corral.slurm.rest.past_jobs import params
-
 from corral.apply.session import Session
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
+from corral.slurm.rest.past_jobs import params
 from corral.spec.load import load_or_raise
 
 HERE = Path(__file__).parent

@@ -52,6 +52,7 @@ ASKED = [
     ("cluster", schemas.Head),
     ("nodes", schemas.Nodes),
     ("figures", schemas.AllFigures),
+    ("figures/history?span=week", schemas.ClusterCurves),
     ("places", schemas.Places),
     ("jobs", schemas.Jobs),
     ("past?days=7", schemas.Past),

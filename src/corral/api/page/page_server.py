@@ -128,8 +128,10 @@ async def serve_page(
     token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
     forwards = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
-    if spec.services.metrics:
+    prometheus = spec.services.prometheus or ""
+    if spec.services.metrics and not prometheus:
         forwards.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
+        prometheus = f"unix:{figures}"
     try:
         async with (
             await Child.start(await tunnel_to(spec, *forwards), quiet=True) as tunnel,
@@ -147,7 +149,7 @@ async def serve_page(
                 "handover": [name, token],
                 "private": private,
                 "sudo": sudo,
-                "prometheus": f"unix:{figures}" if spec.services.metrics else "",
+                "prometheus": prometheus,
             }
             reply = await _started(server, settings)
             page = Page(f"http://127.0.0.1:{reply['port']}/", name, reply["code"])

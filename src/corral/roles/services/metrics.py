@@ -36,9 +36,11 @@ NODE_EXPORTER: Final = 9100
 DCGM: Final = 9400
 SETTINGS: Final = "/etc/corral/metrics.json"
 CONF: Final = "/etc/corral/prometheus.yml"
+ALERTS: Final = "/etc/corral/prometheus-alerts.yml"
 DASHBOARD: Final = "/etc/corral/grafana-dashboard.json"
 PROGRAM: Final = "/usr/local/lib/corral/figures.sh"
 FIGURES: Final = "corral-figures"
+PAGE: Final = "http://127.0.0.1:8765/"
 TEXTFILES: Final = "/var/lib/prometheus/node-exporter"
 EVERY_S: Final = 15
 SLURM_PATHS: Final = ("jobs", "nodes", "partitions", "scheduler")
@@ -143,13 +145,14 @@ def _controller(site: Site) -> tuple[Resource, ...]:
     return (
         Packages("prometheus", ("prometheus",)),
         UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),
-        File(SETTINGS, json.dumps({"cluster": site.spec.name, "port": PORT}) + "\n"),
+        File(SETTINGS, json.dumps({"port": PORT}) + "\n"),
         File(unit, _SERVICE),
         Service(UNIT, (unit, SETTINGS, code.marker)),
+        File(ALERTS, alerts()),
         File(CONF, scraping(site)),
-        File(DASHBOARD, dashboard()),
+        File(DASHBOARD, dashboard(page_address(site))),
         File(drop_in, _PROMETHEUS),
-        Service("prometheus", (drop_in, CONF)),
+        Service("prometheus", (drop_in, CONF, ALERTS)),
     )
 
 
@@ -181,8 +184,12 @@ def slurm_conf(site: Site) -> Contribution:
 def scraping(site: Site) -> str:
     """prometheus.yml, which is JSON too (a subset of YAML)."""
     here = _host(site.addresses[site.controller])
+    cluster = {"cluster": site.spec.name}
     jobs: list[dict[str, Any]] = [
-        {"job_name": "corral", "static_configs": [{"targets": [f"127.0.0.1:{PORT}"]}]},
+        {
+            "job_name": "corral",
+            "static_configs": [{"targets": [f"127.0.0.1:{PORT}"], "labels": cluster}],
+        },
         {
             "job_name": "node",
             "static_configs": [_target(site, n, NODE_EXPORTER) for n in _able(site)],
@@ -194,9 +201,7 @@ def scraping(site: Site) -> str:
             {
                 "job_name": f"slurm-{path}",
                 "metrics_path": f"/metrics/{path}",
-                "static_configs": [
-                    {"targets": [f"{here}:6817"], "labels": {"cluster": site.spec.name}}
-                ],
+                "static_configs": [{"targets": [f"{here}:6817"], "labels": cluster}],
             }
             for path in SLURM_PATHS
         ]
@@ -206,7 +211,10 @@ def scraping(site: Site) -> str:
             {"job_name": "dcgm", "static_configs": [_target(site, name, DCGM) for name in gpus]}
         )
     intervals = {"scrape_interval": f"{EVERY_S}s", "scrape_timeout": "10s"}
-    return json.dumps({"global": intervals, "scrape_configs": jobs}, indent=1) + "\n"
+    # external_labels: what leaves this Prometheus (alerts, federation) has the cluster too.
+    common = {**intervals, "external_labels": cluster}
+    values = {"global": common, "rule_files": [ALERTS], "scrape_configs": jobs}
+    return json.dumps(values, indent=1) + "\n"
 
 
 def _dcgm_nodes(site: Site) -> list[str]:
@@ -252,9 +260,30 @@ def program() -> str:
 
 
 @cache
-def dashboard() -> str:
-    """Grafana's dashboard, as it is imported there."""
-    return resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
+def alerts() -> str:
+    """Prometheus' alert rules."""
+    return resources.files("corral.roles").joinpath("data/alerts.yml").read_text("utf-8")
+
+
+@cache
+def dashboard(page: str = PAGE) -> str:
+    """Grafana's dashboard, as it is imported there.
+
+    Args:
+        page: address of Corral's page, the default of the variable that the links begin with.
+    """
+    text = resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
+    return text.replace(json.dumps(PAGE), json.dumps(page))
+
+
+def page_address(site: Site) -> str:
+    """Where browsers reach the page; without declared names the near end of a tunnel."""
+    page = site.spec.services.page
+    if not site.spec.services.ui or not page.names:
+        return PAGE
+    if page.listen == "loopback":  # a reverse proxy, which has the name
+        return f"https://{page.names[0]}/"
+    return f"http{'s' if page.certificate else ''}://{page.names[0]}:{page.port}/"
 
 
 def _gates(site: Site) -> tuple[Gate, ...]:

@@ -10,6 +10,7 @@ from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.services import corral_wheels
+from corral.roles.services.metrics import PROMETHEUS
 from corral.roles.slurm.controller import REST_PORT
 from corral.spec.sections.services import Page
 from corral.state.base import Desired, Gate, Resource
@@ -197,8 +198,9 @@ def settings(site: Site) -> str:
         values["plain"] = mesh and not page.certificate
         if page.certificate:
             values["certificate"], values["key"] = f"{TLS}/certificate", f"{TLS}/key"
-    if site.spec.services.metrics:
-        values["prometheus"] = "http://127.0.0.1:9090"
+    services = site.spec.services
+    if services.prometheus or services.metrics:
+        values["prometheus"] = services.prometheus or f"http://127.0.0.1:{PROMETHEUS}"
     return json.dumps(values, sort_keys=True) + "\n"
 
 

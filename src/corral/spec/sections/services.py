@@ -78,9 +78,15 @@ class Services(Model):
     page: Page = about("restart", "How that page is reached.", default=Page())
     metrics: bool = about(
         "restart",
-        "Prometheus on the controller with figures of nodes, GPUs, jobs and Corral, and a "
-        "dashboard for Grafana.",
+        "Prometheus on the controller with figures of nodes, GPUs, jobs and Corral, alert rules, "
+        "and a dashboard for Grafana.",
         default=False,
+    )
+    prometheus: TrackingUri | None = about(
+        "restart",
+        "Address of a Prometheus of yours that scrapes this cluster's exporters; the page draws "
+        "from it, and from the controller's without it.",
+        default=None,
     )
 
 

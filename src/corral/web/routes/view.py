@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from corral.web.history import Span
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.poller import KEEP_S, Poller
 from corral.web.slurm.slurmrest import dumps
@@ -97,6 +98,14 @@ async def figures(session: Viewer, state: Here) -> dict[str, Any]:
     if state.figures is None:
         return {"nodes": {}}
     return {"nodes": await state.figures.nodes()}
+
+
+@router.get("/figures/history")
+async def history(session: Viewer, state: Here, span: Span = "day") -> dict[str, Any]:
+    """Nodes, GPUs, queue and power over a span; null: unknown. Nothing without Prometheus."""
+    if state.figures is None:
+        return {"from": "", "at": [], "curves": []}
+    return await state.figures.cluster(span)
 
 
 @router.get(

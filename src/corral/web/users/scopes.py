@@ -20,6 +20,7 @@ _READ: Final = (
     "GET /api/nodes/{name}",
     "GET /api/nodes/{name}/figures",
     "GET /api/figures",
+    "GET /api/figures/history",
     "GET /api/events",
     "GET /api/places",
     "GET /api/past",

@@ -34,6 +34,8 @@ from tests.unit.roles.test_cluster import laptop, site
 UI = Services(ui=True)
 RECORDED = Path(__file__).parents[3] / "recorded"
 FILES = agents.FOLDER / "figures.sh"
+OTHER = "https://metrics.example.org/prometheus"
+WEB = agents.FOLDER.parent / "web"
 
 
 def files(stages: tuple[Share, ...]) -> dict[str, str]:
@@ -220,14 +222,76 @@ def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> Non
     assert configured(elastic).slurm_files.slurm.get("MetricsType") is None
 
 
+@pytest.mark.parametrize(
+    ("services", "address"),
+    [
+        (Services(ui=True), None),
+        (Services(ui=True, metrics=True), "http://127.0.0.1:9090"),
+        (Services(ui=True, metrics=True, prometheus=OTHER), OTHER),
+        (Services(ui=True, prometheus=OTHER), OTHER),
+    ],
+)
+def test_which_prometheus_the_page_asks(services: Services, address: str | None) -> None:
+    made = files(page.on_controller(site(laptop(services=services))))
+    assert json.loads(made[page.SETTINGS]).get("prometheus") == address
+
+
+def test_every_target_has_the_clusters_name() -> None:
+    for job in scrape_configs("25.11.2"):
+        assert {target["labels"]["cluster"] for target in job["static_configs"]} == {"laptop"}
+    configuration = json.loads(metrics.scraping(site(laptop(services=Services(metrics=True)))))
+    assert configuration["global"]["external_labels"] == {"cluster": "laptop"}
+    assert configuration["rule_files"] == [metrics.ALERTS]
+
+
+def test_the_dashboard_chooses_cluster_node_user_and_job() -> None:
+    """Each question is of the chosen cluster, and what is of a node, user or job of that too."""
+    dashboard = json.loads(metrics.dashboard())
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert variables == {"DS", "cluster", "node", "user", "job", "page"}
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked = target["expr"]
+            assert '{cluster=~"$cluster"' in asked or 'cluster=~"$cluster"}' in asked, asked
+            shown = target["legendFormat"]
+            for label, variable in (("node", "node"), ("user", "user"), ("jobid", "job")):
+                if f"{{{{{label}}}}}" in shown:
+                    assert f'{label}=~"${variable}"' in asked, asked
+
+
+def test_the_dashboard_has_thresholds_and_leads_to_the_page() -> None:
+    spec = laptop(services=Services(metrics=True))
+    panels = json.loads(metrics.dashboard())["panels"]
+    limits = {
+        p["title"] for p in panels if "thresholds" in p.get("fieldConfig", {}).get("defaults", {})
+    }
+    assert {"GPU temperature", "Full file systems", "Waiting time of jobs that started"} <= limits
+    links = {
+        link["url"].partition("$")[2]
+        for p in panels
+        for link in p.get("fieldConfig", {}).get("defaults", {}).get("links", [])
+    }
+    assert {url.partition("}")[2].partition("$")[0] for url in links} == {
+        "#node/", "#job/", "#jobs/waiting", "#jobs/all?q=user%3D"
+    }  # fmt: skip
+    assert metrics.page_address(site(spec)) == metrics.PAGE
+    names = Page(names=("hpc.example.org",))
+    services = Services(metrics=True, ui=True, page=names)
+    address = metrics.page_address(site(laptop(services=services)))
+    assert address == "https://hpc.example.org/"
+    assert json.dumps(address) in metrics.dashboard(address)
+    assert metrics.PAGE not in metrics.dashboard(address)
+
+
 def test_the_dashboard_asks_only_for_what_there_is() -> None:
     dashboard = json.loads(metrics.dashboard())
     asked = json.dumps([t["expr"] for p in dashboard["panels"] for t in p["targets"]])
-    text = FILES.read_text() + (FILES.parents[1] / "web" / "exposition.py").read_text()
-    text += (FILES.parents[1] / "web" / "metrics.py").read_text()
+    sources = ("exposition.py", "metrics.py", "scheduler_metrics.py", "wait_times.py")
+    text = FILES.read_text() + "".join((WEB / name).read_text() for name in sources)
     for word in {w for w in asked.replace("(", " ").replace("{", " ").split() if "corral_" in w}:
         name = "corral_" + word.partition("corral_")[2].split("[")[0].split(")")[0].rstrip('",\\')
-        known = name.removeprefix("corral_gpu_").removeprefix("corral_node_")
+        name = re.sub(r"_(bucket|ratio)$", "", name)
+        known = re.sub(r"^corral_(gpu|node|account)_", "", name)
         assert name in text or known in text, name
     assert dashboard["uid"] == "corral"
     counters = RECORDED.joinpath("dcgm/default-counters.txt").read_text().splitlines()

@@ -36,7 +36,14 @@ const JOB = {
   ...{ id: 7, label: "7", name: "train", user: "kim", account: "lab", partition: "main", qos: "" },
   ...{ state: "RUNNING", kind: "busy", reason: "", why: "", held: false, priority: 5, limit: 3600 },
   ...{ nodes: "node1", node_count: 1, cpus: 8, gpus: 2, gpus_exact: true, memory: 2048 },
-  ...{ submit_at: 1000, start_at: 2000, end_at: null, exit_status: null, exit_signal: 0 },
+  ...{
+    submit_at: 1000,
+    eligible_at: 1000,
+    start_at: 2000,
+    end_at: null,
+    exit_status: null,
+    exit_signal: 0,
+  },
   ...{
     stdout: "/shared/7.log",
     stderr: "",

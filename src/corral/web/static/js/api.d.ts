@@ -50,6 +50,12 @@ export interface ChosenJobs {
   others: number;
 }
 
+export interface ClusterCurves {
+  from: string;
+  at: number[];
+  curves: PastCurve[];
+}
+
 /** The cluster file; path is "" where it is not on this machine. */
 export interface ClusterFile {
   path: string;
@@ -211,6 +217,7 @@ export interface JobDetail {
   gpus_exact: boolean;
   memory: number;
   submit_at: number | null;
+  eligible_at: number | null;
   start_at: number | null;
   end_at: number | null;
   limit: number | null;
@@ -537,6 +544,13 @@ export interface Past {
   why: string;
   cut: boolean;
   most: number;
+}
+
+/** One quantity of the cluster over time, a value for each time; None: unknown. */
+export interface PastCurve {
+  what: string;
+  name: string;
+  values: (number | null)[];
 }
 
 /** The switch of each node. */

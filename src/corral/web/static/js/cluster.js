@@ -15,6 +15,7 @@ const { Table, warmth, formatted } = view;
 const CARDS = 60;
 const ALL_CARDS = 600; // more elements than these take longer than a frame
 const LISTED = 300;
+const SPANS = ["hour", "day", "week"];
 const GROUPS = ["partition", "island", "rack", "state", "feature", "none"];
 const REDRAW_MS = 250;
 const MOST_POINTS = 3600;
@@ -31,7 +32,7 @@ const KINDS = [
   ["off", "other"],
 ];
 // What was chosen stays while other pages are shown.
-const USUAL = { filter: "", grouping: "partition", colouring: "state" };
+const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
 const chosen = { ...USUAL };
 /** @type {Record<string, string> | null} */
 let racks = null;
@@ -494,29 +495,41 @@ class Timeline extends Component {
   }
 }
 
-/** @typedef {{ cost: Cost | null, proof: Proof | null | undefined }} ClusterState */
+/**
+ * @typedef {object} ClusterState
+ * @property {Cost | null} cost
+ * @property {Proof | null | undefined} proof
+ * @property {boolean} kept the cluster has a Prometheus, which keeps what was
+ * @property {typeof import("./trends.js").Trends | null} trends loaded after the first view
+ */
 
 /**
  * Chooses what an address names; what it does not name is as it was.
  * @param {URLSearchParams} query
  */
 function takeChoice(query) {
-  const { filter, by, show } = Object.fromEntries(query);
+  const { filter, by, show, span } = Object.fromEntries(query);
   if (filter !== undefined) chosen.filter = filter;
   if (GROUPS.includes(by)) chosen.grouping = by;
   if (show === "state" || Object.hasOwn(SHARES, show ?? "")) chosen.colouring = show;
+  if (SPANS.includes(span)) chosen.span = span;
 }
 
 function keepChoice() {
-  const { filter, grouping: by, colouring: show } = chosen;
-  const usual = { filter: USUAL.filter, by: USUAL.grouping, show: USUAL.colouring };
-  view.keepAddress(view.addressOf("cluster", { filter, by, show }, usual));
+  const { filter, grouping: by, colouring: show, span } = chosen;
+  const usual = {
+    filter: USUAL.filter,
+    by: USUAL.grouping,
+    show: USUAL.colouring,
+    span: USUAL.span,
+  };
+  view.keepAddress(view.addressOf("cluster", { filter, by, show, span }, usual));
 }
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, ClusterState>} */
 export class ClusterPage extends Component {
   /** @type {ClusterState} */
-  state = { cost: null, proof: undefined };
+  state = { cost: null, proof: undefined, kept: true, trends: null };
   stop = () => {};
 
   componentWillMount() {
@@ -526,6 +539,8 @@ export class ClusterPage extends Component {
   componentDidMount() {
     this.stop = listen("head", () => this.forceUpdate());
     const { me } = this.props;
+    if (me.figures) import("./trends.js").then(({ Trends }) => this.setState({ trends: Trends }));
+    else this.forget();
     if (!me.owner || !me.corral) return;
     /** @type {Promise<LastProof>} */
     const proof = call("corral/proof");
@@ -545,14 +560,26 @@ export class ClusterPage extends Component {
     this.stop();
   }
 
+  /** @param {string} span */
+  remember = (span) => {
+    chosen.span = span;
+    keepChoice();
+    this.forceUpdate();
+  };
+
+  forget = () => this.setState({ kept: false });
+
   /** @returns {ComponentChildren} */
   render() {
-    const { cost, proof } = this.state;
+    const { cost, proof, kept, trends } = this.state;
+    const { me } = this.props;
+    const { span } = chosen;
+    const trend = { key: "trends", span, choose: this.remember, none: this.forget };
     return [
       el("div", { key: "tiles", class: "tiles" }, now.head && h(Tiles, { head: now.head, cost })),
       proof === undefined ? null : h(ProofLine, { key: "proof", proof }),
-      h(NodesCard, { key: "nodes", me: this.props.me }),
-      h(Timeline, { key: "timeline" }),
+      h(NodesCard, { key: "nodes", me }),
+      kept ? trends && h(trends, trend) : h(Timeline, { key: "timeline" }),
     ];
   }
 }

@@ -3,11 +3,17 @@
 import { Component, createRef, h } from "../vendor/preact.mjs";
 import { clock, colour, el } from "./view.js";
 /** @import uPlot from "uplot" */
-/** @import { Curve } from "./api.js" */
 /** @import { Past } from "./cluster.js" */
 
+/** @typedef {{ what: string, title: string, scale: number, top?: number }} Kind */
+/**
+ * What is drawn as one line; null: unknown, which is a gap.
+ * @typedef {{ what: string, name: string, points: [number, number | null][] }} Plotted
+ */
+
 const GIB = 1073741824;
-/** @type {{ what: string, title: string, scale: number, top?: number }[]} */
+const MANY = 1000;
+/** @type {Kind[]} */
 const KINDS = [
   { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 },
   { what: "gpu_memory", title: "GPU memory, GiB", scale: 1 / GIB },
@@ -94,7 +100,7 @@ export const shortest = (_plot, low, high) =>
 
 /**
  * Curves share one axis of times; where one has no value there is a gap.
- * @param {Curve[]} curves
+ * @param {Plotted[]} curves
  * @param {number} scale
  * @returns {[number[], ...(number | null)[][]]}
  */
@@ -105,7 +111,9 @@ export function aligned(curves, scale) {
   const rows = curves.map((curve) => {
     /** @type {(number | null)[]} */
     const row = new Array(times.length).fill(null);
-    for (const [at, value] of curve.points) row[index.get(Math.round(at)) ?? 0] = value * scale;
+    for (const [at, value] of curve.points) {
+      row[index.get(Math.round(at)) ?? 0] = value === null ? null : value * scale;
+    }
     return row;
   });
   return [times, ...rows];
@@ -159,8 +167,12 @@ export async function timeline(target, past, gpus) {
   };
 }
 
+/** @param {number} value */
+export const digits = (value) =>
+  Math.abs(value) >= MANY ? String(Math.round(value)) : value.toPrecision(3);
+
 /**
- * @param {Curve[]} curves
+ * @param {Plotted[]} curves
  * @param {number} width
  * @param {number | undefined} top
  * @returns {uPlot.Options}
@@ -183,14 +195,14 @@ function options(curves, width, top) {
         width: 2,
         dash: i >= INKS.length ? [6, 4] : undefined,
         value: (/** @type {uPlot} */ _u, /** @type {number | null} */ value) =>
-          value === null ? "-" : value.toPrecision(3),
+          value === null ? "-" : digits(value),
       })),
     ],
   };
 }
 
 /** The first curves of a kind, in the order of their names.
- * @param {Curve[]} curves
+ * @param {Plotted[]} curves
  * @param {string} what
  */
 const ofKind = (curves, what) =>
@@ -200,7 +212,7 @@ const ofKind = (curves, what) =>
     .slice(0, MOST);
 
 /** One kind of curves, drawn again only where other curves come.
- * @typedef {{ kind: typeof KINDS[number], curves: Curve[] }} CurveProps
+ * @typedef {{ kind: Kind, curves: Plotted[] }} CurveProps
  * @extends {Component<CurveProps>} */
 class CurvePlot extends Component {
   /** @type {{ current: HTMLElement | null }} */
@@ -254,7 +266,8 @@ class CurvePlot extends Component {
     const { kind, curves } = this.props;
     const values = curves.map((curve) => {
       const last = curve.points.at(-1);
-      return `${curve.name} ${last ? (last[1] * kind.scale).toPrecision(3) : "-"}`;
+      const value = last?.[1] ?? null;
+      return `${curve.name} ${value === null ? "-" : digits(value * kind.scale)}`;
     });
     const label = `${kind.title}: ${values.join(", ")}`;
     return el(
@@ -265,9 +278,9 @@ class CurvePlot extends Component {
   }
 }
 
-/** @param {{ curves: Curve[] }} props */
-export function Curves({ curves }) {
-  const shown = KINDS.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
+/** @param {{ curves: Plotted[], kinds?: Kind[] }} props */
+export function Curves({ curves, kinds = KINDS }) {
+  const shown = kinds.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
   const plots = shown.filter((plot) => plot.curves.length);
   return el(
     "div",

@@ -1,0 +1,102 @@
+"""Curves of the cluster over an hour, a day or a week: fixed questions to Prometheus. Pure.
+
+The browser chooses a span and no question. All spans have the same number of points, whose times
+are multiples of the step: viewers of one span share an answer until the next point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+Span = Literal["hour", "day", "week"]
+SPANS: Final[Mapping[Span, int]] = MappingProxyType({"hour": 3600, "day": 86400, "week": 7 * 86400})
+POINTS: Final = 240
+QUESTIONS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("nodes", "take jobs", "sum(corral_node_usable{cluster})"),
+    ("nodes", "all", "count(corral_node_usable{cluster})"),
+    (
+        "nodes",
+        "drained",
+        "count(corral_node_drained{cluster}) or 0 * count(corral_node_usable{cluster})",
+    ),
+    ("gpus", "in use", "sum(corral_node_gpus_used{cluster})"),
+    ("gpus", "all", "sum(corral_node_gpus{cluster}) > 0"),
+    ("gpus", "busy", "sum(corral_gpu_utilization_ratio{cluster})"),
+    (
+        "queue",
+        "running",
+        'sum(corral_jobs{cluster,state="running"}) or 0 * count(corral_node_usable{cluster})',
+    ),
+    (
+        "queue",
+        "pending",
+        "sum(corral_jobs_pending{cluster}) or 0 * count(corral_node_usable{cluster})",
+    ),
+    ("power", "GPUs", "sum(corral_gpu_watts{cluster})"),
+    ("power", "nodes", "sum(corral_node_watts{cluster})"),
+)
+"""What is drawn, the name of the curve, and its PromQL with ``{cluster`` for the cluster's label.
+
+Each is unknown while slurmctld does not answer: the exporter has no figures of nodes then, and
+``or 0 * count(...)`` is a zero only where it has.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The times of a span's points.
+
+    Attributes:
+        start, end, step: unix seconds.
+    """
+
+    start: int
+    end: int
+    step: int
+
+    @classmethod
+    def of(cls, span: Span, now: float) -> Grid:
+        """The points of a span that ends now."""
+        step = SPANS[span] // POINTS
+        end = math.floor(now / step) * step
+        return cls(end - SPANS[span], end, step)
+
+    @property
+    def times(self) -> list[int]:
+        """All of them."""
+        return list(range(self.start, self.end + 1, self.step))
+
+
+def questions(cluster: str) -> list[str]:
+    """The PromQL of a cluster, in the order of ``QUESTIONS``."""
+    escaped = cluster.replace("\\", r"\\").replace('"', r"\"")
+    return [query.replace("{cluster", f'{{cluster="{escaped}"') for _, _, query in QUESTIONS]
+
+
+def curves(grid: Grid, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """What the page draws of Prometheus' answers; a point that it does not have is None.
+
+    Args:
+        grid: the times that were asked for.
+        answers: the matrix of each question; a sum is one series, or none.
+    """
+    times = grid.times
+    made: list[dict[str, Any]] = []
+    for (what, name, _), matrix in zip(QUESTIONS, answers, strict=True):
+        known = {round(float(at)): _number(text) for row in matrix for at, text in row["values"]}
+        values = [known.get(at) for at in times]
+        if any(value is not None for value in values):
+            made.append({"what": what, "name": name, "values": values})
+    return {"at": times, "curves": made}
+
+
+def _number(text: object) -> float | None:
+    try:
+        value = float(str(text))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

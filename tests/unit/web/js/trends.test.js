@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { aligned, digits } from "../../../../src/corral/web/static/js/curves.js";
+import { plotted, Trends } from "../../../../src/corral/web/static/js/trends.js";
+import { shown } from "./records.js";
+
+const PAST = {
+  from: "prometheus",
+  at: [10, 20, 30],
+  curves: [{ what: "power", name: "GPUs", values: [1000, null, 3000] }],
+};
+
+/**
+ * The card as it is drawn in a state.
+ * @param {any} state
+ */
+function card(state) {
+  const view = new Trends({ span: "day", choose: () => {}, none: () => {} });
+  view.state = { past: null, wrong: "", ...state };
+  return shown(view.render());
+}
+
+test("what is unknown stays a gap instead of a zero", () => {
+  const curves = plotted(PAST);
+  assert.deepEqual(curves[0].points, [[10, 1000], [20, null], [30, 3000]]); // prettier-ignore
+  assert.deepEqual(aligned(curves, 0.001), [[10, 20, 30], [1, null, 3]]); // prettier-ignore
+});
+
+test("numbers of an axis are written out", () => {
+  assert.equal(digits(9987.4), "9987");
+  assert.equal(digits(0.12345), "0.123");
+});
+
+test("history: curves, an empty one, a failure, and nothing without Prometheus", () => {
+  assert.match(card({ past: PAST }), /Power, kW|CurvePlot/);
+  assert.match(card({ past: { ...PAST, curves: [] } }), /Prometheus knows nothing of this time/);
+  assert.match(card({ wrong: "Prometheus does not answer" }), /Prometheus does not answer/);
+  assert.match(card({ past: PAST, wrong: "Prometheus does not answer" }), /does not answer/);
+  assert.equal(card({ past: { ...PAST, from: "", curves: [] } }), "");
+  assert.equal(card({}), "");
+});

@@ -1,0 +1,213 @@
+"""Curves of hour, day and week: from recorded answers, and from a real Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from corral.errors import CorralError
+from corral.web import figures, history
+from corral.web.figures import Prometheus
+from corral.web.history import POINTS, QUESTIONS, SPANS, Grid, questions
+from tests import prometheus_tools
+from tests.unit.web.fake import FakeRest, Page
+
+PROMETHEUS = prometheus_tools.find("prometheus")
+PROMTOOL = prometheus_tools.find("promtool")
+RECORDED = Path(__file__).parents[2] / "recorded" / "prometheus" / "range.json"
+NOW = 1_795_900_000
+
+
+class Answers:
+    """Prometheus' side, and what it was asked."""
+
+    def __init__(self, body: Any, *, status: int = 200) -> None:
+        self.body, self.status = body, status
+        self.asked: list[httpx.QueryParams] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.params)
+        content = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+        return httpx.Response(self.status, content=content)
+
+
+def source(answers: Any) -> Prometheus:
+    return Prometheus("http://prometheus", httpx.MockTransport(answers), cluster="lab")
+
+
+@pytest.fixture(autouse=True)
+def fixed_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures.time, "time", lambda: float(NOW))
+
+
+def test_all_spans_have_the_same_number_of_points() -> None:
+    for span, seconds in SPANS.items():
+        grid = Grid.of(span, NOW)
+        assert len(grid.times) == POINTS + 1
+        assert grid.end - grid.start == seconds
+        assert grid.end <= NOW < grid.end + grid.step
+        assert grid == Grid.of(span, grid.end), "the same for all who ask until the next point"
+
+
+def test_questions_are_of_this_cluster_alone() -> None:
+    for query in questions('a"b'):
+        assert query.count("corral_") == query.count(r'{cluster="a\"b"')
+
+
+def test_what_is_unknown_is_a_gap() -> None:
+    """A recorded answer: slurmctld was down for a while, one value is not a number."""
+    recorded = json.loads(RECORDED.read_text())
+    grid = Grid(recorded["start"], recorded["end"], recorded["step"])
+    answers = [recorded["body"]["data"]["result"]] + [[]] * (len(QUESTIONS) - 1)
+    made = history.curves(grid, answers)
+    (curve,) = made["curves"]
+    assert (curve["what"], curve["name"]) == ("nodes", "take jobs")
+    assert len(curve["values"]) == len(made["at"])
+    known = [at for at, value in zip(made["at"], curve["values"], strict=True) if value is not None]
+    assert len(known) == len(recorded["body"]["data"]["result"][0]["values"])
+    assert None in curve["values"][1:-1]
+    bad = [[{"metric": {}, "values": [[grid.start, "NaN"], [grid.end, "3"]]}]]
+    values = history.curves(grid, bad + [[]] * (len(QUESTIONS) - 1))["curves"][0]["values"]
+    assert values[0] is None
+    assert values[-1] == 3
+
+
+def test_viewers_share_one_answer_until_the_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Answers({"data": {"result": []}})
+
+    async def work() -> None:
+        prometheus = source(answers)
+        await asyncio.gather(*(prometheus.cluster("day") for _ in range(50)))
+        assert len(answers.asked) == len(QUESTIONS)
+        step = SPANS["day"] // POINTS
+        monkeypatch.setattr(figures.time, "time", lambda: float(NOW + step))
+        await prometheus.cluster("day")
+        assert len(answers.asked) == 2 * len(QUESTIONS)
+
+    asyncio.run(work())
+    (asked,) = {(a["step"], a["timeout"]) for a in answers.asked}
+    assert asked == ("360", "10s")
+
+
+def test_a_long_answer_is_refused() -> None:
+    long = b'{"data": {"result": [' + b" " * figures.ANSWER_BYTES
+    with pytest.raises(CorralError) as refused:
+        asyncio.run(source(Answers(long)).cluster("hour"))
+    assert "16 MiB" in refused.value.tail
+
+
+def test_a_slow_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "ANSWER_S", 0.05)
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(5)
+        return httpx.Response(200)
+
+    with pytest.raises(CorralError) as refused:
+        asyncio.run(source(slow).cluster("hour"))
+    assert "no answer within" in refused.value.tail
+
+
+@pytest.mark.parametrize("body", [{"status": "error", "error": "x"}, b"<html>", {"data": []}])
+def test_what_is_no_answer(body: Any) -> None:
+    with pytest.raises(CorralError, match="Prometheus does not answer"):
+        asyncio.run(source(Answers(body, status=503)).cluster("hour"))
+
+
+def test_the_page_chooses_a_span_and_no_question() -> None:
+    answers = Answers({"data": {"result": [{"metric": {}, "values": [[NOW, "4"]]}]}})
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            assert (await page.get("figures/history")).status_code == 401
+            await page.login()
+            assert (await page.get("figures/history")).json()["curves"] == []
+            page.app.state.corral.figures = source(answers)
+            for path in ("figures/history?span=year", "figures/history?span=hour&query=up"):
+                reply = await page.get(path)
+                assert reply.status_code in (200, 422)
+            assert (await page.get("figures/history?span=year")).status_code == 422
+            assert (await page.get("figures/history?span=week")).json()["from"] == "prometheus"
+
+    asyncio.run(work())
+    assert {asked["query"] for asked in answers.asked} == set(questions("lab"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A real Prometheus with two hours of a cluster, slurmctld away for ten minutes of them."""
+    end = int(time.clock_gettime(time.CLOCK_REALTIME))
+    lines = ["# TYPE corral_node_usable gauge", "# TYPE corral_node_gpus gauge",
+             "# TYPE corral_gpu_watts gauge", "# TYPE corral_jobs gauge"]  # fmt: skip
+    kept: dict[str, list[str]] = {}
+    for at in range(end - 7200, end, 15):
+        away = end - 1800 <= at < end - 1200
+        for node in range(0 if away else 4):
+            for cluster, value in (("lab", 1), ("other", 0)):
+                labels = f'{{cluster="{cluster}",node="n{node}"}}'
+                kept.setdefault("corral_node_usable", []).append(
+                    f"corral_node_usable{labels} {value} {at}"
+                )
+        labels = '{cluster="lab",node="n0",gpu="0"}'
+        kept.setdefault("corral_gpu_watts", []).append(f"corral_gpu_watts{labels} 400 {at}")
+    lines = [line for name in kept for line in (f"# TYPE {name} gauge", *kept[name])]
+    (tmp_path / "data.om").write_text("\n".join([*lines, "# EOF", ""]))
+    blocks = ["tsdb", "create-blocks-from", "openmetrics", "data.om", "data"]
+    subprocess.run([str(PROMTOOL), *blocks], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "empty.yml").write_text("{}\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [str(PROMETHEUS), "--config.file=empty.yml", "--storage.tsdb.path=data",
+            f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]  # fmt: skip
+    with subprocess.Popen(argv, cwd=tmp_path) as running:
+        try:
+            until = time.monotonic() + 60
+            while time.monotonic() < until:
+                try:
+                    httpx.get(
+                        f"http://127.0.0.1:{port}/-/ready", trust_env=False
+                    ).raise_for_status()
+                    break
+                except httpx.HTTPError:
+                    time.sleep(0.2)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            running.terminate()
+
+
+@pytest.mark.enable_socket
+@pytest.mark.skipif(
+    PROMETHEUS is None or PROMTOOL is None,
+    reason=prometheus_tools.missing("prometheus") or prometheus_tools.missing("promtool") or "-",
+)
+def test_a_real_prometheus(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures.time, "time", lambda: time.clock_gettime(time.CLOCK_REALTIME))
+
+    async def work() -> tuple[Any, Any]:
+        prometheus = Prometheus(server, cluster="lab")
+        try:
+            return await prometheus.cluster("hour"), await prometheus.cluster("week")
+        finally:
+            await prometheus.close()
+
+    hour, week = asyncio.run(work())
+    curves = {(curve["what"], curve["name"]): curve["values"] for curve in hour["curves"]}
+    usable = curves["nodes", "take jobs"]
+    assert {value for value in usable if value is not None} == {4.0}, "of this cluster alone"
+    # Prometheus takes a sample as known for five minutes.
+    assert 15 <= usable.count(None) <= 40
+    assert curves["nodes", "drained"].count(0.0) == usable.count(4.0), "a zero only where known"
+    assert curves["queue", "pending"].count(0.0) == usable.count(4.0)
+    assert set(curves["power", "GPUs"]) == {400.0}
+    assert ("power", "nodes") not in curves
+    assert [c["name"] for c in week["curves"] if c["what"] == "power"] == ["GPUs"]
+    assert week["curves"][0]["values"][:100] == [None] * 100, "before the first sample"
