@@ -12,17 +12,17 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from tests.machines.conftest import spec_of
-from tests.machines.lab import Lab
 
 from benchmarks.machine import machine
 from corral import api
@@ -85,6 +85,43 @@ def used(verb: str, file: str) -> Used:
     return Used(**figures)
 
 
+def lab(*argv: str) -> str:
+    """A verb of the program that makes bare machines; what it printed.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    program = [sys.executable, "-m", "tests.machines.lab", *argv]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{argv[0]} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+def cluster_file(name: str, shown: str) -> str:
+    """A cluster on the machines that the program shows."""
+    addresses = re.findall(r"^\d+  (\S+)  pid \d+$", shown, re.MULTILINE)
+    login = re.search(r"^key (?P<key>\S+)  user (?P<user>\S+)", shown, re.MULTILINE)
+    if login is None or not addresses:
+        raise SystemExit(f"no machines in: {shown}")
+    return f"""\
+corral: v1
+name: {name}
+groups:
+  - name: rtx
+    provider: ssh
+    nodes: node[0-{len(addresses) - 1}]
+    addresses: "{",".join(addresses)}"
+    ssh: {{user: {login["user"]}, key: {login["key"]}}}
+controller: node0
+partitions:
+  - {{name: main, groups: [rtx], default: true, max_time: infinite}}
+users:
+  - {{name: alice, uid: 2001}}
+  - {{name: bob, uid: 2002}}
+"""
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -98,15 +135,15 @@ def main() -> None:
     where = machine()
     name = f"bench-{os.getpid()}"
     begin = time.perf_counter()
-    lab = Lab.make(name, args.machines, args.suite)
-    booted = time.perf_counter() - begin
     try:
-        spec_of(lab)
-        file = str(lab.folder / "lab.yaml")
+        shown = lab("up", name, "-n", str(args.machines), "--suite", args.suite)
+        booted = time.perf_counter() - begin
+        file = str(Path(os.environ["CORRAL_STATE_DIR"]) / "lab.yaml")
+        Path(file).write_text(cluster_file(name, shown))
         took = {"up, from bare": used("up", file), "prove": used("prove", file)}
         took["plan, nothing to do"] = used("plan", file)
     finally:
-        lab.remove()
+        lab("down", name)
     title = (
         f"{args.machines} bare machines ({args.suite}, user-mode-linux, started in {booted:.0f} s)"
     )

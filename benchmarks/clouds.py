@@ -16,16 +16,16 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.clouds.common import World
-from tests.clouds.virtual import run
-
 from benchmarks.machine import machine
+from corral.testing.clouds import SIMS
+from corral.testing.rentals import World
+from corral.testing.virtual import run
 
 SIZES = (1, 10, 50, 200)
 
 
 def measure(name: str, nodes: int, folder: Path) -> dict[str, object]:
-    world = World(name, folder, options={"boot_s": 0.0}, checked=False)
+    world = World(name, folder, options={"boot_s": 0.0})
     names = [f"n{i}" for i in range(nodes)]
     begin, real = world.loop.time(), time.perf_counter()
     run(world.loop, world.all_at_once(names))
@@ -54,7 +54,7 @@ def measure(name: str, nodes: int, folder: Path) -> dict[str, object]:
 
 def main() -> None:
     rows: list[dict[str, object]] = []
-    for name in ("lambda", "runpod", "paperspace"):
+    for name in SIMS:
         for nodes in SIZES:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(measure(name, nodes, Path(folder)))

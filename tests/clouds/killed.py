@@ -13,7 +13,7 @@ from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.testing.clouds import SIMS
-from tests.clouds.common import SECRET, client_of, launch_request
+from corral.testing.rentals import SECRET, client_of, launch_request
 
 NODES = ("gpu0", "gpu1")
 

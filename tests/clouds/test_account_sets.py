@@ -15,7 +15,8 @@ import pytest
 
 from corral.testing.clouds import SIMS, Sim
 from corral.testing.clouds.server import CloudServer
-from tests.clouds.common import CONTRACTS, SECRET
+from corral.testing.rentals import SECRET
+from tests.clouds.common import CONTRACTS
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl me"
 

@@ -21,8 +21,9 @@ from corral.spec.models import ClusterSpec
 from corral.testing.clouds import Fault, Faults
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Killed
-from tests.clouds.common import SECRET, World
-from tests.clouds.virtual import run
+from corral.testing.rentals import SECRET
+from corral.testing.virtual import run
+from tests.clouds.common import World
 
 NODES = ("pod0", "pod1", "pod2")
 TRIES = 8

@@ -16,8 +16,8 @@ from corral.errors import CorralError
 from corral.spec.providers import CLOUDS
 from corral.testing.clouds import Fault, Faults
 from corral.testing.clouds.world import Killed
+from corral.testing.virtual import run
 from tests.clouds.common import World
-from tests.clouds.virtual import run
 
 TRIES = 6
 

@@ -25,9 +25,10 @@ from corral.spec.providers import CLOUDS
 from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
+from corral.testing.rentals import SECRET
+from corral.testing.virtual import run
 from tests import wind_down
-from tests.clouds.common import SECRET, World
-from tests.clouds.virtual import run
+from tests.clouds.common import World
 
 HOUR = 3600.0
 NODE = (

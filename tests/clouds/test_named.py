@@ -15,8 +15,8 @@ from corral.providers.cloud.model import Extra
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import CLOUDS, RENTALS
+from corral.testing.virtual import VirtualLoop, run
 from tests.clouds.common import World
-from tests.clouds.virtual import VirtualLoop, run
 
 
 class Accounts:

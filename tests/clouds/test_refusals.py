@@ -27,8 +27,8 @@ from corral.spec.models import ClusterSpec
 from corral.spec.providers import CLOUDS
 from corral.spec.sections.cloud import hours
 from corral.testing.clouds import SIMS
+from corral.testing.virtual import run
 from tests.clouds.common import World
-from tests.clouds.virtual import run
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import pytest
 from corral.providers.cloud.ledger import Ledger
 from corral.testing.clouds import SIMS, Faults, Sim
 from corral.testing.clouds.server import CloudServer
-from tests.clouds.common import SECRET
+from corral.testing.rentals import SECRET
 from tests.clouds.killed import work
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from corral.events import Emit, ignore
 from corral.providers.cloud.termination import end_all, find
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
+from corral.testing.virtual import run
 from tests.clouds.common import World
-from tests.clouds.virtual import run
 
 
 @pytest.fixture(autouse=True)

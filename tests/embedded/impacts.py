@@ -65,6 +65,18 @@ SWITCHES: Final = {
 }
 LEVELS: Final = {"switches": [*SWITCHES["switches"], {"name": "top", "switches": ["s1", "s2"]}]}
 
+RESERVED: Final = {"name": "upkeep", "start": "2099-01-31T08:00", "duration": "4"}
+RESERVATION: Final[Mapping[str, Any]] = {
+    "name": "other",
+    "start": "2099-02-01T08:00",
+    "duration": "2:30",
+    "groups": ["cpu"],
+    "nodes": "node2",
+    "users": ["corral"],
+    "accounts": ["corral"],
+    "flags": [],
+}
+
 LIMITS: Final = ("gpus", "cpus", "memory_gib", "nodes", "jobs", "submitted")
 
 EDITS: Final[Mapping[str, Edit]] = {
@@ -83,6 +95,30 @@ EDITS: Final[Mapping[str, Edit]] = {
         add("partitions", {**SHORT, "default": True}),
     ),
     "partitions.max_time": put("partitions", 0, "max_time", value="2-00:00:00"),
+    "partitions.state": put("partitions", 0, "state", value="drain"),
+    "partitions.default_time": put("partitions", 0, "default_time", value="8:00:00"),
+    "partitions.min_nodes": put("partitions", 0, "min_nodes", value=2),
+    "partitions.max_nodes": put("partitions", 0, "max_nodes", value=2),
+    "partitions.max_cpus_per_node": put("partitions", 0, "max_cpus_per_node", value=1),
+    "partitions.max_memory_gib": put("partitions", 0, "max_memory_gib", value=1),
+    "partitions.priority_tier": put("partitions", 0, "priority_tier", value=2),
+    "partitions.priority_job_factor": put("partitions", 0, "priority_job_factor", value=5),
+    "partitions.preempt_mode": put("partitions", 0, "preempt_mode", value="requeue"),
+    "partitions.grace_time": put("partitions", 0, "grace_time", value="30s"),
+    "partitions.oversubscribe": put("partitions", 0, "oversubscribe", value="exclusive"),
+    "partitions.allow_accounts": put("partitions", 0, "allow_accounts", value=["corral"]),
+    "partitions.deny_accounts": put("partitions", 0, "deny_accounts", value=["base"]),
+    "partitions.allow_qos": put("partitions", 0, "allow_qos", value=["normal"]),
+    "partitions.deny_qos": put("partitions", 0, "deny_qos", value=["base"]),
+    "partitions.allow_groups": put("partitions", 0, "allow_groups", value=["corral"]),
+    "partitions.qos": put("partitions", 0, "qos", value="base"),
+    "partitions.hidden": put("partitions", 0, "hidden", value=True),
+    "licenses.name": put("licenses", value=[{"name": "matlab", "count": 2}]),
+    "licenses.count": put("licenses", value=[{"name": "matlab", "count": 3}]),
+    **{
+        f"reservations.{name}": put("reservations", value=[{**RESERVED, name: value}])
+        for name, value in RESERVATION.items()
+    },
     "network.data.interface": put("network", "data", "interface", value="eth0"),
     "network.data.fabric": put("network", "data", "fabric", value="roce"),
     "network.data.gbps": put("network", "data", "gbps", value=10.0),

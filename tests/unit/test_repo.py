@@ -13,10 +13,14 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import pytest_socket
+
+from corral.spec.models import ClusterSpec
 
 REPO = Path(__file__).parents[2]
 MAX_FUNCTION = 60
@@ -386,6 +390,76 @@ def test_paths_named_in_docs_exist() -> None:
         if not (REPO / path).exists()
     ]
     assert not missing
+
+
+ROOMS = sorted(init.parent.name for init in (REPO / "src/corral").glob("*/__init__.py"))
+CITED_FILE = re.compile(r"(?<![\w./-])src/corral/[\w./-]*\w")
+CITED_NAME = re.compile(rf"(?<![\w./@-])(?:corral\.)?(?:{'|'.join(ROOMS)})(?:\.\w+)+")
+FILE_NAMES = re.compile(
+    r"slurm\.(conf|jwks|key|h)\b|hosts\.node1|\w+\.(py|ts|toml|yaml|json|sh|md|timer|service)$"
+)
+
+
+def lost_code(text: str) -> list[str]:
+    """Files and names of Corral's modules that a comment or docstring cites and that are not there.
+
+    ``state.service`` is ``corral.state.service``; what begins otherwise (``corral.node``, a label)
+    is not read.
+    """
+    names = {name for name in CITED_NAME.findall(text) if not FILE_NAMES.match(name)} - fields()
+    lost = [path for path in CITED_FILE.findall(text) if not (REPO / path).exists()]
+    return lost + sorted(name for name in names if not holds(name))
+
+
+@cache
+def fields() -> set[str]:
+    """Fields of the cluster file as people write them: ``slurm.settings``."""
+    return {
+        f"{name}.{inner}"
+        for name, field in ClusterSpec.model_fields.items()
+        for kind in (field.annotation, *get_args(field.annotation))
+        for inner in getattr(kind, "model_fields", {})
+    }
+
+
+def holds(name: str) -> bool:
+    """Whether there is such a package, module or word of a module."""
+    place, parts = REPO / "src/corral", name.removeprefix("corral.").split(".")
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    files = [place / "__init__.py", place / "__init__.pyi"]
+    if parts and (module := place / f"{parts[0]}.py").is_file():
+        files = [module]
+        parts.pop(0)
+    texts = [file.read_text() for file in files if file.is_file()]
+    return not parts or any(re.search(rf"\b{parts[0]}\b", text) for text in texts)
+
+
+def test_code_cited_in_comments_exists() -> None:
+    kinds = {".py", ".sh", ".awk", ".pl", ".yaml", ".toml"}
+    files = [f for f in FILES if f.is_relative_to(REPO / "src/corral") and f.suffix in kinds]
+    texts = {
+        name_of(f): remarks(f, f.read_text())
+        if f.suffix == ".py"
+        else "\n".join(COMMENT.findall(f.read_text()))
+        for f in files
+    }
+    assert sum(len(CITED_NAME.findall(text)) for text in texts.values()) > 50
+    assert not {name: lost for name, text in texts.items() if (lost := lost_code(text))}
+
+
+@pytest.mark.parametrize(
+    ("cited", "lost"),
+    [
+        ("``state.service.STAMPS`` and corral.hosts.quote, src/corral/hosts/quote.py.", []),
+        ("the label corral.node; slurm.conf; slurm.settings; api.up", []),
+        ("``corral.state.person``", ["corral.state.person"]),
+        ("(providers.foreign.Export)", ["providers.foreign.Export"]),
+        ("src/corral/jobs/follow_script.py", ["src/corral/jobs/follow_script.py"]),
+    ],
+)
+def test_citations_of_lost_code_are_seen(cited: str, lost: list[str]) -> None:
+    assert lost_code(cited) == lost
 
 
 def lost_tests(text: str) -> list[str]:

@@ -13,7 +13,9 @@ from corral.api.config.export import Exported as Exported
 from corral.api.config.export import export_ansible as export_ansible
 from corral.api.config.export import export_autoinstall as export_autoinstall
 from corral.api.config.export import export_gcluster as export_gcluster
+from corral.api.config.export import export_tool as export_tool
 from corral.api.config.export import fabric_of as fabric_of
+from corral.api.config.export import read_deepops as read_deepops
 from corral.api.config.export import read_inventory as read_inventory
 from corral.api.config.files import Origin as Origin
 from corral.api.config.files import is_path as is_path
@@ -34,6 +36,7 @@ from corral.api.config.login import export_client as export_client
 from corral.api.config.login import login as login
 from corral.api.config.profiles import logout as logout
 from corral.api.config.profiles import profiles as profiles
+from corral.api.config.this_machine import draft_here as draft_here
 from corral.api.evidence.bench import Benchmark as Benchmark
 from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark
@@ -152,6 +155,7 @@ from corral.api.rental.clouds import Sale as Sale
 from corral.api.rental.clouds import offers as offers
 from corral.api.rental.costs import Cost as Cost
 from corral.api.rental.costs import cost as cost
+from corral.api.rental.costs import cost_of_jobs as cost_of_jobs
 from corral.api.rental.costs import cost_of_name as cost_of_name
 from corral.api.rental.costs import ledgers as ledgers
 from corral.api.rental.elastic import drive as drive
@@ -197,5 +201,4 @@ from corral.prove.measure.scaling import from_other_link as from_other_link
 from corral.prove.measure.scaling import guesses as guesses
 from corral.prove.measure.scaling import read_scaling as read_scaling
 from corral.providers.autoinstall import Install as Install
-from corral.providers.ssh.deepops.folder import read_deepops as read_deepops
 from corral.slurm.adopt.machine import Machine as Machine

@@ -2,7 +2,7 @@
 
 What Corral drained it resumes, and nothing else: its drains carry ``ROLL_TAG`` in their reason.
 When it is killed on the way, such a node stays drained; the next plan either goes on with it or has
-the change ``resume`` (state.resumed), so nothing is left half-done in silence.
+the change ``resume`` (state.slurm.members.Resumed), so nothing is left half-done in silence.
 """
 
 from __future__ import annotations

@@ -22,17 +22,18 @@ from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.fleet import Fleet
+from corral.hosts.local import Local
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
-from corral.hosts.transport import check
+from corral.hosts.transport import Transport, check
 from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.cloud.client.accounts import watched
 from corral.providers.cloud.elastic import present
-from corral.providers.lookup import providers_of
+from corral.providers.lookup import here, providers_of
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
@@ -115,7 +116,7 @@ class Session:
         """Read again which machines exist and run."""
         actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
         refusals: list[CorralError] = []
-        transports: dict[str, OpenSSH] = {}
+        transports: dict[str, Transport] = {}
         self._booting = {}
         hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
@@ -126,9 +127,8 @@ class Session:
             waiting = {a.node for a in planned}
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
-                    target = provider.ssh_target(name)
                     self._booting[name] = machine.boots_until
-                    transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
+                    transports[name] = _transport(provider, name, hops)
         self._actions, self._refusals = tuple(actions), tuple(refusals)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
         self.fleet = Fleet(
@@ -198,8 +198,9 @@ class Session:
         return {name: p.address(name) for name, p in self._providers.items()}
 
     def targets(self) -> dict[str, SshTarget]:
-        """How each machine that runs is reached."""
-        return {name: self._providers[name].ssh_target(name) for name in self.fleet.nodes}
+        """How each machine that runs is reached by ssh; this machine is not."""
+        ssh = {name: p for name, p in self._providers.items() if not here(p)}
+        return {name: ssh[name].ssh_target(name) for name in self.fleet.nodes if name in ssh}
 
     def traits(self) -> dict[str, Traits]:
         """What the providers know beyond facts."""
@@ -288,7 +289,7 @@ class Session:
         await self.fleet.all(BOOTED, started, timeout=BOOT_S)
 
     def strays(self, roster: str) -> dict[str, Member]:
-        """Machines on the controller's list (``state.members``) that the file names no longer.
+        """Machines on the controller's list (``Roster``) that the file names no longer.
 
         One that is declared under another name is not released: it is the same machine.
         """
@@ -302,7 +303,7 @@ class Session:
 
     def fleet_of(self, strays: Mapping[str, Member]) -> Fleet:
         """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
-        known = [n for n, p in self._providers.items() if p.owned]
+        known = [n for n, p in self._providers.items() if p.owned and not here(p)]
         transports: dict[str, OpenSSH] = {}
         hops = Hops(control_dir())
         for name, member in strays.items() if known else ():
@@ -397,6 +398,12 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
+
+
+def _transport(provider: Provider, node: str, hops: Hops) -> Transport:
+    if here(provider):
+        return Local(node, root=True)
+    return OpenSSH(node, provider.ssh_target(node), control_dir(), hops=hops)
 
 
 def entry_of(spec: ClusterSpec) -> str:

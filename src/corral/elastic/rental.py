@@ -52,7 +52,7 @@ async def proven(
     """Rent until each node has passed its check, or one has failed it too often.
 
     A machine that the cloud itself calls broken, and one that fails the check, is ended and another
-    one rented, as often as the group's ``elastic.replace`` allows for each node.
+    one rented, as often as the group's ``elastic: replace`` allows for each node.
 
     Returns:
         the nodes' addresses.

@@ -7,6 +7,7 @@ LiteralString), so that no text from a cluster file can ever become shell text.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -14,11 +15,12 @@ from typing import Final, LiteralString, Self, cast
 
 from corral import agents
 
+_FIELD: Final = re.compile(r"@([a-z]+)@")
 _NEVER: Final = (bool, bytes, bytearray, dict, set, frozenset)
 
 
 class Script(str):
-    """POSIX shell text that is safe to run. Made by ``sh``, ``call``, ``join``, or of a literal.
+    """POSIX shell text that is safe to run. Made by ``sh``, ``call``, ``filled`` and such.
 
     What is done to a Script as to a str (``+``, ``%``, f-strings, ``strip``) gives a plain str,
     which pyright takes for a Script nowhere.
@@ -65,6 +67,23 @@ def shipped(name: str) -> Script:
         name: its path in ``agents``, such as ``ledger/survey.sh``.
     """
     return _script(agents.body(agents.program(name)))
+
+
+def filled(program: LiteralString, /, **values: object) -> Script:
+    """A shell program of Corral's own package, with quoted values in the place of ``@name@``.
+
+    For text that is stored by others, or whose digest names what it made: an image, a startup
+    script. Anything else is a function, see ``call``.
+
+    Args:
+        program: its path in ``agents``, such as ``containers/image-settle.sh``.
+        **values: as of ``sh``.
+
+    Raises:
+        KeyError: it has a name without a value.
+    """
+    text = _FIELD.sub(lambda match: _quoted(values[match[1]]), shipped(program))
+    return _script(text)
 
 
 def call(program: LiteralString, function: LiteralString, /, *values: object) -> Script:

@@ -12,7 +12,7 @@ from corral.spec.client import PUBLISHED
 PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 UID: Final = Question("uid", sh("id -u"), int)
 MISSING: Final = Question(
-    "programs",
+    "missing-commands",
     call("jobs/user.sh", "programs_missing", *PROGRAMS),
     str.split,
 )

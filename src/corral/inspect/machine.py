@@ -43,7 +43,7 @@ esac; done"""
 )
 """SSH keys without a passphrase, of who logged in."""
 FIREWALL: Final = Question(
-    "firewall", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
+    "own-rules", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
 )
 """Whether Corral's own rules are still in the firewall."""
 DRIVER: Final = Question(
@@ -55,7 +55,7 @@ DRIVER: Final = Question(
 # after the kernel's own time; journalctl puts blanks before its further lines.
 _MESSAGES: Final = sh("sed -n 's/^\\[ *[0-9]*\\.[0-9]*\\] [^ ]* kernel: //p'")
 KERNEL_LOG: Final = Question(
-    "kernel",
+    "kernel-log",
     # A container's kernel log is its host's: what happened there is not this node's.
     sh(
         "if ! systemd-detect-virt -cq 2>/dev/null; then"

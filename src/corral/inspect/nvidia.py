@@ -48,7 +48,7 @@ PROGRAMS: Final = Question(
     str.split,
 )
 DEVICES: Final = Question(
-    "devices",
+    "device-files",
     sh("for f in /dev/nvidia* /dev/kfd; do [ ! -c $f ] || echo $f; done"),
     str.split,
 )

@@ -42,7 +42,7 @@ def versions(answer: str) -> dict[str, str]:
 
 
 VERSIONS: Final = Question(
-    "version",
+    "versions",
     sh(
         "for p in slurmctld slurmd slurmdbd; do"
         ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p"'
@@ -234,25 +234,28 @@ def while_up(question: Question[T]) -> Question[T]:
 # A program that is there and cannot print its version is one that dpkg is unpacking, or was when
 # the power went: then apt has to report what comes.
 # Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
+_VERSION: Final = sh(
+    """\
+v=
+for c in slurmd slurmctld slurmdbd sackd scontrol; do
+  if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then break; else v=; fi
+done"""
+)
 INSTALLED: Final = (
     Question(
         "version",
-        sh(
-            """\
-v=
-for c in slurmd slurmctld slurmdbd sackd scontrol; do
-  if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then printf '%s\\n' "$v"; break; else v=; fi
-done"""
-        ),
+        sh('{version}\n[ -z "$v" ] || printf \'%s\\n\' "$v"', version=_VERSION),
         text,
     ),
     Question(
         "candidate",
         sh(
             """\
+{version}
 if [ -z "$v" ] && command -v apt-cache >/dev/null; then
   LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null | grep Candidate:
-fi"""
+fi""",
+            version=_VERSION,
         ),
         text,
     ),

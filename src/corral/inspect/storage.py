@@ -16,7 +16,7 @@ CHECKED: Final = (
     *("/var/lib/mysql", "/var/spool/slurmctld", "/var/spool/slurmd"),
 )
 ROOM: Final = Question(
-    "disks",
+    "room",
     sh(
         'for p in {folders}; do if [ -d "$p" ]; then'
         ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
@@ -37,7 +37,7 @@ READ_ONLY: Final = Question(
 )
 
 
-MOUNTS: Final = Answer("mounts", pairs)
+MOUNTS: Final = Answer("shared-mounts", pairs)
 
 
 def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:

@@ -111,7 +111,9 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
         hint = _one_of("partition", job.partition or "", names)
         return [*refusals, Refusal(f"no partition called {job.partition}", hint)]
     named = _named(job, partition, spec)
-    return [*refusals, *_time(job, partition), *(named or _machines(job, partition, spec))]
+    refusals += [*_closed(partition, spec), *_time(job, partition), *_size(job, partition)]
+    refusals += _licenses(job, spec)
+    return [*refusals, *(named or _machines(job, partition, spec))]
 
 
 def nearest(path: str, above: str, names: Sequence[str]) -> str:
@@ -172,6 +174,47 @@ def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
         yield Refusal(
             f"{job.time} is longer than partition {partition.name} allows",
             f"--time {duration.clock(longest)} is the longest",
+        )
+
+
+def _closed(partition: Partition, spec: ClusterSpec) -> Iterable[Refusal]:
+    if partition.state in ("drain", "inactive"):
+        others = [p.name for p in partitions_of(spec) if p.state == "up"]
+        hint = f"partitions that do: {', '.join(others)}" if others else "wait until one is up"
+        yield Refusal(
+            f"partition {partition.name} takes no jobs: its state is {partition.state}", hint
+        )
+
+
+def _licenses(job: JobSpec, spec: ClusterSpec) -> Iterable[Refusal]:
+    """Licences that the file does not declare, or fewer of them; those of a server have an @."""
+    declared = {each.name: each.count for each in spec.licenses}
+    for each in (job.licenses or "").split(",") if declared else ():
+        name, _, number = each.partition(":")
+        if not name or "@" in name:
+            continue
+        if name not in declared:
+            yield Refusal(f"no licence called {name}", _one_of("licence", name, [*declared]))
+        elif int(number or 1) > declared[name]:
+            yield Refusal(
+                f"{number} licences of {name} asked for, the cluster has {declared[name]}",
+                f"--licenses {name}:{declared[name]} works",
+            )
+
+
+def _size(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
+    """More or fewer nodes than the partition takes."""
+    if partition.max_nodes is not None and job.nodes > partition.max_nodes:
+        yield Refusal(
+            f"{job.nodes} nodes asked for, a job in partition {partition.name} has "
+            f"{partition.max_nodes} at most",
+            f"--nodes {partition.max_nodes}, or another partition",
+        )
+    if partition.min_nodes is not None and job.nodes < partition.min_nodes:
+        yield Refusal(
+            f"{job.nodes} nodes asked for, a job in partition {partition.name} has "
+            f"{partition.min_nodes} at least",
+            f"--nodes {partition.min_nodes}, or another partition",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -14,6 +14,8 @@ from corral.inspect.question import MachineState, Question
 from corral.prove.context import ProveContext
 from corral.roles.services import mlflow
 from corral.slurm.records import Node
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import partitions_of
 
 LIMIT_S: Final = 60.0
 """Seconds for one node's answer; more for clusters of many names."""
@@ -103,7 +105,23 @@ async def _surveyed(ctx: ProveContext) -> Survey:
     ctx.unread.update(_unread(ctx, seen, min(times, default=0.0)))
     lead = by_name[ctx.controller]
     text = lead.text(slurm.NODES) or lead.text(slurm.PING)
-    return Survey(by_name, ctx.compute, lead.get(slurm.NODES) or {}, text, ctx.controller)
+    nodes = {
+        name: replace(node, partitions=usable_partitions(ctx.spec, node.partitions))
+        for name, node in (lead.get(slurm.NODES) or {}).items()
+    }
+    return Survey(by_name, ctx.compute, nodes, text, ctx.controller)
+
+
+def usable_partitions(spec: ClusterSpec, names: Sequence[str]) -> tuple[str, ...]:
+    """A node's partitions that start jobs; those behind the others that limit a job's size."""
+    declared = {partition.name: partition for partition in partitions_of(spec)}
+    closed = {name for name, partition in declared.items() if partition.state != "up"}
+    small = {
+        name
+        for name, each in declared.items()
+        if each.min_nodes or each.max_nodes or each.max_cpus_per_node or each.max_memory_gib
+    }
+    return tuple(sorted((n for n in names if n not in closed), key=lambda name: name in small))
 
 
 def _unread(ctx: ProveContext, seen: Iterable[MachineState], fastest: float) -> dict[str, str]:

@@ -24,3 +24,14 @@ def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
         return (LoginHost(spec),)
     kinds = dict.fromkeys(provider_class(group.provider) for group in spec.groups)
     return tuple(kind(spec) for kind in kinds)
+
+
+def here(provider: Provider) -> bool:
+    """Whether its node is the machine that Corral runs on, reached without ssh."""
+    kind = PROVIDERS.get(provider.name)
+    return kind is not None and kind.here
+
+
+def runs_here(spec: ClusterSpec) -> bool:
+    """Whether the cluster is the machine that Corral runs on."""
+    return any(here(provider) for provider in providers_of(spec))

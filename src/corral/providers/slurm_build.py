@@ -17,7 +17,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, sh, shipped
 from corral.providers.containers import archive, image_build
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk; mkdtemp makes private folders in it
@@ -38,22 +38,7 @@ RELEASES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = Mapping
 )
 """Suite and components of each release that packages are built for."""
 
-INSIDE: Final = sh(
-    """set -eu
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-export DEB_BUILD_OPTIONS="nocheck nodoc noautodbgsym parallel=$(nproc)"
-mkdir /build/tree
-tar -xf /build/tarball --no-same-owner --strip-components=1 -C /build/tree
-cd /build/tree
-if ! grep -qx 'Source: slurm-smd' debian/control; then
-  echo 'this tarball has no debian/ folder of SchedMD (they have it since 23.11.0)' >&2; exit 1
-fi
-apt-get build-dep -y -q --no-install-recommends ./
-dpkg-buildpackage -b -uc -us
-mkdir /build/out
-mv /build/*.deb /build/out/
-"""
-)
+INSIDE: Final = sh("{script}\n", script=shipped("containers/slurm-build.sh"))
 """What runs in the fresh root."""
 
 

@@ -31,8 +31,10 @@ from corral.roles.slurm import (
     login_nodes,
     lost_jobs,
     packages,
+    partitions,
     pods,
     prolog,
+    reservations,
 )
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
@@ -95,6 +97,7 @@ ORDER: Final = (
     Stage("gpus", (nvidia.ROLE,)),
     Stage("upgrade", (compute.ROLE,), batches=True),
     Stage("compute", (compute.ROLE, controller.SLURMRESTD)),
+    Stage("reservations", (reservations.ROLE,)),
     Stage("tracking", (mlflow.ROLE,)),
     Stage("code", (corral_wheels.ROLE,)),
     Stage("page", (page.ROLE,)),
@@ -118,6 +121,7 @@ IN_SLURM_FILES: Final = (
     prolog.ROLE,
     health.ROLE,
     people.ROLE,
+    partitions.ROLE,
     containers.ROLE,
     elastic_nodes.ROLE,
     metrics.ROLE,

@@ -9,7 +9,8 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts, Traits
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
-from corral.roles.slurm import elastic_nodes
+from corral.roles.slurm import elastic_nodes, partitions
+from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -17,7 +18,7 @@ from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
 
 NO_CGROUPS: Final = "no-cgroups"
-"""Slurm feature of nodes where jobs are not fenced from each other (roles.pods)."""
+"""Slurm feature of nodes where jobs are not fenced from each other (roles.slurm.pods)."""
 
 
 def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
@@ -62,13 +63,16 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
             *settings_of_fields(spec),
         ),
         files=tuple(file for role in given for file in role.files),
+        declared=tuple(Setting(key, value) for key, value in spec.slurm.settings.items()),
     )
 
 
 def _partitions(site: Site) -> Iterator[PartitionConf]:
     for p in partitions_of(site.spec):
         names = elastic_nodes.names(site, p.groups)
-        more = pairs_of_fields("PartitionName", p, keys_of_fields())
+        more = partitions.with_own(
+            site.spec, p, pairs_of_fields("PartitionName", p, keys_of_fields())
+        )
         yield PartitionConf(p.name, names, p.default, max_time(p.max_time), more=more)
 
 

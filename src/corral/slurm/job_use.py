@@ -18,6 +18,7 @@ from corral.slurm.duration import seconds
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 
 _COLUMNS: Final = ("JobIDRaw", "TotalCPU", "TRESUsageInTot")
+_SHOW: Final = ("sacct", "--noheader", "--parsable2", f"--format={','.join(_COLUMNS)}")
 _MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MIB: Final = 1 << 20
@@ -38,31 +39,40 @@ class JobUse:
 
 def show_use(job_id: int) -> tuple[str, ...]:
     """The command whose answer ``parse_use`` reads."""
-    return (
-        "sacct",
-        "--noheader",
-        "--parsable2",
-        f"--format={','.join(_COLUMNS)}",
-        f"--jobs={job_id}",
-    )
+    return (*_SHOW, f"--jobs={job_id}")
+
+
+def show_uses(start: str, user: str, states: Iterable[str]) -> tuple[str, ...]:
+    """The command whose answer ``parse_uses`` reads, for jobs of a user.
+
+    Args:
+        start: when they ended at the earliest, as sacct(1) reads it: ``now-3600seconds``.
+        user: whose.
+        states: in which they ended.
+    """
+    period = (f"--starttime={start}", "--endtime=now", f"--state={','.join(states)}")
+    return (*_SHOW, *period, f"--user={user}")
 
 
 def parse_use(answer: str, job_id: int) -> JobUse:
     """Read sacct's lines of a job and its steps; what is not such a line is left out."""
-    every, steps = 0.0, list[tuple[float, float]]()
+    return parse_uses(answer).get(job_id, JobUse())
+
+
+def parse_uses(answer: str) -> dict[int, JobUse]:
+    """Read sacct's lines of several jobs, by the job's number."""
+    every, steps = dict[int, float](), dict[int, list[tuple[float, float]]]()
     for line in answer.splitlines():
         fields = line.split("|")
-        if len(fields) != len(_COLUMNS):
-            continue
         number, _, step = fields[0].partition(".")
-        if number != str(job_id):
+        if len(fields) != len(_COLUMNS) or not (number.isascii() and number.isdigit()):
             continue
         time, memory = _time(fields[1]), _bytes(fields[2])
         if step:
-            steps.append((time, memory))
+            steps.setdefault(int(number), []).append((time, memory))
         else:
-            every = time
-    return _use(every, steps)
+            every[int(number)] = time
+    return {job: _use(every.get(job, 0.0), steps.get(job, [])) for job in {**every, **steps}}
 
 
 def use_of(raw: Record) -> JobUse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from corral.slurm.conf.keys import Key, all_keys
+from corral.slurm.conf.keys import IMPACTS, Key, all_keys, settable_keys
 from corral.slurm.version import NEWEST, OLDEST
 
 _INTRODUCTION: Final = f"""\
@@ -27,6 +27,21 @@ is left out for it. F-numbers are entries of the failure catalogue.
 | restart | restart the daemons that read it, or `scontrol reconfigure` since 23.11: jobs go on |
 | drain | no job may run meanwhile |
 | recreate | another cluster |
+
+Field: the field of the cluster file that decides over the key. `slurm.settings` may give another
+value for keys marked *settings*, and add words to those marked *settings add*; it may not have the
+others.
+"""
+
+_SETTINGS: Final = """
+## Keys of slurm.settings alone
+
+The other global keys of slurm.conf. They are written only where `slurm.settings` has them. The
+impact is that of slurm.conf(5) of 22.05: keys without a note there are read again by `scontrol
+reconfigure`, and plugins are loaded at a daemon's start.
+
+| impact | keys |
+|---|---|
 """
 
 
@@ -40,15 +55,53 @@ def page() -> str:
             if line:
                 sections.append(f"\n### Lines that begin with {line}\n")
             sections.append(_table([k for k in all_keys() if k.file == file and k.line == line]))
+        if file == "slurm.conf":
+            sections.append(_settable())
     return "".join(sections)
 
 
+def _settable() -> str:
+    """The keys that only the cluster file sets and a supported release knows, by impact."""
+    rows: list[str] = []
+    for impact in IMPACTS:
+        names = [
+            f"{key.name}{_releases(key)}"
+            for key in settable_keys().values()
+            if key.impact == impact and not (key.until and key.until <= OLDEST)
+        ]
+        if names:
+            rows.append(f"| {impact} | {', '.join(names)} |\n")
+    return _SETTINGS + "".join(rows)
+
+
+def _releases(key: Key) -> str:
+    since = f" (since {key.since.release})" if key.since and key.since > OLDEST else ""
+    until = f" (until {key.until.release})" if key.until else ""
+    return since + until
+
+
+def _field(key: Key) -> str:
+    """Who decides over it besides Corral."""
+    if key.joined:
+        return "*settings add*"
+    if key.replaceable:
+        return "*settings*"
+    owner = key.field or key.owner
+    return f"`{owner}`" if owner else ""
+
+
 def _table(keys: list[Key]) -> str:
-    rows = ["\n| key | Corral writes | why | impact | source |", "|---|---|---|---|---|"]
+    shown = any(_field(key) for key in keys)
+    head = "| key | Corral writes | why | impact | field | source |"
+    rows = [f"\n{head}", "|---|---|---|---|---|---|"]
+    if not shown:
+        rows = ["\n| key | Corral writes | why | impact | source |", "|---|---|---|---|---|"]
     for key in keys:
         since = f" (since {key.since.release})" if key.since else ""
         until = f" (until {key.until.release})" if key.until else ""
-        cells = (f"{key.name}{since}{until}", key.value, key.reason, key.impact, key.source)
+        field = (_field(key),) if shown else ()
+        name = f"{key.name}{since}{until}"
+        cells = (name, key.value, key.reason, key.impact, *field, key.source)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

@@ -11,6 +11,7 @@ from pydantic import create_model
 from corral.spec.providers import (
     CLOUDS,
     CONTAINERS,
+    HERE,
     MACHINES,
     OWNED,
     PROVIDERS,
@@ -24,10 +25,12 @@ from corral.spec.sections.cloud import Budget, Cloud, Elastic
 from corral.spec.sections.network import Mesh, Topology
 from corral.spec.sections.people import Access, Account, Qos, User
 from corral.spec.sections.provider_section import Section
+from corral.spec.sections.reservations import License, Reservation
 from corral.spec.sections.services import Health, Prolog, ScheduledProof, Services
 from corral.spec.sections.software import Software
 from corral.spec.values import (
     AbsolutePath,
+    AccountName,
     ClusterName,
     Feature,
     GpuType,
@@ -35,14 +38,17 @@ from corral.spec.values import (
     HostName,
     ImageName,
     Interface,
+    Interval,
     Jump,
     KeyPath,
     Model,
     Name,
     NcclSetting,
+    OverSubscribe,
     PackagePlace,
     PartitionKey,
     PartitionName,
+    Settings,
     Sha256,
     TimeLimit,
     UserName,
@@ -217,6 +223,13 @@ class Slurm(Model):
         "slurm.conf again; changing which ones run does not.",
         default=None,
     )
+    settings: Settings = about(
+        "drain",
+        "More keys of slurm.conf with their values, such as MaxArraySize: 10001. A key that Corral "
+        "sets is refused, and so is one that the release does not know. What a change does follows "
+        "from the key: docs/reference/slurm-keys.md.",
+        default={},
+    )
 
 
 class Partition(Model):
@@ -227,9 +240,88 @@ class Partition(Model):
     )
     groups: tuple[Name, ...] = about("reload", "Groups whose nodes it holds.", min_length=1)
     default: bool = about("reload", "Jobs that name no partition go here.", default=False)
+    state: Literal["up", "down", "drain", "inactive"] = about(
+        "reload",
+        "down: accepts jobs and starts none; drain: accepts none, and pending ones start; "
+        "inactive: neither. Running jobs go on.",
+        default="up",
+    )
     max_time: TimeLimit = about(
         "reload", "Longest job: infinite or [days-]hours[:minutes[:seconds]].", default="infinite"
     )
+    default_time: TimeLimit | None = about(
+        "reload", "Time limit of jobs that give none; left out: max_time.", default=None
+    )
+    min_nodes: int | None = about(
+        "reload", "Fewest nodes of a job; left out: 1.", default=None, ge=1, le=100000
+    )
+    max_nodes: int | None = about(
+        "reload", "Most nodes of a job; left out: no limit.", default=None, ge=1, le=100000
+    )
+    max_cpus_per_node: int | None = about(
+        "reload",
+        "CPUs of each node that its jobs may hold together; left out: all.",
+        default=None,
+        ge=1,
+        le=65535,
+    )
+    max_memory_gib: int | None = about(
+        "reload",
+        "Memory of each node in GiB that one of its jobs may hold; left out: all.",
+        default=None,
+        ge=1,
+        le=1000000,
+    )
+    priority_tier: int | None = about(
+        "reload",
+        "Jobs of a higher tier start before those of a lower one; left out: 1.",
+        default=None,
+        ge=1,
+        le=65533,
+    )
+    # The first one turns priorities on, which slurmctld reads at its start only.
+    priority_job_factor: int | None = about(
+        "restart",
+        "Its part of a job's priority, in proportion to the highest one of all partitions; left "
+        "out: 1.",
+        default=None,
+        ge=0,
+        le=65533,
+    )
+    # As above: preemption.
+    preempt_mode: Literal["off", "requeue", "cancel"] = about(
+        "restart",
+        "What happens to its jobs when one of a partition of a higher tier needs their nodes.",
+        default="off",
+    )
+    grace_time: Interval = about(
+        "reload",
+        "Time that a preempted job has after SIGTERM.",
+        default="off",
+    )
+    oversubscribe: OverSubscribe = about(
+        "reload",
+        "Whether jobs share nodes: no (a node's CPUs and GPUs are divided among jobs), exclusive "
+        "(complete nodes), or yes and force (several jobs on the same CPUs).",
+        default="no",
+    )
+    allow_accounts: tuple[AccountName, ...] = about(
+        "reload", "Slurm accounts whose jobs it takes; left out: all.", default=()
+    )
+    deny_accounts: tuple[AccountName, ...] = about(
+        "reload", "Slurm accounts whose jobs it refuses.", default=()
+    )
+    allow_qos: tuple[AccountName, ...] = about(
+        "reload", "QOS whose jobs it takes; left out: all.", default=()
+    )
+    deny_qos: tuple[AccountName, ...] = about("reload", "QOS whose jobs it refuses.", default=())
+    allow_groups: tuple[UserName, ...] = about(
+        "reload", "Unix groups whose members may submit to it; left out: all.", default=()
+    )
+    qos: AccountName | None = about(
+        "reload", "QOS whose limits hold for all its jobs together.", default=None
+    )
+    hidden: bool = about("reload", "Left out of what sinfo and squeue list.", default=False)
 
 
 class DataNetwork(Model):
@@ -307,7 +399,8 @@ class Storage(Model):
     mount: AbsolutePath = about("drain", "Where every node sees it.")
     kind: Literal["provider", "nfs", "existing"] = about(
         "drain",
-        f"provider: the provider shares it ({CONTAINERS}); nfs: Corral serves and mounts it; "
+        f"provider: the provider shares it ({CONTAINERS}), or it is a folder of the one machine "
+        f"({HERE}); nfs: Corral serves and mounts it; "
         "existing: it is mounted already, Corral checks it.",
     )
     server: HostName | None = about("drain", "Node that serves it (kind nfs).", default=None)
@@ -333,6 +426,12 @@ class _Common(Model):
     )
     partitions: tuple[Partition, ...] = about(
         "reload", "Left out: one partition called main with all groups.", default=()
+    )
+    licenses: tuple[License, ...] = about(
+        "reload", "Licences that jobs ask for by corral run --licenses.", default=()
+    )
+    reservations: tuple[Reservation, ...] = about(
+        "none", "Reservations of nodes, for maintenance or for some people.", default=()
     )
     network: Network = about("drain", "Networks.", default=Network())
     storage: tuple[Storage, ...] = about("drain", "Folders all nodes share.", default=())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from corral.tables import Row
 
-REGISTRY: Final = ("embedded", "ssh", "gcp", "lambda_cloud", "runpod", "paperspace")
+REGISTRY: Final = ("embedded", "ssh", "local", "gcp", "lambda_cloud", "runpod", "paperspace")
 """Folders of ``corral.providers``; the order of every list of providers."""
 
 
@@ -88,13 +88,15 @@ class Tool(Row):
 
     Attributes:
         writes: ``module:function`` from a cluster and a folder's name to a
-            ``providers.foreign.Export``.
+            ``providers.export_files.Export``.
         help: of the verb: one line, then details.
+        examples: of the verb; the first is one of ``corral export`` too.
         place: where its commands are run; "" is the folder that was written.
     """
 
     writes: str
     help: str
+    examples: tuple[str, ...]
     place: str = ""
 
 
@@ -135,6 +137,9 @@ class Capabilities(Row):
         reader: the tool whose files are read for it.
         login: whom ``groups[].ssh.user`` names, where that is not an account of the machine.
         owned: machines exist and belong to the user; nobody makes or ends them.
+        check: ``module:function`` that raises why a machine cannot be taken, for a machine that is
+            here.
+        here: the one node is the machine that Corral runs on, reached without ssh.
         containers: nodes are containers of this machine: its CPUs, memory, kernel and clock, and
             GPUs that are device files.
         configures: the provider itself sets up Slurm and what machines hold.
@@ -156,6 +161,8 @@ class Capabilities(Row):
     reader: Reader | None = None
     login: str = ""
     owned: bool = False
+    check: str = ""
+    here: bool = False
     containers: bool = False
     configures: bool = False
     dns_names: bool = False
@@ -184,6 +191,9 @@ CONTAINERS: Final = next(provider.name for provider in PROVIDERS.values() if pro
 
 OWNED: Final = next(provider.name for provider in PROVIDERS.values() if provider.owned)
 """The provider of machines that the user has."""
+
+HERE: Final = next(provider.name for provider in PROVIDERS.values() if provider.here)
+"""The provider of the machine that Corral runs on."""
 
 RENTALS: Final[Mapping[str, Rental]] = MappingProxyType(
     {name: provider.rental for name, provider in PROVIDERS.items() if provider.rental}

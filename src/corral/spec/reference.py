@@ -70,6 +70,8 @@ def _type(field: schema.Field) -> str:
         type_name = " or ".join(f"`{choice}`" for choice in field.choices)
     elif field.kind is not None:
         type_name = field.kind.name
+    elif field.value is not None and field.value.kind is not None:
+        type_name = f"mapping of keys to {field.value.kind.name}"
     words = {"minimum": "from", "maximum": "to", "exclusiveMinimum": "above"}
     limits = [f"{words[k]} {v:g}" for k, v in field.limits.items() if k in words]
     order = sorted(limits, key=lambda text: text.startswith("to"))
@@ -92,7 +94,8 @@ def _impacts() -> Iterator[str]:
 def _texts() -> Iterator[str]:
     yield from _row("kind", "allowed", "pattern")
     yield _rule_line(3)
-    used = {field.kind.name: field.kind for field in schema.walk() if field.kind is not None}
+    fields = [each for field in schema.walk() for each in (field, field.value) if each]
+    used = {field.kind.name: field.kind for field in fields if field.kind is not None}
     for kind in used.values():
         yield from _row(kind.name, kind.words, f"`{kind.pattern}`")
 

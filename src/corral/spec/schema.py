@@ -57,6 +57,7 @@ class Field:
         impact: what a change does to a live cluster.
         meaning: what it is for.
         fields: the fields of a mapping.
+        value: any field of a mapping that takes all keys; None for other types.
     """
 
     name: str
@@ -72,10 +73,11 @@ class Field:
     impact: str
     meaning: str
     fields: tuple[Field, ...]
+    value: Field | None = None
 
     def field(self, name: str) -> Field | None:
         """The field of this mapping with that key."""
-        return next((field for field in self.fields if field.name == name), None)
+        return next((field for field in self.fields if field.name == name), self.value)
 
     def placeholder(self) -> Any:
         """A valid value, the smallest one; for examples, and to go on after an error."""
@@ -130,10 +132,11 @@ def _field(name: str, path: str, schema: Schema, defs: Schema, *, required: bool
         _field(key, f"{path}.{key}".lstrip("."), cast(Schema, child), defs, required=key in needed)
         for key, child in value.get("properties", {}).items()
     )
+    more = value.get("additionalProperties")
     return Field(
         name=name,
         path=path,
-        type="choice" if choices else _TYPES[value["type"]],
+        type="choice" if choices else _type(value["type"]),
         many=many,
         required=required,
         nullable=nullable,
@@ -144,7 +147,13 @@ def _field(name: str, path: str, schema: Schema, defs: Schema, *, required: bool
         impact=schema.get("x-impact", ""),
         meaning=schema.get("description", value.get("description", "")),
         fields=fields,
+        value=_field("KEY", f"{path}.KEY", more, defs, required=False) if more else None,
     )
+
+
+def _type(word: str | list[str]) -> Type:
+    """The type; of several the first, as the others are other notations of it."""
+    return _TYPES[word if isinstance(word, str) else word[0]]
 
 
 def _kind_of(pattern: str) -> values.Kind | None:

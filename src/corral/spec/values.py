@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +217,38 @@ INTERVAL: Final = Kind(
     "5m",
 )
 
+MOMENT: Final = Kind(
+    "moment",
+    r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]$",
+    'a date and a time in quotes, such as "2030-01-31T08:00"',
+    "2030-01-31T08:00",
+)
+SPAN: Final = Kind(
+    "span",
+    r"^([0-9]{1,3}-)?[0-9]{1,3}(:[0-5][0-9])?$",
+    'a length of time in quotes: [days-]hours[:minutes], such as "4:30" or "2-00"',
+    "4:30",
+)
+LICENSE: Final = Kind(
+    "licence",
+    # Without what has a meaning in Licenses= and --licenses: @ : , |
+    r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$",
+    "letters, digits, '_', '.' and '-', 63 at most, a letter, digit or '_' first",
+    "matlab",
+)
+OVERSUBSCRIBE: Final = Kind(
+    "sharing",
+    r"^(no|exclusive|(yes|force)(:[1-9][0-9]{0,2})?)$",
+    "no, exclusive, yes or force, the last two with the number of jobs: yes:4",
+    "exclusive",
+)
+SETTING: Final = Kind(
+    "setting",
+    r"^\.?([A-Za-z0-9_/:,;=*+@%()\[\]-]\.?){1,1000}$",
+    "one word as slurm.conf takes it; no spaces, quotes or #, no two dots in a row",
+    "bf_interval=60,bf_max_job_test=1000",
+)
+
 OFFER_TYPE: Final = Kind(
     "offer",
     # Single dots only: nothing that is taken for a path climbs out of it.
@@ -259,6 +291,11 @@ KINDS: Final = (
     VERSION_RANGE,
     TIME_LIMIT,
     INTERVAL,
+    MOMENT,
+    SPAN,
+    LICENSE,
+    OVERSUBSCRIBE,
+    SETTING,
     INTERFACE,
     PKEY,
     NCCL,
@@ -295,6 +332,10 @@ GpuType = Annotated[str, Field(pattern=GPU_TYPE.pattern)]
 VersionRange = Annotated[str, Field(pattern=VERSION_RANGE.pattern)]
 TimeLimit = Annotated[str, Field(pattern=TIME_LIMIT.pattern)]
 Interval = Annotated[str, Field(pattern=INTERVAL.pattern)]
+Moment = Annotated[str, Field(pattern=MOMENT.pattern)]
+Span = Annotated[str, Field(pattern=SPAN.pattern)]
+LicenseName = Annotated[str, Field(pattern=LICENSE.pattern)]
+OverSubscribe = Annotated[str, Field(pattern=OVERSUBSCRIBE.pattern)]
 Interface = Annotated[str, Field(pattern=INTERFACE.pattern)]
 PartitionKey = Annotated[str, Field(pattern=PKEY.pattern)]
 NcclSetting = Annotated[str, Field(pattern=NCCL.pattern)]
@@ -306,6 +347,24 @@ PackagePlace = Annotated[str, Field(pattern=PACKAGE_PLACE.pattern, max_length=10
 Sha256 = Annotated[str, Field(pattern=SHA256.pattern)]
 ControlUrl = Annotated[str, Field(pattern=CONTROL_URL.pattern)]
 TrackingUri = Annotated[str, Field(pattern=TRACKING_URI.pattern, max_length=1024)]
+
+
+def _as_text(value: object) -> object:
+    """A number or boolean of YAML as slurm.conf has it."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    return str(value) if isinstance(value, int) else value
+
+
+_SETTING_SCHEMA: Final = {"type": ["string", "integer", "boolean"], "pattern": SETTING.pattern}
+Setting = Annotated[
+    str,
+    Field(pattern=SETTING.pattern),
+    BeforeValidator(_as_text),
+    WithJsonSchema(_SETTING_SCHEMA),
+]
+Settings = dict[str, Setting]
+"""Keys of slurm.conf; a rule judges each by the table of keys."""
 ImpactWord = Literal["none", "reload", "restart", "drain", "reboot", "recreate", "refused"]
 
 
@@ -326,3 +385,12 @@ UNITS: Final = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 def seconds_of(interval: str) -> int:
     """Seconds of an interval, 0 for ``off``."""
     return 0 if interval == "off" else int(interval[:-1]) * UNITS[interval[-1]]
+
+
+def length_of(span: str) -> int | None:
+    """Seconds of ``[days-]hours[:minutes[:seconds]]``; None for ``infinite``."""
+    if span == "infinite":
+        return None
+    days, _, rest = span.rpartition("-")
+    hours, minutes, seconds = [*map(int, rest.split(":")), 0, 0][:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

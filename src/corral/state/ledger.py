@@ -62,7 +62,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "debs": "packages",
         "pyenv": "path",
         # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
-        **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
+        **dict.fromkeys(("slurm-accounts", "slurm-reservations", "backup", "members"), ""),
         # What they touch is in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),

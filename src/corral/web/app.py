@@ -27,10 +27,12 @@ from corral.web.routes import (
     form,
     jobs,
     login,
+    mine,
     nodes,
     output,
     owner,
     past_jobs,
+    policy,
     report,
     tokens,
     view,
@@ -50,7 +52,9 @@ from corral.web.users.sessions import Sessions
 from corral.web.users.user_commands import ByHelper, BySsh, Own
 
 STATIC: Final = Path(__file__).parent / "static"
-ROUTES: Final = (login, tokens, view, bulk, form, jobs, output, past_jobs, nodes, owner, report)
+ROUTES: Final = (
+    login, tokens, view, mine, policy, bulk, form, jobs, output, past_jobs, nodes, owner, report,
+)  # fmt: skip
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:

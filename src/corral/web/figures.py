@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -21,6 +22,7 @@ from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.web import history
 from corral.web.history import Grid, Span
+from corral.web.slurm.efficiency import GpuUse
 
 POINTS: Final = 240
 STEP_S: Final = 15.0
@@ -48,6 +50,23 @@ OF_A_JOB: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 DAY_S: Final = 86400.0
+OVER_S: Final = 600
+GPUS: Final = (
+    'avg_over_time(corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}[{over}s])'
+)
+GPU_JOBS: Final = 'corral_gpu_job{{cluster="{cluster}",node=~"{nodes}"}}'
+BUSY_STEP_S: Final = 60
+BUSY: Final = (
+    "sum by (jobid) (sum_over_time((clamp_max("
+    'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
+    " * on (node, gpu) group_right () "
+    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{days}d:{step}s])) * {step}'
+)
+"""Seconds that the GPUs of ended jobs were busy. The nodes and jobs are named, so that Prometheus
+reads their series alone."""
+WEEK: Final = 7
+MOST_MEASURED: Final = 40
+"""Jobs in one such question: those with the most GPU hours."""
 OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "gpu": 'corral_gpu_utilization_ratio{{cluster="{cluster}",node="{node}"}}',
@@ -96,6 +115,17 @@ class Figures(Protocol):
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         """What the GPUs of a node report now; none where it is unknown."""
+        ...
+
+    async def gpu_use(self, nodes: Sequence[str]) -> GpuUse:
+        """How busy the GPUs of some nodes are; empty where it is unknown."""
+        ...
+
+    async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
+        """Seconds that GPUs of jobs which ended in the last days were busy, by job.
+
+        Only of jobs that were measured.
+        """
         ...
 
     async def close(self) -> None:
@@ -219,6 +249,44 @@ class Prometheus:
             if value is not None
         )
 
+    async def gpu_use(self, nodes: Sequence[str]) -> GpuUse:
+        """See ``Figures``: the mean of ten minutes."""
+        if not nodes:
+            return GpuUse({}, {}, OVER_S)
+        names = {"nodes": _either(nodes), "cluster": self._cluster}
+        used, owned = await asyncio.gather(
+            self._ask("query", {"query": GPUS.format(over=OVER_S, **names)}),
+            self._ask("query", {"query": GPU_JOBS.format(**names)}),
+        )
+        shares = {
+            place: value
+            for sample in used
+            if (place := _place(sample["metric"])) is not None
+            and (value := _number(sample["value"][1])) is not None
+        }
+        jobs = dict[tuple[str, int], frozenset[str]]()
+        for sample in owned:
+            if (place := _place(sample["metric"])) is not None:
+                jobs[place] = jobs.get(place, frozenset()) | {sample["metric"].get("jobid", "")}
+        return GpuUse(shares, jobs, OVER_S)
+
+    async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
+        """See ``Figures``: of the jobs with the most GPU hours."""
+        largest = sorted(jobs, key=lambda job: -(job.gpus or 0) * (job.elapsed or 0))
+        chosen = [job for job in largest[:MOST_MEASURED] if job.gpus and job.nodes]
+        if not chosen:
+            return {}
+        query = BUSY.format(
+            nodes=_either(dict.fromkeys(node for job in chosen for node in expand(job.nodes))),
+            jobs=_either(str(job.id) for job in chosen),
+            cluster=self._cluster,
+            days=days + 1,  # a job that ended in the period began before it
+            step=BUSY_STEP_S * (5 if days > WEEK else 1),
+        )
+        samples = await self._ask("query", {"query": query})
+        values = ((s["metric"].get("jobid", ""), _number(s["value"][1])) for s in samples)
+        return {int(job): v for job, v in values if v is not None and job.isdecimal()}
+
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
         limits = {"timeout": f"{ANSWER_S:.0f}s"}
         try:
@@ -242,6 +310,17 @@ def _silent(why: str) -> CorralError:
         tail=why[:200],
         hint="is it up? the controller's: systemctl status prometheus",
     )
+
+
+def _either(names: Iterable[str]) -> str:
+    """A regular expression of Prometheus for any of these names, within a text of PromQL."""
+    return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)
+
+
+def _place(labels: Mapping[str, str]) -> tuple[str, int] | None:
+    """Node and GPU of a sample."""
+    gpu = labels.get("gpu", "")
+    return (labels.get("node", ""), int(gpu)) if gpu.isdecimal() else None
 
 
 def _number(text: object) -> float | None:
@@ -309,6 +388,29 @@ class BySsh:
             known = (await api.node_figures(self._spec, [name])).get(name, ())
             self._readings = {**self._readings, name: (time.monotonic(), known)}
         return tuple(known)
+
+    async def gpu_use(self, nodes: Sequence[str]) -> GpuUse:
+        """See ``Figures``: of this moment, of the first nodes."""
+        first = nodes[:MOST_NODES]
+        each = await asyncio.gather(*(self.readings(name) for name in first))
+        shares, jobs = dict[tuple[str, int], float](), dict[tuple[str, int], frozenset[str]]()
+        for name, readings in zip(first, each, strict=True):
+            for reading in readings:
+                place = _place({"node": name, "gpu": str(reading.labels.get("gpu", ""))})
+                if place is not None and reading.name == "corral_gpu_utilization_ratio":
+                    shares[place] = reading.value
+                elif place is not None and reading.name == "corral_gpu_job":
+                    job = str(reading.labels.get("jobid", ""))
+                    jobs[place] = jobs.get(place, frozenset()) | {job}
+        return GpuUse(shares, jobs)
+
+    async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
+        """See ``Figures``.
+
+        Raises:
+            CorralError: NOT_FOUND: what has passed is known to Prometheus alone.
+        """
+        raise CorralError(Code.NOT_FOUND, "only Prometheus keeps it (services: metrics)")
 
     async def job(self, job: Job) -> dict[str, Any]:
         """See ``Figures``."""

@@ -787,11 +787,311 @@ class Work(TypedDict):
     error: Failure | None
 
 
+class LimitRow(TypedDict):
+    """One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins."""
+
+    name: str
+    resource: str
+    value: int
+
+
+class QuotaCell(TypedDict):
+    """Used of a limit; limit null: unlimited, or unknown; used null: hidden; by: the limit."""
+
+    what: Literal["gpus", "cpus", "memory", "nodes", "jobs", "submitted"]
+    used: int | None
+    exact: bool
+    limit: int | None
+    by: str
+    unknown: bool
+
+
+class QuotaBudget(TypedDict):
+    """Resource minutes used of those allowed (GrpTRESMins); used null: unknown."""
+
+    resource: str
+    used: float | None
+    limit: int
+
+
+class QuotaRow(TypedDict):
+    """What is used of one association, account or QOS; more: limits of each job."""
+
+    kind: Literal["user", "account", "qos-user", "qos-account", "qos"]
+    name: str
+    account: str
+    cells: list[QuotaCell]
+    budgets: list[QuotaBudget]
+    more: list[LimitRow]
+
+
+class Known(TypedDict):
+    """Whether an answer is known, of when, and why there is no newer one."""
+
+    known: bool
+    at: float
+    why: str
+
+
+class Quota(Known):
+    """A user's limits; without QOS where why_no_qos has a reason."""
+
+    why_no_qos: str
+    rows: list[QuotaRow]
+
+
+class IdleGpu(TypedDict):
+    """A GPU that does nothing."""
+
+    node: str
+    index: int
+
+
+class RunningJob(TypedDict):
+    """A running job; known: GPUs that were measured, use: their mean, 0 to 1."""
+
+    id: int
+    label: str
+    name: str
+    start_at: int | None
+    limit: int | None
+    cpus: int
+    gpus: int
+    gpus_exact: bool
+    known: int
+    use: float | None
+    idle: list[IdleGpu]
+
+
+class PendingReason(TypedDict):
+    """Why jobs are pending."""
+
+    reason: str
+    why: str
+    jobs: int
+
+
+class Measured(Known):
+    """How GPUs were measured: the mean of over_s seconds, 0 for this moment."""
+
+    over_s: float
+
+
+class MyWork(TypedDict):
+    """What a user's jobs have now."""
+
+    user: str
+    at: float
+    jobs: int
+    pending: int
+    gpus: int
+    gpus_exact: bool
+    cpus: int
+    memory: int
+    nodes: int
+    reasons: list[PendingReason]
+    limits: Quota
+    running: list[RunningJob]
+    measured: Measured
+
+
+class JobsCost(TypedDict):
+    """What jobs cost on rented machines; words: with "at least" where a price is unknown."""
+
+    dollars: float
+    words: str
+
+
+class WorkPeriod(TypedDict):
+    """Hours of jobs in a period; cost null: no price is known."""
+
+    days: int
+    jobs: int
+    gpu_hours: float
+    gpus_exact: bool
+    cpu_hours: float
+    cost: JobsCost | None
+
+
+class WorkHours(TypedDict):
+    """Hours of the last 7 and 30 days; cut: at least so many."""
+
+    user: str
+    known: bool
+    why: str
+    cut: bool
+    periods: list[WorkPeriod]
+
+
+class EfficiencyRow(TypedDict):
+    """An ended job: shares used of what it asked for, hours not used; null: not measured."""
+
+    id: int
+    label: str
+    name: str
+    state: str
+    kind: Kind
+    end_at: int | None
+    elapsed: float
+    cpus: int
+    gpus: int
+    gpus_exact: bool
+    memory: int
+    cpu: float | None
+    memory_used: float | None
+    gpu: float | None
+    cpu_waste: float | None
+    gpu_waste: float | None
+    memory_waste: float | None
+
+
+class Efficiency(TypedDict):
+    """Ended jobs of a period, newest first; cut: of more than ``most``."""
+
+    user: str
+    days: int
+    most: int
+    known: bool
+    why: str
+    cut: bool
+    why_no_gpus: str
+    jobs: list[EfficiencyRow]
+
+
+class AccountRow(TypedDict):
+    """An account (user is ""), or a user in one; part, usage, factor: sshare's, 0 to 1."""
+
+    account: str
+    user: str
+    parent: str
+    partition: str
+    depth: int
+    is_default: bool
+    shares: str
+    qos: list[str]
+    default_qos: str
+    limits: list[LimitRow]
+    part: float | None
+    usage: float | None
+    factor: float | None
+
+
+class Accounts(Known):
+    """All accounts, each below the one it belongs to."""
+
+    why_no_shares: str
+    accounts: list[AccountRow]
+
+
+class QosRow(TypedDict):
+    """A QOS; unreported: limits that Slurm's answer does not have, which are unknown."""
+
+    name: str
+    description: str
+    priority: int
+    preempts: list[str]
+    preempt_mode: str
+    usage_factor: float | None
+    grace: int
+    flags: list[str]
+    limits: list[LimitRow]
+    unreported: list[str]
+
+
+class AllQos(Known):
+    """All QOS, those of highest priority first."""
+
+    qos: list[QosRow]
+
+
+class ReservationRow(TypedDict):
+    """A row of the reservations table, as Slurm reports it."""
+
+    name: str
+    start: int | None
+    end: int | None
+    nodes: str
+    node_count: int
+    cores: int
+    partition: str
+    users: list[str]
+    accounts: list[str]
+    licenses: str
+    flags: list[str]
+
+
+class Reservations(Known):
+    """All reservations, those that begin first at the top."""
+
+    reservations: list[ReservationRow]
+
+
+class LicenseRow(TypedDict):
+    """A licence."""
+
+    name: str
+    total: int
+    used: int
+    free: int
+    reserved: int
+    remote: bool
+
+
+class Licenses(Known):
+    """All licences."""
+
+    licenses: list[LicenseRow]
+
+
+class SchedulerCycle(TypedDict):
+    """A kind of scheduling cycle, in microseconds; null: not reported."""
+
+    count: int | None
+    last: int | None
+    mean: int | None
+    longest: int | None
+    depth: int | None
+    queue: int | None
+    last_at: int | None
+    exits: dict[str, int]
+
+
+class SchedulerCall(TypedDict):
+    """Requests of one type or user, in microseconds."""
+
+    name: str
+    count: int
+    mean: int
+    total: int
+
+
+class SchedulerFigures(TypedDict):
+    """What sdiag prints."""
+
+    since: int | None
+    threads: int | None
+    agents: int | None
+    database: int | None
+    jobs: dict[str, int]
+    main: SchedulerCycle
+    backfill: SchedulerCycle
+    backfilled: int | None
+    by_type: list[SchedulerCall]
+    by_user: list[SchedulerCall]
+
+
+class SchedulerState(Known):
+    """The scheduler's figures, where they are known."""
+
+    figures: SchedulerFigures | None
+
+
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
     Profile,
     BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
-    Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work, MyWork, WorkHours,
+    Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -180,8 +180,8 @@ print("@@" + json.dumps(found))
 """
 
 
-def make_root(suite: str, root: Path) -> None:
-    """Unpack a Debian root with Slurm."""
+def make_root(suite: str, root: Path, more: tuple[str, ...] = ()) -> None:
+    """Unpack a Debian root with Slurm, and with more packages."""
     host = archive.host_release()
     sources = archive.for_suite(
         archive.host_sources(), host["VERSION_CODENAME"], suite, {"": ("main",)}
@@ -190,7 +190,7 @@ def make_root(suite: str, root: Path) -> None:
     subprocess.run(
         [
             *("mmdebstrap", "--variant=apt", "--mode=root", "--format=directory"),
-            f"--include={','.join(PACKAGES)}",
+            f"--include={','.join((*PACKAGES, *more))}",
             '--aptopt=Acquire::Check-Valid-Until "false"',
             "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/locale/*",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -20,7 +23,7 @@ MOST = 3
 PIECES = {
     "jobs/batch": "pieces of the batch script, which its user reads",
     "jobs/usage.py": "a piece of the batch script",
-    "providers": "a provider's folder holds all of it",
+    "providers/runpod": "a provider's folder holds all of it",
     "roles/machine/fabric.py": "a piece of the batch script",
     "testing": "of simulated clouds: no node of a user's",
 }
@@ -54,27 +57,62 @@ def is_program(text: str) -> bool:
     return bool(_COMPOUND.search(bare) and _ENDS.search(bare)) or commands(text) > MOST
 
 
-def templates(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Texts of ``sh`` and ``Script``, and of names that are given to them."""
-    texts = {
-        target.id: node.value.value
+def named(tree: ast.AST) -> dict[str, ast.expr]:
+    """What each name of a module or a function in it is set to, the last one."""
+    return {
+        target.id: node.value
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
+
+
+def literals(node: ast.expr, names: Mapping[str, ast.expr], depth: int = 9) -> list[str]:
+    """Texts that an expression may be, as far as they are written in Corral's modules."""
+    match node:
+        case ast.Constant(value=str(text)):
+            parts = [[text]]
+        case ast.JoinedStr(values=values):
+            parts = [literals(value, names, depth) for value in values]
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            parts = [literals(left, names, depth), literals(right, names, depth)]
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [[*literals(body, names, depth), *literals(orelse, names, depth)]]
+        case ast.FormattedValue(value=value):
+            parts = [literals(value, names, depth)]
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in names and depth:
+            parts = [literals(names[name], names, depth - 1)]
+        case _:
+            parts = [["{}"]]
+    return ["".join(texts) for texts in product(*parts)]
+
+
+def templates(
+    tree: ast.AST, others: Mapping[str, ast.expr] = MappingProxyType({})
+) -> Iterator[tuple[int, str]]:
+    """Texts of ``sh`` and ``Script``: literals, f-strings, and names of them in any module."""
+    names = {**others, **named(tree)}
     for node in ast.walk(tree):
         match node:
-            case ast.Call(
-                func=ast.Name(id="sh" | "Script"), args=[ast.Constant(value=str(text)), *_]
-            ):
-                yield node.lineno, text
-            case ast.Call(func=ast.Name(id="sh" | "Script"), args=[ast.Name(id=name), *_]):
-                yield node.lineno, texts.get(name, "")
+            case ast.Call(func=ast.Name(id="sh" | "Script"), args=[text, *_]):
+                yield from ((node.lineno, each) for each in literals(text, names))
             case _:
                 pass
+
+
+@cache
+def all_names() -> dict[str, ast.expr]:
+    """Constants of all modules, which another one may import."""
+    every: dict[str, ast.expr] = {}
+    for file in SOURCE.rglob("*.py"):
+        every |= {k: v for k, v in named(ast.parse(file.read_text())).items() if k.isupper()}
+    return every
+
+
+def programs(file: Path) -> list[tuple[int, str]]:
+    each = templates(ast.parse(file.read_text()), all_names())
+    return [(line, text) for line, text in each if is_program(text)]
 
 
 def modules() -> list[Path]:
@@ -88,8 +126,7 @@ def test_no_module_holds_a_program() -> None:
     held = [
         f"{file.relative_to(SOURCE)}:{line}: {text[:80]!r}"
         for file in modules()
-        for line, text in templates(ast.parse(file.read_text()))
-        if is_program(text)
+        for line, text in programs(file)
     ]
     assert held == [], "write it as a function of a file of agents; call it by hosts.quote.call"
 
@@ -112,13 +149,43 @@ def test_what_a_program_is(text: str, program: bool) -> None:
     assert is_program(text) is program
 
 
+LOOP = "for f in {files}; do rm $f; done"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"sh({LOOP!r})",
+        f"A = {LOOP!r}\nsh(A)",
+        f"A = {LOOP!r}\nB = f'{{A}}; rm x'\nsh(B)",
+        f"A: Final = f'{LOOP} {{0}}'\ndef f():\n  return Script(A)",
+        f"sh('true\\n' + {LOOP!r})",
+        f"sh('true' if a else {LOOP!r})",
+        "sh(module.A)",
+        "sh(A)",
+    ],
+)
+def test_a_program_is_seen_however_it_is_written(source: str) -> None:
+    others = named(ast.parse(f"A = {LOOP!r}"))
+    assert any(is_program(text) for _, text in templates(ast.parse(source), others))
+
+
+def test_a_name_set_by_its_own_value_ends() -> None:
+    assert list(templates(ast.parse("a = ''\na = a + 'x'\nsh(a)")))
+
+
 def test_a_folder_without_programs_needs_no_reason() -> None:
     for name in PIECES:
         path = SOURCE / name
         files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        assert any(is_program(t) for f in files for _, t in templates(ast.parse(f.read_text()))), (
-            name
-        )
+        assert any(map(programs, files)), name
+
+
+def test_of_providers_only_folders_of_the_registry_hold_programs() -> None:
+    """What providers share is for all of them: its programs are in ``agents``."""
+    rows = [SOURCE / name for name in PIECES if name.startswith("providers")]
+    assert rows
+    assert all((row / "provider.toml").is_file() for row in rows)
 
 
 LIBRARIES = sorted(

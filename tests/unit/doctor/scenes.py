@@ -40,11 +40,11 @@ def sections(name: str) -> dict[str, str]:
         "units": "slurmd active" + ("\nslurmctld active\nmariadb active\nslurmdbd active" * lead),
         "keys": "/etc/slurm/slurm.key aaaa slurm:600",
         "uids": "slurm 64030\nmunge ",
-        "version": "slurmd 24.11.5" + ("\nslurmctld 24.11.5" if lead else ""),
+        "versions": "slurmd 24.11.5" + ("\nslurmctld 24.11.5" if lead else ""),
         "conf": "/var/spool/slurmd/conf-cache/slurm.conf cccc"
         + ("\n/etc/slurm/slurm.conf cccc" if lead else ""),
-        "disks": "/ 9000000 20000000\n/:inodes 900000 1000000",
-        "mounts": "/shared mounted ext2/ext3",
+        "room": "/ 9000000 20000000\n/:inodes 900000 1000000",
+        "shared-mounts": "/shared mounted ext2/ext3",
         "devices": "/dev/nvidia0\n/dev/nvidia1",
         "limits": "LimitMEMLOCK infinity",
         "addresses": "1: lo    inet 127.0.0.1/8 scope host lo\n"

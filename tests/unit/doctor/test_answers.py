@@ -70,7 +70,7 @@ def test_shared_folders_are_asked_at_once_and_the_kernel_reports_mounts(
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     asked = storage.mounts(("/proc", "/no/such", str(tmp_path)))
-    printed = asked.parse(answers((asked,), tmp_path)["mounts"])
+    printed = asked.parse(answers((asked,), tmp_path)["shared-mounts"])
     assert printed["/proc"] == "mounted proc"
     assert printed["/no/such"].startswith("folder ")
     assert printed["/no/such"].endswith(" failed")

@@ -45,12 +45,12 @@ def test_a_healthy_cluster_has_nothing() -> None:
 STALE = "stat: cannot read file system information for '/shared': Stale file handle failed"
 HUNG = "no answer within 10 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
-    ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
-    ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
+    ("F67", N1, {N1: {"room": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
+    ("F67", N1, {N1: {"room": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
     (  # folders of a full file system are one finding, the larger disk in it is fine
         "F67",
         N1,
-        {N1: {"disks": "/ 10 5000000\n/tmp 10 5000000\n/var 9 5000000\n/var/log 900000 9000000"}},
+        {N1: {"room": "/ 10 5000000\n/tmp 10 5000000\n/var 9 5000000\n/var/log 900000 9000000"}},
         "/: 10 of 5000000 KiB free",
     ),
     (
@@ -68,10 +68,10 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ),
     ("F20", N1, {N1: {"userns": "refused"}}, "no answer"),
     ("F54", N1, {N1: {"alone": "slurmd"}}, "slurmd has no address"),
-    ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
-    ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
-    ("F68", N1, {N1: {"mounts": f"/shared folder {STALE}"}}, "Stale file handle"),
-    ("F68", N1, {N1: {"mounts": f"/shared mounted {HUNG}"}}, "no answer within 10 s"),
+    ("F68", N1, {N1: {"shared-mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
+    ("F68", N1, {N1: {"shared-mounts": "/shared mounted failed"}}, "stat -f /shared"),
+    ("F68", N1, {N1: {"shared-mounts": f"/shared folder {STALE}"}}, "Stale file handle"),
+    ("F68", N1, {N1: {"shared-mounts": f"/shared mounted {HUNG}"}}, "no answer within 10 s"),
     (
         "F230",
         CTL,
@@ -93,7 +93,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F75", N1, {N1: {"keys": "/etc/slurm/slurm.key aaaa root:600"}}, "root:600"),
     ("F75", N1, {N1: {"keys": ""}}, "is missing"),
     ("F17", N1, {N1: {"uids": "slurm 64999"}}, "64999"),
-    ("F19", N1, {N1: {"version": "slurmd 25.05.1"}}, "25.05.1"),
+    ("F19", N1, {N1: {"versions": "slurmd 25.05.1"}}, "25.05.1"),
     (
         "F04",
         N1,
@@ -181,7 +181,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ),
     ("F18", N1, {CTL: {"ports": "10.9.0.11:6818 closed"}}, "node0 cannot reach 10.9.0.11:6818"),
     ("F18", N1, {N1: {"ports": "10.9.0.10:6817 closed"}}, "node1 cannot reach 10.9.0.10:6817"),
-    ("F18", N1, {N1: {"firewall": "closed"}}, "rules are not in its firewall"),
+    ("F18", N1, {N1: {"own-rules": "closed"}}, "rules are not in its firewall"),
     (
         "F39",
         N1,
@@ -192,7 +192,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     (
         "F77",
         N1,
-        {N1: {"kernel": "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."}},
+        {N1: {"kernel-log": "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."}},
         "Xid",
     ),
     (
@@ -282,13 +282,13 @@ def test_the_minority_has_the_wrong_key_and_the_controller_wins_a_tie() -> None:
 
 
 def test_an_older_slurmd_within_the_window_is_no_finding() -> None:
-    assert examine(scene({N1: {"version": "slurmd 24.05.3"}})).healthy
+    assert examine(scene({N1: {"versions": "slurmd 24.05.3"}})).healthy
 
 
 def test_a_slurmd_that_prints_no_version_stops_no_other_rule() -> None:
     """The doctor ended with "no Slurm version in ..." and named no cause."""
     torn = "slurmd slurmd: error while loading shared libraries: libslurmfull.so: cannot open"
-    broken = scene({N1: {"version": torn, "readonly": "/var/spool/slurmd"}})
+    broken = scene({N1: {"versions": torn, "readonly": "/var/spool/slurmd"}})
     assert ids(examine(broken)) == ["F71"]
 
 
@@ -413,7 +413,7 @@ def test_logs_into_which_users_write_are_no_cause() -> None:
 
 def test_what_is_asked_is_asked_of_all() -> None:
     asked = {q.name for q in questions(Ask(NAMES, ("slurmd", "munge"), controller=True))}
-    assert {*sections(CTL), "logslurmd", "filemunge", "trustedmunge", "kernel"} <= asked
+    assert {*sections(CTL), "logslurmd", "filemunge", "trustedmunge", "kernel-log"} <= asked
     assert "nodes" not in {q.name for q in questions(Ask(NAMES, ("slurmd",)))}
 
 

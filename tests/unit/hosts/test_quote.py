@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.hosts.quote import NOTHING, Script, join, reread, sh
+from corral.hosts.quote import NOTHING, Script, filled, join, reread, sh
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 HOSTILE = st.lists(
@@ -138,6 +138,18 @@ def test_made_by() -> None:
     assert isinstance(join([sh("a"), sh("b")]), Script)
     assert join([sh("a"), sh("b")]) == "a\nb"
     assert isinstance(reread("x"), Script)
+
+
+def test_a_filled_program_has_quoted_values_and_no_comment_at_its_top() -> None:
+    text = filled("containers/enrol.sh", node="n0", mounts=["/a b", "/$(id)"], key="/k")
+    assert text.startswith('if [ "$(cat /etc/hostname)" != n0 ]; then\n')
+    assert "for m in '/a b' '/$(id)'; do\n" in text
+    assert "@" not in text
+
+
+def test_a_program_without_a_value_for_a_name_is_refused() -> None:
+    with pytest.raises(KeyError, match="mounts"):
+        filled("containers/enrol.sh", node="n0", key="/k")
 
 
 SNIPPET = """\

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
-from corral.inspect import machine, system
 from corral.inspect.machine import CLOCK, HOSTNAME
 from corral.inspect.question import MachineState, Question, inquiry, text
 from corral.inspect.slurm import versions
 from tests.fakes import Recorded
 
+SOURCES = Path(corral.__file__).parent
 HUNG = Question("hung", sh("timeout 0.1 sleep 5"), text)
 KILLED = Question("killed", sh("echo begun; kill -9 $PPID_OF_NONE $(sh -c 'echo $PPID')"), text)
 
@@ -87,8 +88,8 @@ def test_versions_of_all_distributions_are_read() -> None:
 def test_two_questions_of_one_name_hide_no_answer() -> None:
     """Discovery asked for the firewall twice, and the second answer was added to the first."""
     inquiry((HOSTNAME, CLOCK, HOSTNAME))  # the same one
-    with pytest.raises(ValueError, match="two questions are called firewall"):
-        inquiry((machine.FIREWALL, system.FIREWALL))
+    with pytest.raises(ValueError, match="two questions are called hostname"):
+        inquiry((HOSTNAME, Question("hostname", sh("hostname"), text)))
 
 
 def test_questions_to_machines_are_in_one_room() -> None:
@@ -100,3 +101,29 @@ def test_questions_to_machines_are_in_one_room() -> None:
         if re.search(r"\bQuestion\(\s*[\"f]", file.read_text())
     }
     assert packages == {"inspect"}
+
+
+def names_asked() -> Iterator[tuple[str, str]]:
+    """Each name of a question or an answer in Corral's sources, with its place."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        source = path.read_text()
+        if "corral.inspect.question import" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="Question" | "Answer"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    yield name, f"{path.relative_to(SOURCES)}:{node.lineno}"
+                case _:
+                    pass
+
+
+def test_no_two_questions_have_one_name() -> None:
+    """Two in one script would be refused there alone, or the answer to one read as the other's."""
+    places: dict[str, list[str]] = {}
+    for name, place in names_asked():
+        places.setdefault(name, []).append(place)
+    assert len(places) > 80
+    assert {name: each for name, each in places.items() if len(each) > 1} == {}

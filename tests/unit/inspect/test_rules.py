@@ -122,9 +122,9 @@ RULES: Final = (
     Rule(
         "version_fault",
         {
-            Observer.PROOF: Use(("smoke.versions",), ("version",)),  # any, installed or running
+            Observer.PROOF: Use(("smoke.versions",), ("versions",)),  # any, installed or running
             # A newer slurmd than slurmctld is refused; an older one works.
-            Observer.DOCTOR: Use(("F19",), ("version",)),
+            Observer.DOCTOR: Use(("F19",), ("versions",)),
         },
     ),
     Rule(
@@ -138,7 +138,7 @@ RULES: Final = (
         "folder_fault",
         {
             Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
-            Observer.DOCTOR: Use(("F68",), ("mounts",)),
+            Observer.DOCTOR: Use(("F68",), ("shared-mounts",)),
             Observer.HEALTH: Use(("health.mounts",)),
         },
     ),

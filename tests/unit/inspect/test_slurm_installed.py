@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from corral.inspect import slurm
-from corral.inspect.question import inquiry
+from corral.inspect.question import Question, inquiry
 
-ASKED = inquiry(
-    question for question in slurm.INSTALLED if question.name in ("version", "candidate")
-)
+VERSION, CANDIDATE, _ = slurm.INSTALLED
 OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
 
 
+@pytest.mark.parametrize(
+    "questions",
+    [(VERSION, CANDIDATE), (CANDIDATE, VERSION)],
+    ids=["in order", "the other way round"],
+)
 @pytest.mark.parametrize(
     ("slurmd", "expected"),
     [
@@ -30,14 +33,19 @@ OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
     ids=["installed", "offered", "half unpacked"],
 )
 def test_a_machine_reports_what_it_has_or_is_offered(
-    slurmd: str | None, expected: list[str], tmp_path: Path
+    slurmd: str | None,
+    expected: list[str],
+    questions: tuple[Question[str], ...],
+    tmp_path: Path,
 ) -> None:
+    """Neither question needs what the shell of the other found."""
+    asked = inquiry(questions)
     for name, text in {"apt-cache": OFFERED, "slurmd": slurmd}.items():
         if text is not None:
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
     (tmp_path / "grep").symlink_to("/usr/bin/grep")
-    done = subprocess.run(["/bin/sh", "-c", ASKED.script], env={"PATH": str(tmp_path)}, check=True,
+    done = subprocess.run(["/bin/sh", "-c", asked.script], env={"PATH": str(tmp_path)}, check=True,
                           capture_output=True, text=True)  # fmt: skip
-    answers = ASKED.answers(done.stdout, "n", "asking")
+    answers = asked.answers(done.stdout, "n", "asking")
     assert [text for text in answers.values() if text] == expected

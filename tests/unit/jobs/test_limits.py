@@ -47,7 +47,10 @@ SPEC = ClusterSpec.model_validate(
         "partitions": [
             {"name": "main", "groups": ["big", "small"], "default": True, "max_time": "2-00"},
             {"name": "cpu", "groups": ["cpu"]},
+            {"name": "old", "groups": ["cpu"], "state": "drain"},
+            {"name": "wide", "groups": ["cpu"], "min_nodes": 2, "max_nodes": 4},
         ],
+        "licenses": [{"name": "matlab", "count": 2}],
         "storage": [{"mount": "/shared", "kind": "existing"}],
         "users": [{"name": "ada", "uid": 2000}, {"name": "bob", "uid": 2001}],
     }
@@ -58,6 +61,27 @@ SPEC = ClusterSpec.model_validate(
     ("fields", "reason", "instead"),
     [
         ({"partition": "mian"}, "no partition called mian", "did you mean main?"),
+        ({"licenses": "matlb"}, "no licence called matlb", "did you mean matlab?"),
+        (
+            {"licenses": "fluent@db,matlab:3"},
+            "3 licences of matlab asked for, the cluster has 2",
+            "--licenses matlab:2 works",
+        ),
+        (
+            {"partition": "old", "gpus_per_node": 0},
+            "partition old takes no jobs: its state is drain",
+            "partitions that do: main, cpu, wide",
+        ),
+        (
+            {"partition": "wide", "nodes": 5, "gpus_per_node": 0},
+            "5 nodes asked for, a job in partition wide has 4 at most",
+            "--nodes 4, or another partition",
+        ),
+        (
+            {"partition": "wide", "nodes": 1, "gpus_per_node": 0},
+            "1 nodes asked for, a job in partition wide has 2 at least",
+            "--nodes 2, or another partition",
+        ),
         ({"partition": "zzz"}, "no partition called zzz", "partitions are: main, cpu"),
         ({"user": "bib"}, "no user called bib", "did you mean bob?"),
         ({"nodes": 7}, "7 nodes asked for, partition main has 6", "--nodes 6 works"),

@@ -27,7 +27,7 @@ MADE_UP = """\
 - {file: slurm.conf, line: NodeName, name: Weight, field: groups.gpu.count, form: MiB,
    value: as declared, reason: A test., impact: reload, source: slurm.conf(5)}
 """
-"""The table has no such row of a line yet."""
+"""Forms that no field of a line has."""
 FIELDS = tuple(key for key in all_keys() if key.field)
 EXTRA = parse_table(MADE_UP, "keys.yaml", tuple[Key, ...])
 WRITTEN = {"Hidden": "YES", "OverTimeLimit": "1-00:00:00", "Weight": "8192"}
@@ -40,7 +40,9 @@ def declared(provider: str, key: Key) -> ClusterSpec:
     data["groups"] = [{**group, "provider": provider} for group in data["groups"]]
     data["partitions"][0]["max_time"] = "24:00:00"
     if key in FIELDS:
-        EDITS[key.field](data)
+        # Of a list of mappings each field is in the table.
+        edit = EDITS.get(key.field) or next(v for k, v in EDITS.items() if key.field in k)
+        edit(data)
     return ClusterSpec.model_validate(data)
 
 

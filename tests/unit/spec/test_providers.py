@@ -32,7 +32,7 @@ HOMES = [
 ]
 FOREIGN = sorted(
     file
-    for file in SOURCES.rglob("*.py")
+    for file in (*SOURCES.rglob("*.py"), *SOURCES.rglob("*.pyi"))
     if file != REGISTERED and not any(file.is_relative_to(home) for home in HOMES)
 )
 """All but the registry, providers' folders and the simulators of clouds."""
@@ -40,14 +40,17 @@ WORDS = CLIENTS | TITLES | {word for c in CLOUDS for word in (c, PROVIDERS[c].fo
 RENTED = re.compile(rf"\b({'|'.join(WORDS - set(keyword.kwlist))})\b")
 """Words for clouds; ``lambda`` is also Python's, so it is found as a value only."""
 PARTS = {
-    "gcp": re.compile(r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?", re.I),
+    "gcp": re.compile(r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?|gcluster", re.I),
     "embedded": re.compile(r"(?<!tests/)embedded", re.I),
+    "local": re.compile(r"providers?:? local|LocalProvider|local provider", re.I),
     "ssh": re.compile(r"providers?:? ssh|ssh provider|is_ssh|ssh groups?|deepops", re.I),
 }
 """Words that stand for a provider in code, or for what only one provider has: Google's machines and
 the blueprints of its toolkit, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
 program or the section of a group; it stands for the provider next to that word, as a value that is
 compared or passed (``values_of``), and in the path of an import."""
+PUBLIC = frozenset({"export_gcluster", "read_deepops"})
+"""Names of ``corral.api`` that stay (0100): their definitions and exports are not searched."""
 NAMED = re.compile(
     rf"(?<![A-Za-z0-9])({'|'.join(PARTS[name].pattern for name in PARTS)})(?![A-Za-z0-9])", re.I
 )
@@ -139,7 +142,17 @@ def names_in(tree: ast.Module, *, is_help: bool = False) -> Iterator[tuple[int, 
             for n in ast.walk(tree)
             if isinstance(n, ast.FunctionDef) and isinstance(n.body[0], ast.Expr)
         }
+    public = {
+        id(part)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.FunctionDef) and node.name in PUBLIC)
+        or (isinstance(node, ast.ImportFrom) and {a.name for a in node.names} <= PUBLIC)
+        for part in ast.walk(node)
+        if not is_providers(getattr(node, "module", None) or "")
+    }
     for node in ast.walk(tree):
+        if id(node) in public:
+            continue
         line = getattr(node, "lineno", 0)
         for value in values_of(node):
             for part in ast.walk(value):
@@ -181,7 +194,8 @@ def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
         'x = "write provider: ssh"', 'x = "no group of provider ssh"', 'x = f"{n} embedded nodes"',
         'x = "a3-megagpu-8g"', 'x = "two A3 Mega nodes"', 'e = "--hardware a3-mega"',
         "from corral.spec.models import Gcp", "import a.blueprint", "class SshProvider: pass",
-        "def runpod_volumes(): pass", 'x = "Google\'s own run"',
+        "def runpod_volumes(): pass", 'x = "Google\'s own run"', 'x = TOOLS["gcluster"]',
+        "from corral.providers.ssh.deepops.folder import read_deepops as read_deepops",
     ],
 )  # fmt: skip
 def test_names_of_providers_are_found(text: str) -> None:

@@ -14,6 +14,7 @@ from .cases import GONE, LAB, LAPTOP, changed, findings_of, load_dict
 from .cases_cloud import CLOUD
 from .cases_iron import IRON
 from .cases_page import PAGE
+from .cases_slurm import QUIET_SLURM, SLURM
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
@@ -65,6 +66,7 @@ FIRES: list[Case] = [
     *CLOUD,
     *IRON,
     *PAGE,
+    *SLURM,
     (
         "mlflow-twice",
         LAB,
@@ -94,6 +96,13 @@ FIRES: list[Case] = [
     ("node-name", LAB, {"groups.1.nodes": "42"}, "groups[1].nodes"),
     ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-2"}, "groups[0].nodes"),
     ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-node2"}, "groups[0].nodes"),
+    ("local-one", LAB, {"groups.0.provider": "local"}, "groups[0].nodes"),
+    (
+        "mesh-local",
+        LAB,
+        {"groups.0.provider": "local", "network": {"control": "tailscale"}},
+        "network.control",
+    ),
     ("addresses-missing", LAB, {"groups.0.addresses": GONE}, "groups[0]"),
     ("address-count", LAB, {"groups.0.addresses": "192.168.1.[10-11]"}, "groups[0].addresses"),
     (
@@ -331,6 +340,7 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {"users.0.home": "/shared/alice", "access": {"ssh": "jobs_only", "login": "cpu0"}}),
     (LAB, {"partitions.1.max_time": "0:30:00"}),
     (LAPTOP, {"groups.0.nodes": "node[0-63]"}),
+    *QUIET_SLURM,
     (LAPTOP, {"groups.0.memory_mib": 1200, "slurm": {"accounting": False, "rest": False}}),
 ]
 

@@ -41,6 +41,8 @@ class FakeRest:
         if "past-job" in self.bodies:  # recorded on another cluster than the rest
             name = self.bodies["past-job"]["body"]["jobs"][0]["cluster"]
             self.bodies["ping"]["body"]["meta"]["slurm"]["cluster"] = name
+            for entry in self.bodies["associations"]["body"]["associations"]:
+                entry["cluster"] = name
         self.roles: dict[str, str] = {}
         self.down = False
         self.accounting = True
@@ -52,7 +54,7 @@ class FakeRest:
         self.roles[user] = role
         return made
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: C901, PLR0911
+    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: C901, PLR0911, PLR0912
         if self.down:
             raise httpx.ConnectError("nobody listens", request=request)
         path = request.url.path
@@ -62,6 +64,11 @@ class FakeRest:
         base = f"/slurm/v0.0.{self.api}/"
         if path.startswith(f"/slurmdb/v0.0.{self.api}/job"):
             return self._past(request, path) if known else httpx.Response(511, json={})
+        what = path.removeprefix(f"/slurmdb/v0.0.{self.api}/").strip("/")
+        if what in ("associations", "qos"):
+            if not self.accounting:
+                return httpx.Response(404, text="Unable find requested URL.")
+            return self._recorded(what) if known else httpx.Response(511, json={})
         if path.startswith("/slurmdb/"):
             name = path.rpartition("/")[2]
             users = [{"name": name, "administrator_level": [self.roles.get(name, "None")]}]
@@ -99,6 +106,8 @@ class FakeRest:
             known = self.bodies["past-job"]["body"]["jobs"][0]["job_id"]
             return self._recorded("past-job" if number == known else "past-no-job")
         self.past_asked.append(request.url.params)
+        if "skip_steps" not in request.url.params:
+            return self._recorded("past-measured")
         if request.url.params["end_time"] != "now":
             return self._recorded("past-none")
         return self._recorded("past-user" if "users" in request.url.params else "past")
@@ -119,7 +128,8 @@ class FakeRest:
 
     def _recorded(self, what: str) -> httpx.Response:
         body = self.bodies[what]
-        return httpx.Response(body["status"], json=body["body"])
+        # Not json=: v0.0.40 prints Infinity, which httpx refuses to write.
+        return httpx.Response(body["status"], text=json.dumps(body["body"]))
 
 
 class Page:

@@ -19,10 +19,16 @@ JOBS = [
 
 @pytest.mark.parametrize("base", list(NodeBase))
 @pytest.mark.parametrize("flag", ["", *node_flags(), "HIBERNATING"])
-def test_only_a_usable_node_is_counted_as_idle(base: NodeBase, flag: str) -> None:
+def test_only_a_usable_node_has_the_colour_of_one_that_takes_jobs(
+    base: NodeBase, flag: str
+) -> None:
+    """The legend's idle, mixed and allocated nodes are those of the tile "nodes take jobs"."""
     state = NodeState(base, frozenset({flag} - {""}))
     kind = node_kind(state)
-    assert (kind == "good") == (state.usable and base is NodeBase.IDLE)
+    assert (kind in {"good", "mix", "busy"}) == state.usable
+    if state.usable:
+        kinds = {NodeBase.IDLE: "good", NodeBase.MIXED: "mix", NodeBase.ALLOCATED: "busy"}
+        assert kind == kinds[base]
     assert (kind == "bad") == state.broken
     if state.drained and not state.broken:
         assert kind == "warn"

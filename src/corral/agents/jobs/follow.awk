@@ -1,4 +1,4 @@
-# Follows a job: its state by squeue, its log files as they grow (src/corral/jobs/follow_script.py has the lines
+# Follows a job: its state by squeue, its log files as they grow (src/corral/jobs/follow.py has the lines
 # that it prints). POSIX awk: runs with mawk (Debian, Ubuntu), gawk and busybox. LC_ALL=C makes length()
 # count bytes.
 #

@@ -34,7 +34,7 @@ for u in $(cat "$L"/users 2>/dev/null); do
   r=; if [ "$PURGE" = yes ] && case $h in /home/*) true;; *) false;; esac; then r=-r; fi
   userdel $r "$u" >&2 && report did "removed user $u" || { report left "user $u"; : > "$L"/failed; }
 done
-# The people's group (state.person) comes with the first of them.
+# The people's group (corral.state.system.users) comes with the first of them.
 for g in $(cat "$L"/groups 2>/dev/null) corral-people; do
   ! getent group "$g" >/dev/null || grep -qxF -e "$g" "$B"/groups || needed "$g" ||
     groupdel "$g" >&2 || { report left "group $g"; : > "$L"/failed; }

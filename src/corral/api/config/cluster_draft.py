@@ -13,7 +13,7 @@ from corral.spec import values
 from corral.spec.findings import one_line
 from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
-from corral.spec.providers import OWNED
+from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
 
@@ -22,15 +22,27 @@ CLOCK_S: Final = 5
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
 _NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are not strings in YAML
 _OLDEST: Final = "22.05"
+_STORAGE_HERE: Final = (
+    "storage:                    # a folder of this machine, for code and results of jobs;",
+    "  - {mount: /shared, kind: provider}   # corral down leaves it where it is",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How the machines were reached, as the file is to declare it."""
+    """How the machines were reached, as the file is to declare it.
+
+    Attributes:
+        port: of sshd.
+        key: private key file.
+        jump: machines to go through.
+        here: it is the one machine that Corral runs on, reached without ssh.
+    """
 
     port: int = 22
     key: str = ""
     jump: str = ""
+    here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +107,9 @@ def draft(
         _check_login(machine)
     names = _names(machines)
     groups = _groups(list(zip(names, machines, strict=True)))
-    warnings = _warnings(names, machines, skews)
+    warnings = _warnings(names, machines, skews, here=reached.here)
     parts = [
-        *_head(file, names, machines, warnings),
+        *_head(file, names, machines, warnings, here=reached.here),
         "corral: v1",
         f"name: {name}",
         *_slurm(machines),
@@ -105,7 +117,7 @@ def draft(
         f"controller: {names[0]}",
         *_partitions(groups),
         *_network(machines),
-        *_storage(names, machines),
+        *(_STORAGE_HERE if reached.here else _storage(names, machines)),
         *_software(machines),
         *_users(machines),
     ]
@@ -142,7 +154,7 @@ def _names(machines: Sequence[DiscoveredMachine]) -> list[str]:
 
 
 def _address(machine: DiscoveredMachine) -> str:
-    """The address other nodes reach it by; a name of somebody's ssh config is none."""
+    """The address other nodes reach it by; a name of somebody's ssh config is not an address."""
     known = _IPV4.fullmatch(machine.at) or "." in machine.at
     return machine.at if known or not machine.facts.address else machine.facts.address
 
@@ -169,17 +181,27 @@ def _groups(machines: list[tuple[str, DiscoveredMachine]]) -> list[_Group]:
 
 
 def _head(
-    file: str, names: list[str], machines: Sequence[DiscoveredMachine], warnings: Sequence[str]
+    file: str,
+    names: list[str],
+    machines: Sequence[DiscoveredMachine],
+    warnings: Sequence[str],
+    *,
+    here: bool,
 ) -> list[str]:
     rows = [f"#   {n}: {_description(m)}" for n, m in zip(names, machines, strict=True)]
     seen = [f"#   * {_plain(w)}" for w in warnings] or ["#   nothing that is wrong"]
-    verbs = (
+    verbs = [
         (f"up {file} --rehearse", "  try all of it in containers on this machine first"),
-        (f"plan {file}", "  what would be done to the machines"),
+        (f"plan {file}", f"  what would be done to the machine{'' if here else 's'}"),
         (f"up {file}", "  do it, and prove that it works"),
+    ]
+    if here:
+        verbs.append((f"down {file}", "  restore the machine as it was"))
+    source = (
+        f"--from` of what {len(machines)} machines" if not here else "--here` of what this machine"
     )
     return [
-        f"# Written by `corral init --from` of what {len(machines)} machines reported:",
+        f"# Written by `corral init {source} reported:",
         "#",
         *rows,
         "#",
@@ -225,12 +247,17 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
         first = group.first
         lines += [
             f"  - name: {group.name}",
-            f"    provider: {OWNED}",
+            f"    provider: {HERE}           # this machine, without ssh"
+            if reached.here
+            else f"    provider: {OWNED}",
             f"    nodes: {group.nodes}",
             f"    addresses: {group.addresses}",
         ]
         if first.gpu:
-            lines.append(f"    gpu: {{type: {first.gpu}, count: {first.gpus}}}  # in each node")
+            note = "" if reached.here else "  # in each node"
+            lines.append(f"    gpu: {{type: {first.gpu}, count: {first.gpus}}}{note}")
+        if reached.here:
+            continue
         lines += ["    ssh:", f"      user: {first.login}"]
         lines += [f"      port: {reached.port}"] if reached.port != 22 else []  # noqa: PLR2004
         lines += [f"      key: {reached.key}"] if reached.key else []
@@ -315,7 +342,11 @@ def _users(machines: Sequence[DiscoveredMachine]) -> list[str]:
 
 
 def _warnings(
-    names: list[str], machines: Sequence[DiscoveredMachine], skews: Mapping[str, float]
+    names: list[str],
+    machines: Sequence[DiscoveredMachine],
+    skews: Mapping[str, float],
+    *,
+    here: bool,
 ) -> tuple[str, ...]:
     warnings: list[str] = []
     both = list(zip(names, machines, strict=True))
@@ -325,13 +356,13 @@ def _warnings(
         warnings.append(f"the machines have different systems: {each}")
     nodes_by_text: dict[str, list[str]] = {}
     for name, m in both:
-        for text in _of_one(name, m, skews.get(m.at, 0.0)):
+        for text in _of_one(name, m, skews.get(m.at, 0.0), here=here):
             nodes_by_text.setdefault(text, []).append(name)
     warnings += [f"{fold(nodes)}: {text}" for text, nodes in nodes_by_text.items()]
     return (*warnings, *_clones(both), *_numbers(machines))
 
 
-def _of_one(name: str, m: DiscoveredMachine, skew: float) -> list[str]:
+def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list[str]:
     own = ", ".join(m.own_name)
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
@@ -342,7 +373,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float) -> list[str]:
             "moves it to its address, since Slurm and NCCL would talk to loopback",
         ),
         (
-            m.nic != "" and m.nic in m.wireless,
+            not here and m.nic != "" and m.nic in m.wireless,
             f"{facts.address} is a Wi-Fi address"
             + (f"; {wired[0].name} is wired: name its address instead" if wired else ""),
         ),
@@ -355,7 +386,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float) -> list[str]:
             f"its clock is {abs(skew):.0f} s "
             f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",
         ),
-        (m.passwords, "sshd takes passwords; see ssh.password_login"),
+        (not here and m.passwords, "sshd takes passwords; see ssh.password_login"),
         (
             bool(m.facts.firewall),
             f"a firewall is on ({m.facts.firewall}); Corral opens Slurm's ports in it",

@@ -63,7 +63,7 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
         CorralError: SPEC_INVALID, the cluster is not made by the toolkit; USAGE, a file is there
             already; FAILED to write.
     """
-    return _exported("gcluster", spec, folder, overwrite=overwrite)
+    return export_tool("gcluster", spec, folder, overwrite=overwrite)
 
 
 def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
@@ -77,10 +77,24 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     Raises:
         CorralError: SPEC_INVALID, another provider; USAGE, a file is there already.
     """
-    return _exported("ansible", spec, folder, overwrite=overwrite)
+    return export_tool("ansible", spec, folder, overwrite=overwrite)
 
 
-def _exported(verb: str, spec: ClusterSpec, folder: Path, *, overwrite: bool) -> Exported:
+def export_tool(verb: str, spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
+    """Write the files of a tool that sets up a provider's machines.
+
+    Args:
+        verb: of ``corral export``.
+        spec: a cluster of that provider.
+        folder: where; made when it is not there.
+        overwrite: replace files that are there.
+
+    Raises:
+        CorralError: SPEC_INVALID, another provider; USAGE, no such tool, or a file is there
+            already; FAILED to write.
+    """
+    if verb not in TOOLS:
+        raise CorralError(Code.USAGE, f"no tool {verb!r}", hint=f"there is {', '.join(TOOLS)}")
     made: Export = part_of(TOOLS[verb].writes)(spec, str(folder))
     write(made.files, folder, overwrite=overwrite)
     return Exported(str(folder), tuple(made.files), made.next, made.left)
@@ -128,6 +142,18 @@ def read_inventory(folder: Path) -> tuple[str, tuple[str, ...]]:
         CorralError: NOT_FOUND, no inventory with nodes; PARSE_FAILED.
     """
     return part_of(READER.reads)(folder)
+
+
+def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """A cluster file made from DeepOps' folder config/, as ``read_inventory``.
+
+    Returns:
+        its text, and what could not be carried over.
+
+    Raises:
+        CorralError: NOT_FOUND, no inventory with nodes; PARSE_FAILED.
+    """
+    return read_inventory(folder)
 
 
 def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:

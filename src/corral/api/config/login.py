@@ -104,7 +104,14 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
         )
     async with await Session.open(spec) as session:
         session.require_running()
-        target = session.targets()[session.controller]
+        target = session.targets().get(session.controller)
+    if target is None:
+        raise CorralError(
+            Code.USAGE,
+            "the cluster is this machine, which Corral does not reach by ssh",
+            node=session.controller,
+            hint="others log in by its own address: corral login USER@ADDRESS",
+        )
     pinned = "\n".join(target.pinned(session.controller))
     lines = pinned or await sshkeys.known_to_user(session.controller, target)
     file = ClientFile(

@@ -18,7 +18,7 @@ from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.target import SshTarget
 from corral.passwords import JUMP
-from corral.providers.lookup import providers_of
+from corral.providers.lookup import here, providers_of
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import OWNED
 
@@ -140,7 +140,7 @@ def _targets(spec: ClusterSpec, nodes: str) -> dict[str, SshTarget]:
     targets = {
         node.name: provider.ssh_target(node.name)
         for provider in providers_of(spec)
-        if provider.owned
+        if provider.owned and not here(provider)
         for node in provider.nodes
         if node.name in names
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from corral.hosts.quote import Script, call, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
-from corral.providers.lookup import providers_of
+from corral.providers.lookup import here, providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import expand, fold
@@ -76,12 +77,17 @@ async def execute(
 async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) -> list[str]:
     """The ssh command line that logs in to a node, or runs a command there, with all it needs.
 
+    Where the node is this machine: a login shell of root, or that shell with the command.
+
     Raises:
         CorralError: NOT_FOUND, no such node, or it does not run; FORBIDDEN, this machine's user
             cannot see it.
     """
     (name,) = chosen(spec, node)[:1]
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
+    if here(provider):
+        shell = ["/bin/sh", "-l", *(["-c", " ".join(command)] if command else [])]
+        return shell if os.geteuid() == 0 else ["sudo", "--", *shell]
     observed = await provider.observe()
     if not observed.machines[name].running:
         if observed.refusal is not None:

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,14 +26,14 @@ from corral.api.page.token_store import tokens_file
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
-from corral.hosts.openssh import control_dir
+from corral.hosts.openssh import control_dir, control_path
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import RELEASE, setting
 from corral.passwords import SUDO, person
-from corral.providers.lookup import providers_of
+from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import fold
@@ -251,6 +252,9 @@ async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str]) -> list[str]:
     """
     name = controller_of(spec)
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
+    if here(provider):
+        control_path(control_dir(), "tunnel")  # makes the folder of the sockets
+        return [sys.executable, "-m", "corral.hosts.forward", *chain.from_iterable(forwards)]
     await provider.observe()
     # Not -N: cat ends with its input, so that a tunnel never outlives who made it, killed or not.
     argv = login(provider.ssh_target(name), name, ("exec cat >/dev/null",))

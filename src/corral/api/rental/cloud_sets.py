@@ -1,7 +1,7 @@
 """Use cases: what belongs to an entire account, firewall rules, ssh keys and file systems.
 
 Rules and keys can only be replaced as a whole set, so each change reads, merges, asks, writes and
-reads again (``providers.cloud.accounts``); no entry is ever dropped.
+reads again (``providers.cloud.client.accounts``); no entry is ever dropped.
 """
 
 from __future__ import annotations

@@ -183,6 +183,33 @@ def cost_of_name(name: str) -> Cost:
     return judge(name, rentals, (), {}, ledger.now(), limits=(None, None), silent="it is gone")
 
 
+def cost_of_jobs(
+    cluster: str, jobs: Iterable[Job], cpus: Mapping[str, int], since: float
+) -> Line | None:
+    """What some jobs' parts of rented machines cost; None where the price of none is known.
+
+    Args:
+        cluster: its name.
+        jobs: that ran.
+        cpus: CPUs of each node.
+        since: Unix seconds: what they used before is left out.
+    """
+    ledger = Ledger(cluster)
+    rentals = [r for r in ledger.rentals().values() if not r.refused]
+    if all(rental.price is None for rental in rentals):
+        return None
+    uses = list[JobUse]()
+    for job in jobs:
+        if job.start_at is not None and job.nodes and not job.waiting:
+            try:
+                use = _use(job, job.start_at)
+            except CorralError:
+                continue
+            end = use.end if job.ended else None  # of a running job it is when its limit is reached
+            uses.append(replace(use, start=max(use.start, since), end=end))
+    return _by_job(uses, rentals, cpus, ledger.now())[2]
+
+
 def ledgers() -> tuple[str, ...]:
     """Clusters for which something was rented from here, also those that are gone."""
     folder = state_dir() / "clouds"

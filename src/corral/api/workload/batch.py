@@ -21,6 +21,7 @@ from corral.jobs.directives import asked_of
 from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.jobfile import read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
+from corral.providers.lookup import runs_here
 from corral.slurm.records import Job
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
@@ -308,6 +309,8 @@ async def _on_terminal(spec: ClusterSpec, controller: str, script: Script) -> li
 
     As root, or as a profile's user.
     """
+    if runs_here(spec):
+        return await ssh_argv(spec, controller, [str(script)])
     argv = await ssh_argv(spec, controller)
     plain = isinstance(spec, ClientSpec) or argv[argv.index("-l") + 1] == "root"
     command = script if plain else sh("exec sudo -- sh -c {script}", script=str(script))

@@ -14,7 +14,7 @@ from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.providers import OWNED, TOOLS
+from corral.spec.providers import OWNED, TOOLS, Tool
 
 OUTPUT = Annotated[
     str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; made when missing.")
@@ -82,8 +82,7 @@ app = verb_app()
 
 @app.callback(
     epilog=examples(
-        "corral export gcluster mega.yaml -o deployment",
-        "corral export ansible dgx.yaml -o config",
+        *(tool.examples[0] for tool in TOOLS.values()),
         "corral export topology dgx.yaml --from fabric.txt",
         "corral export autoinstall lab.yaml --key id.pub --disk /dev/nvme0n1 -o media",
     )
@@ -92,58 +91,33 @@ def export() -> None:
     """Write a cluster for other people's tools."""
 
 
-@app.command(
-    help=TOOLS["gcluster"].help,
-    epilog=examples(
-        "corral export gcluster mega.yaml -o deployment",
-        "corral export gcluster mega.yaml -o deployment --overwrite --json",
-    ),
-)
-def gcluster(
-    target: TARGET = "",
-    *,
-    output: OUTPUT,
-    overwrite: OVERWRITE = False,
-    named: CLUSTER = "",
-    as_json: JSON = False,
-) -> int:
-    """See ``TOOLS``."""
-    ui = Ui(as_json=as_json)
-    spec = declared(ui, target, named)
-    done = api.export_gcluster(spec, folder_of(output), overwrite=overwrite)
-    ui.json(done.as_dict())
-    ui.show(*(f"{done.folder}/{name}" for name in done.files))
-    for line in done.left:
-        ui.note(f"not carried over: {line}", "yellow")
-    ui.show(f"next, in {done.folder}:", *(f"  {line}" for line in done.next))
-    return Exit.GOOD
+def _verb(name: str, tool: Tool) -> None:
+    """Add the verb that writes a tool's files."""
+
+    @app.command(name, help=tool.help, epilog=examples(*tool.examples))
+    def written(
+        target: TARGET = "",
+        *,
+        output: OUTPUT,
+        overwrite: OVERWRITE = False,
+        named: CLUSTER = "",
+        as_json: JSON = False,
+    ) -> int:
+        ui = Ui(as_json=as_json)
+        spec = declared(ui, target, named)
+        done = api.export_tool(name, spec, folder_of(output), overwrite=overwrite)
+        ui.json(done.as_dict())
+        ui.show(*(f"{done.folder}/{file}" for file in done.files))
+        for line in done.left:
+            ui.note(f"not carried over: {line}", "yellow")
+        ui.show(f"next, in {tool.place or done.folder}:", *(f"  {line}" for line in done.next))
+        return Exit.GOOD
+
+    _ = written
 
 
-@app.command(
-    help=TOOLS["ansible"].help,
-    epilog=examples(
-        "corral export ansible dgx.yaml -o config",
-        "corral export ansible dgx.yaml -o config --json",
-    ),
-)
-def ansible(
-    target: TARGET = "",
-    *,
-    output: OUTPUT,
-    overwrite: OVERWRITE = False,
-    named: CLUSTER = "",
-    as_json: JSON = False,
-) -> int:
-    """See ``TOOLS``."""
-    ui = Ui(as_json=as_json)
-    spec = declared(ui, target, named)
-    done = api.export_ansible(spec, folder_of(output), overwrite=overwrite)
-    ui.json(done.as_dict())
-    ui.show(*(f"{done.folder}/{name}" for name in done.files))
-    for line in done.left:
-        ui.note(f"not carried over: {line}", "yellow")
-    ui.show(f"next, in {TOOLS['ansible'].place}:", *(f"  {line}" for line in done.next))
-    return Exit.GOOD
+for _name, _tool in TOOLS.items():
+    _verb(_name, _tool)
 
 
 @app.command(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from corral import api
+from corral.api.config.cluster_draft import Draft
 from corral.api.output import write_output
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.files import STDOUT
@@ -76,6 +79,14 @@ FROM = Annotated[
         show_default=False,
     ),
 ]
+HERE = Annotated[
+    bool,
+    typer.Option(
+        "--here",
+        help="Read what this machine is and write a file for a cluster of it alone: Slurm directly "
+        "on it, without containers and ssh.",
+    ),
+]
 USER = Annotated[
     str,
     typer.Option(
@@ -124,6 +135,7 @@ SCHEMA = Annotated[
         READER.example,
         "corral init --from 192.168.1.10 192.168.1.11 192.168.1.12 --user alice",
         "corral init --from '192.168.1.[10-12]' --keys -o rtx.yaml",
+        "sudo corral init --here",
         "corral init --schema > corral.schema.json",
     )
 )
@@ -131,6 +143,7 @@ def init(
     words: WORDS = None,
     *,
     machines: FROM = None,
+    here: HERE = False,
     user: USER = "",
     port: PORT = 22,
     key: KEY = "",
@@ -149,13 +162,16 @@ def init(
     """Write a commented cluster file to start from.
 
     The file is complete and good as it is. A file that is there already is never overwritten
-    without --force. With --from it holds what the machines reported, with what is not right on them
-    as comments, and goes to NAME.yaml (lab.yaml) unless -o sets another file; -o - is stdout.
+    without --force. With --from and --here it holds what the machines reported, with what is not
+    right on them as comments, and goes to NAME.yaml (lab.yaml, here.yaml) unless -o sets another
+    file; -o - is stdout.
     """
     ui = Ui(as_json=as_json)
-    if machines:
+    if machines or here:
         access = api.Access(user, port, key, jump, install_key)
-        return _from(ui, [*machines, *(words or [])], name or "lab", access, output, force=force)
+        cluster = name or ("here" if here else "lab")
+        read = _reader([*(machines or []), *(words or [])], cluster, access, here=here)
+        return _reported(ui, read, cluster, output, force=force)
     kind = kind_option or _kind(words)
     if schema:
         text = f"{json.dumps(api.schema(), indent=2)}\n"
@@ -189,15 +205,30 @@ def _kind(words: list[str] | None) -> str:
     return words[0] if words else "laptop"
 
 
-def _from(
-    ui: Ui, machines: list[str], name: str, access: api.Access, output: str, *, force: bool
+def _reader(
+    machines: list[str], name: str, access: api.Access, *, here: bool
+) -> Callable[..., Coroutine[Any, Any, Draft]]:
+    """What makes the file: of this machine, or of those at addresses."""
+    if not here:
+        return partial(api.discover, machines, name=name, access=access)
+    if machines or access != api.Access():
+        raise CorralError(
+            Code.USAGE,
+            "--here is this machine, and takes no addresses and no options of ssh",
+            hint="name machines with --from, or take this one with --here alone",
+        )
+    return partial(api.draft_here, name=name)
+
+
+def _reported(
+    ui: Ui, read: Callable[..., Coroutine[Any, Any, Draft]], name: str, output: str, *, force: bool
 ) -> int:
     path = Path(output or f"{name}.yaml")
     if output != STDOUT and path.exists() and not force:
         raise _there(path)
     file = "" if output == STDOUT else shlex.quote(str(path))
     made = ui.run(
-        lambda emit: api.discover(machines, emit, name=name, access=access, file=file),
+        lambda emit: read(emit=emit, file=file),
         state="nothing was written",
     )
     for warning in made.warnings:

@@ -9,28 +9,12 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from corral.agents import program
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, Script, filled, sh, shipped
 
 Profiler = Literal["none", "torch", "nsys"]
 FOLDER: Final = "profile"
 REPORTS: Final = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "nvtx_sum", "osrt_sum")
 """What ``nsys stats`` is asked for (Nsight Systems 2022.4 and newer, nsys stats --help-reports)."""
-
-# The vendor's packages put nsys where no PATH leads to.
-_NSYS: Final = """\
-for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
-  [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin
-done
-"""
-
-_NSYS_RANK: Final = f"""\
-{_NSYS}command -v nsys >/dev/null 2>&1 || {{{{
-  echo "corral: --profile nsys: Nsight Systems is not installed on $(hostname); \
---profile torch needs nothing but PyTorch" >&2
-  exit 127
-}}}}
-mkdir -p "$CORRAL_JOB_FOLDER/profile"
-"""
 
 # --kill: a program under test that leaves children behind would keep nsys waiting for ever.
 # --osrt-threshold: with the default, 1 us, three seconds of two ranks over gloo gave 174 MB each
@@ -39,22 +23,6 @@ mkdir -p "$CORRAL_JOB_FOLDER/profile"
 _NSYS_WORDS: Final = """\
 nsys profile --trace=cuda,nvtx,osrt,cudnn,cublas --sample=none --cpuctxsw=none --kill=sigterm \\
   --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{{RANK}}\""""
-
-# Debian's package (2023.4.4) has the importer where its nsys does not look ("The importer binary
-# and its dependencies were not found"): what a rank recorded stays raw, and is imported here.
-_NSYS_STATS: Final = f"""\
-{_NSYS}importer=$(ls /usr/lib/nsight-systems/host-linux-x64/QdstrmImporter \\
-  /opt/nvidia/nsight-systems/*/host-linux-*/QdstrmImporter 2>/dev/null | tail -n 1)
-for raw in "$folder"/profile/rank-*.qdstrm; do
-  [ -s "$raw" ] && [ -n "$importer" ] || continue
-  "$importer" --input-file "$raw" --output-file "${{{{raw%.qdstrm}}}}.nsys-rep" >/dev/null &&
-    rm "$raw"
-done
-for report in "$folder"/profile/rank-*.nsys-rep; do
-  [ ! -s "$report" ] || nsys stats --quiet --force-export=true --format csv --report {{reports}} \\
-    --output - "$report" > "${{{{report%.nsys-rep}}}}.csv" || :
-done
-"""
 
 
 def words(profiler: Profiler, *, python: bool) -> Script:
@@ -68,12 +36,16 @@ def words(profiler: Profiler, *, python: bool) -> Script:
 
 def rank_setup(profiler: Profiler) -> Script:
     """Shell of each rank: refuses clearly where the profiler is not installed."""
-    return sh(_NSYS_RANK) if profiler == "nsys" else NOTHING
+    if profiler != "nsys":
+        return NOTHING
+    return sh("{script}\n", script=shipped("jobs/nsys-rank.sh"))
 
 
 def after(profiler: Profiler) -> Script:
     """Shell behind the ranks: what each recording contains, as CSV."""
-    return sh(_NSYS_STATS, reports=",".join(REPORTS)) if profiler == "nsys" else NOTHING
+    if profiler != "nsys":
+        return NOTHING
+    return sh("{script}\n", script=filled("jobs/nsys-stats.sh", reports=",".join(REPORTS)))
 
 
 def files(profiler: Profiler) -> dict[str, bytes]:

@@ -230,7 +230,7 @@ def judge_config(seen: Survey) -> Judgement:
         state = settings(host).get("HASH_VAL", "")
         apart = host.text(MADE_FROM).strip()
         if apart:
-            # Separate files, made from slurmctld's (roles.pods): from the current ones?
+            # Separate files, made from slurmctld's (roles.slurm.pods): from the current ones?
             if not digests.get("slurm.conf", "").startswith(apart):
                 problems.append(f"slurm.conf on {host.node} is not made from slurmctld's")
             continue

@@ -252,7 +252,8 @@ def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
         case None:
             pass
     source = " ".join(report.get("mounted", []))
-    if folder.local and "local" not in report:
+    is_local = report.get("local")
+    if folder.local and is_local is None:
         return [f"is not {folder.local} of this machine"]
     if folder.sources and source not in folder.sources:
         return [f"is {source or 'not mounted'}, not {folder.sources[0]}"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, filled, sh
 from corral.providers.containers import host_gpus, layout
 
 HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
@@ -92,65 +92,16 @@ def devices(count: int) -> tuple[str, ...]:
 
 
 def stand_ins(count: int) -> Script:
-    """Device files in place of GPUs.
-
-    A privileged container shows the host's own GPU files and the driver's folder in /proc;
-    they go, so that a node has as many as it declares and rehearses the same everywhere.
-    """
-    return sh(
-        "rm -rf /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*"
-        " /dev/nvidia-caps\n"
-        "d=/proc/driver/nvidia; [ ! -d $d ] || mount -t tmpfs -o mode=755 tmpfs $d\n"
-        "i=0\n"
-        "while [ $i -lt {count} ]; do mknod -m 666 /dev/nvidia$i c {major} $i; i=$((i+1)); done\n",
-        count=count,
-        major=NVIDIA_MAJOR,
-    )
+    """Device files in place of GPUs, so that a node rehearses the same everywhere."""
+    script = filled("containers/stand-ins.sh", count=count, major=NVIDIA_MAJOR)
+    return sh("{script}\n", script=script)
 
 
 def entry(gpus: Script) -> Script:
-    """What runs before init at every start: GPUs and, at the first one, the host key.
-
-    The public key is moved last: who waits for it finds a complete pair.
-    """
-    return sh(
-        "{gpus}"
-        "if ! [ -s {key}.pub ]; then\n"
-        "rm -f /etc/ssh/.fresh /etc/ssh/.fresh.pub\n"
-        "ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/.fresh\n"
-        "mv -f /etc/ssh/.fresh {key} && mv -f /etc/ssh/.fresh.pub {key}.pub\n"
-        "fi\n"
-        "exec /sbin/init",
-        gpus=gpus,
-        key=HOST_KEY,
-    )
+    """What runs before init at every start: GPUs and, at the first one, the host key."""
+    return sh("{gpus}{host_key}", gpus=gpus, host_key=filled("containers/entry.sh", key=HOST_KEY))
 
 
 def enrol(node: str, mounts: Sequence[str]) -> Script:
-    """Let the public key on stdin in, and print the node's own host key.
-
-    First it makes sure to be in the node: a podman that itself runs in a chroot enters the host's
-    root by ``exec`` (seen with podman 4.9 and 5.4, runc), and the key would open the host.
-    A fresh volume belongs to root with mode 755; users need to write below it.
-    """
-    shared = [
-        sh('if [ "$(stat -c %a:%u {m})" = 755:0 ]; then chmod 1777 {m}; fi', m=m) for m in mounts
-    ]
-    return join(
-        [
-            sh(
-                'if [ "$(cat /etc/hostname)" != {node} ]; then\n'
-                'echo "this is not the node but $(cat /etc/hostname)" >&2; exit 4\nfi\n'
-                "set -e; umask 077; mkdir -p /root/.ssh; IFS= read -r k\n"
-                "f=/root/.ssh/authorized_keys; touch $f\n"
-                'grep -qxF -e "$k" $f || printf \'%s\\n\' "$k" >> $f',
-                node=node,
-            ),
-            *shared,
-            sh(
-                "i=0; until [ -s {key}.pub ]; do i=$((i+1)); [ $i -le 300 ] || exit 3; sleep 0.1\n"
-                "done; cut -d ' ' -f 1,2 {key}.pub",
-                key=HOST_KEY,
-            ),
-        ]
-    )
+    """Let the public key on stdin in, and print the node's own host key."""
+    return filled("containers/enrol.sh", node=node, mounts=list(mounts), key=HOST_KEY)

@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.local import Local
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, filled, sh
 from corral.inspect import nvidia
 from corral.inspect.gpu import MINORS, bus_address, device_files, type_of_name
 from corral.inspect.question import Answers, inquiry
@@ -106,7 +106,7 @@ def read(answers: Answers) -> HostGpus:
     if not listed:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
-    gpus = _gpus(answers)
+    gpus = host_gpu_rows(answers, device_files(MINORS.read(answers)))
     if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.parse(answers["programs"])):
         hint = "install the driver's programs, or put nvidia-smi on the PATH"
         raise _unusable("nvidia-smi is not installed", hint=hint)
@@ -127,8 +127,13 @@ def read(answers: Answers) -> HostGpus:
     return HostGpus(gpus, libraries, programs)
 
 
-def _gpus(answers: Answers) -> tuple[HostGpu, ...]:
-    devices = device_files(MINORS.read(answers))
+def host_gpu_rows(answers: Answers, devices: Mapping[str, str]) -> tuple[HostGpu, ...]:
+    """The GPUs that nvidia-smi lists, by number.
+
+    Args:
+        answers: to ``nvidia.CARDS`` and ``nvidia.USERS``.
+        devices: device file by PCI address.
+    """
     users: dict[str, list[str]] = {}
     for row in _rows(nvidia.USERS.read(answers), 3):
         users.setdefault(row[0], []).append(f"{row[1]} ({row[2]})")
@@ -292,30 +297,11 @@ def driver_version() -> str:
 
 
 def entry(gpus: Sequence[HostGpu]) -> Script:
-    """What shows a node its own GPUs and no others, at every start before init.
-
-    A privileged container has the host's device files and /proc. Where a GPU has no file, NVML and
-    CUDA make one, as root may, unless ModifyDeviceFiles is 0; they skip GPUs that are not below
-    /proc/driver/nvidia/gpus. libnvidia-container hides them in this way (src/nvc_mount.c).
-    """
-    return sh(
-        "for f in /dev/nvidia[0-9]*; do\n"
-        'g=; for d in {devices}; do [ $d != $f ] || g=$d; done; [ -n "$g" ] || rm -f $f\n'
-        "done\n"
-        "rm -rf /dev/nvidia-caps /dev/nvidia-modeset\n"
-        "p=/proc/driver/nvidia q=/run/corral-nvidia\n"
-        "mkdir -p $q && mount -t tmpfs -o mode=755 tmpfs $q\n"
-        "sed 's/^ModifyDeviceFiles: .*/ModifyDeviceFiles: 0/' $p/params > $q/params\n"
-        "for f in version registry; do [ ! -r $p/$f ] || cat $p/$f > $q/$f; done\n"
-        "for b in {buses}; do\n"
-        "mkdir -p $q/gpus/$b && mount --bind $p/gpus/$b $q/gpus/$b\n"
-        "done\n"
-        "mount --rbind $q $p\n"
-        "ln -sf libcuda.so.1 {folder}/lib64/libcuda.so\n"
-        "for f in {folder}/bin/*; do ln -sf $f /usr/local/bin/; done\n"
-        "echo {folder}/lib64 > /etc/ld.so.conf.d/corral-nvidia.conf\n"
-        "ldconfig\n",
+    """What shows a node its own GPUs and no others, at every start before init."""
+    script = filled(
+        "containers/host-gpus.sh",
         devices=[gpu.device for gpu in gpus],
         buses=[gpu.bus for gpu in gpus],
         folder=FOLDER,
     )
+    return sh("{script}\n", script=script)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import filled, join
 from corral.providers.containers import (
     archive,
     image_build,
@@ -36,27 +36,11 @@ BUILD_LABEL: Final = "corral.build"
 DERIVE_S: Final = 900.0
 _MARK: Final = "corral-os="
 _NOT_DEBIAN: Final = 64
+"""What ``image-own.sh`` prints in front of the system, and its status for another one."""
 
 SCRIPT: Final = join(
     [
-        sh(
-            """set -eu
-export DEBIAN_FRONTEND=noninteractive
-. /etc/os-release
-case $ID in debian|ubuntu) ;; *) echo "this is $ID" >&2; exit {refused};; esac
-printf '%s\\n' '#!/bin/sh' 'exit 101' > /usr/sbin/policy-rc.d
-chmod 755 /usr/sbin/policy-rc.d
-apt-get -q -o Acquire::Retries=2 update
-apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io install {needed}
-rm -f /usr/sbin/policy-rc.d
-apt-get clean
-rm -rf /var/lib/apt/lists/*
-echo {mark}$ID:$VERSION_ID
-set -- ''""",
-            refused=_NOT_DEBIAN,
-            needed=list(recipe.NEEDED),
-            mark=_MARK,
-        ),
+        filled("containers/image-own.sh", needed=list(recipe.NEEDED)),
         recipe.settle(recipe.RECIPES["debian"]),
     ]
 )

@@ -1,6 +1,7 @@
 """What the node image is made of, from which archive, and whose keys vouch for it. Pure.
 
-A change here gives the image another tag, so that it is built again.
+A change here, or of ``agents/containers/image-*.sh``, gives the image another tag, so that it is
+built again.
 
 A Debian host builds Debian from its own archive. So does an Ubuntu host where Debian's archive is
 available and verified, else it builds Ubuntu from its own. Seen in November 2026: Ubuntu 24.04's
@@ -21,7 +22,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, filled, join, sh, shipped
 from corral.providers.containers import archive, image_build
 from corral.providers.containers.archive import Source
 from corral.providers.containers.image_build import Bench
@@ -183,63 +184,22 @@ def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
     return recipes
 
 
-_PY3COMPILE: Final = "/usr/bin/py3compile"
-
-EARLY: Final = sh(
-    """#!/bin/sh
-set -eu
-chroot "$1" dpkg-divert --quiet --local --rename --divert {real} --add {tool}
-ln -s true "$1"{tool}
-""",
-    tool=_PY3COMPILE,
-    real=f"{_PY3COMPILE}.corral",
-)
+EARLY: Final = sh("#!/bin/sh\n{script}\n", script=shipped("containers/image-early.sh"))
 """Keep python packages from byte-compiling one by one; ``late`` does all at once."""
 
 
 def late(recipe: Recipe) -> Script:
     """What is done when all packages are there; the new root is the first argument."""
-    compiled = sh(
-        """#!/bin/sh
-set -eu
-rm "$1"{tool}
-chroot "$1" dpkg-divert --quiet --local --rename --remove {tool}
-if [ -d "$1/usr/lib/python3/dist-packages" ]; then
-  chroot "$1" python3 -m compileall -q -j 0 -x /tests/ /usr/lib/python3/dist-packages
-fi
-""",
-        tool=_PY3COMPILE,
-    )
+    compiled = sh("#!/bin/sh\n{script}\n", script=shipped("containers/image-late.sh"))
     return join([compiled, settle(recipe)])
 
 
 def settle(recipe: Recipe) -> Script:
     """Make an installed system a node image: shell with the root as first argument, "" for /."""
-    return sh(
-        """set -eu
-root=$1
-units=$root/etc/systemd/system
-mkdir -p "$units/multi-user.target.wants" "$root/etc/ssh" "$root/etc/systemd/journald.conf.d"
-for unit in {disabled}; do
-  if [ -e "$root/usr/lib/systemd/system/$unit.service" ]; then
-    chroot "${{root:-/}}" systemctl --quiet disable "$unit.service"
-  fi
-done
-for unit in {masked}; do ln -sf /dev/null "$units/$unit"; done
-ln -sf /usr/lib/systemd/system/multi-user.target "$units/default.target"
-rm -f "$units/sockets.target.wants/ssh.socket" "$units/ssh.service.requires/ssh.socket"
-ln -sf /usr/lib/systemd/system/ssh.service "$units/multi-user.target.wants/ssh.service"
-rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/munge/munge.key" "$root/var/lib/dbus/machine-id"
-printf '%s\\n' '[Journal]' 'ReadKMsg=no' > "$root/etc/systemd/journald.conf.d/corral.conf"
-if [ -n "$root" ]; then find "$root/var/log" -type f -exec truncate -s 0 {{}} +; fi
-if [ -n "$root" ] || ! grep -q localhost /etc/hosts; then
-  printf '%s\\n' '127.0.0.1 localhost' '::1 localhost ip6-localhost' > "$root/etc/hosts"
-fi
-: > "$root/etc/machine-id"
-""",
-        disabled=list(recipe.disabled),
-        masked=list(recipe.masked),
+    script = filled(
+        "containers/image-settle.sh", disabled=list(recipe.disabled), masked=list(recipe.masked)
     )
+    return sh("{script}\n", script=script)
 
 
 PACKAGE: Final = "debian-archive-keyring"

@@ -111,8 +111,10 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
     users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
     if own_proof_user(spec):
         # Where limits are held to, a user without an account cannot submit.
-        slurm_accounts.append(Account(PROOF))
-        users.append(Member(PROOF, PROOF))
+        own = (NORMAL, PROOF) if qos_admitted(spec) else (NORMAL,)
+        default = PROOF if qos_admitted(spec) else ""
+        slurm_accounts.append(Account(PROOF, qos=own, default_qos=default))
+        users.append(Member(PROOF, PROOF, qos=own, default_qos=default))
     qos = [
         Quality(
             q.name,
@@ -124,6 +126,8 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         )
         for q in spec.qos
     ]
+    if own_proof_user(spec) and qos_admitted(spec):
+        qos.append(Quality(PROOF))
     held = limits_declared(spec)
     return (SlurmAccounts(spec.name, tuple(slurm_accounts), tuple(users), tuple(qos), held),)
 
@@ -146,6 +150,11 @@ def slurm_conf(site: Site) -> Contribution:
     if preemption_declared(site.spec):
         settings += [Setting("PreemptType", "preempt/qos"), Setting("PreemptMode", "REQUEUE")]
     return Contribution(tuple(settings))
+
+
+def qos_admitted(spec: ClusterSpec) -> bool:
+    """A partition admits some QOS only: the proof's jobs need one that all of them admit."""
+    return any(p.allow_qos or p.deny_qos for p in spec.partitions)
 
 
 def preemption_declared(spec: ClusterSpec) -> bool:

@@ -64,7 +64,11 @@ def unmounted(site: Site) -> tuple[Share, ...]:
     gone = tuple(Desired(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
     looked = tuple(ExistingFolder(s.mount) for s in site.spec.storage if s.kind == "existing")
     there = (Desired(mine, looked),) if looked else ()
-    return (Share((*gone, *there), title="folders that are shared no longer"),)
+    made = tuple(ServedFolder(s.mount) for s in site.spec.storage if s.kind == "provider")
+    # Where the cluster is one machine, a folder of it is shared by all nodes.
+    here = tuple(n.name for n in site.nodes if n.group.capabilities.here)
+    kept = (Desired(here, made),) if made and here else ()
+    return (Share((*gone, *there, *kept), title="folders that are shared no longer"),)
 
 
 def job_folders(site: Site) -> tuple[Share, ...]:

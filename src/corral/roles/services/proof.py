@@ -12,7 +12,7 @@ from corral import agents
 from corral.roles.inventory import Site
 from corral.roles.machine.people import PROOF, own_proof_user, preemption_declared
 from corral.roles.role import Role, Share
-from corral.slurm.conf.conf_file import Setting
+from corral.roles.slurm.partitions import PREEMPTION
 from corral.slurm.conf.model import Contribution, PartitionConf
 from corral.slurm.duration import clock
 from corral.spec.values import seconds_of
@@ -115,13 +115,8 @@ def partition(site: Site) -> tuple[PartitionConf, ...]:
 
 def slurm_conf(site: Site) -> Contribution:
     """The partition; its jobs end at once where no QOS preempts by other rules."""
-    preemption: list[Setting] = []
-    if declared(site) and not preemption_declared(site.spec):
-        preemption = [
-            Setting("PreemptType", "preempt/partition_prio", "Jobs that give way"),
-            Setting("PreemptMode", "CANCEL", "Jobs that give way"),
-        ]
-    return Contribution(tuple(preemption), partitions=partition(site))
+    tiers = declared(site) and not preemption_declared(site.spec)
+    return Contribution(PREEMPTION if tiers else (), partitions=partition(site))
 
 
 def settings(site: Site) -> str:

@@ -48,7 +48,7 @@ def _impact_of(file: ConfFile) -> ImpactOf:
         word, names = impact_of(read(file.name, before) if before else None, file)
         keys = {key.impact for key in all_keys() if key.file == file.name and key.name in names}
         if word == "drain" and not keys & {"drain", "recreate"}:
-            # Only nodes that vanish: they have been drained by now (state.members.Leaving).
+            # Only nodes that vanish: they have been drained by now (state.slurm.members.Leaving).
             return Impact.RESTART
         return Impact[word.upper()]
 

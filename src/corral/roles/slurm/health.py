@@ -111,7 +111,12 @@ def settings(site: Site, node: NodeConf) -> str:
         f"memory_mib {node.real_memory}",
         f"gpus {node.gpu_count}",
         *(f"file {file}" for file in _files(node)),
-        *(f"mount {storage.mount}" for storage in site.spec.storage),
+        *(
+            f"mount {storage.mount}"
+            for storage in site.spec.storage
+            # Of the one machine it is a plain folder.
+            if storage.kind != "provider" or not any(n.group.capabilities.here for n in site.nodes)
+        ),
         *([f"fabric {data.fabric}"] if data else []),
         f"drain {'yes' if health.drain else 'no'}",
         f"at_most {health.at_most}",

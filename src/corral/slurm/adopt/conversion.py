@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
@@ -56,9 +57,14 @@ _DEFAULTS: Final = MappingProxyType(
 )
 
 
-def left_out(existing: Existing) -> Iterator[str]:
-    """Each thing that no field of the cluster file declares."""
-    yield from _lines(existing)
+def left_out(existing: Existing, corrected: Existing) -> Iterator[str]:
+    """Each thing that no field of the cluster file declares.
+
+    Args:
+        existing: the files as they were.
+        corrected: those that the cluster file is made of.
+    """
+    yield from _lines(existing, _taken(corrected))
     for placed, why in existing.slurm.lost:
         yield f"Include {comment(placed.line.include)}: {why}"
     for name in existing.controllers[1:]:
@@ -83,7 +89,7 @@ def _other_files(existing: Existing) -> Iterator[str]:
             yield f"{comment(source.name)}: the cluster file has no place for it"
 
 
-def _lines(existing: Existing) -> Iterator[str]:
+def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
     names_by_setting: dict[tuple[str, str, str], list[str]] = {}
@@ -96,18 +102,28 @@ def _lines(existing: Existing) -> Iterator[str]:
         if key in held:
             for pair in placed.line.pairs[1:]:
                 word = pair.key.lower()
+                if key == "partitionname" and field_of(word, pair.value):
+                    continue
                 if word not in held[key] and pair.value.upper() not in _SAME.get(word, ()):
                     names_by_setting.setdefault((first.key, pair.key, pair.value), []).append(
                         first.value
                     )
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
-        elif key not in _CARRIED and not _SECRET.search(key):
+        elif not (key in _CARRIED or (key, first.value) in taken or _SECRET.search(key)):
             plain += _global(first.key, first.value)
     yield from plain
     for (line, key, value), names in names_by_setting.items():
         note = ": everybody may submit there" if key.lower() in _ACCESS else ""
         yield f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}{note}"
+
+
+def _taken(existing: Existing) -> set[tuple[str, str]]:
+    """Global keys with their values that the cluster file takes over."""
+    taken = {(key.lower(), value) for key, value in settings_of(existing).items()}
+    if any(licenses_of(existing)):
+        taken.add(("licenses", existing.slurm.text("Licenses")))
+    return taken
 
 
 def _global(key: str, value: str) -> Iterator[str]:
@@ -194,8 +210,9 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
     ids = _group_names(groups)
     renamed: list[str] = []
     lines = [*_head(existing, renamed), *_machines(existing, groups, ids, renamed)]
-    lines += [*_partitions(existing, groups, ids, renamed), *_storage(existing)]
-    lost = [*dict.fromkeys([*renamed, *left_out(given or existing)])]
+    lines += [*_partitions(existing, groups, ids, renamed), *_licenses(existing)]
+    lines += _storage(existing)
+    lost = [*dict.fromkeys([*renamed, *left_out(given or existing, existing)])]
     if lost:
         lines += ["", "# Not carried over:", *(f"#   {entry}" for entry in lost)]
     return "\n".join(lines) + "\n"
@@ -220,6 +237,10 @@ def _head(existing: Existing, renamed: list[str]) -> Iterator[str]:
     accounting = slurm.text("AccountingStorageType").lower().endswith("slurmdbd")
     yield f"  accounting: {'true' if accounting else 'false'}"
     yield f"  rest: {'true' if 'jwt' in slurm.text('AuthAltTypes').lower() else 'false'}"
+    settings = settings_of(existing)
+    if settings:
+        yield "  settings:"
+        yield from (f"    {key}: {_scalar(value)}" for key, value in settings.items())
 
 
 def _cluster_name(text: str, renamed: list[str]) -> str:
@@ -345,6 +366,15 @@ def _partitions(
         if name == default:
             yield "    default: true"
         yield f'    max_time: "{_time(row.text("MaxTime", "INFINITE"))}"'
+        fields = (field_of(key, setting.value) for key, setting in row.settings.items())
+        yield from (f"    {field[0]}: {field[1]}" for field in fields if field)
+
+
+def _licenses(existing: Existing) -> Iterator[str]:
+    licenses = [*licenses_of(existing)]
+    if licenses:
+        yield "licenses:"
+        yield from (f"  - {{name: {_scalar(name)}, count: {n}}}" for name, n in licenses)
 
 
 def _partition_name(name: str, renamed: list[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.conf.keys import every_key
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.version import NEWEST, OLDEST, Feature, has, supported
 
@@ -31,7 +32,7 @@ def refuse_broken(conf: ClusterConf) -> None:
         CorralError: at least one value cannot be written.
     """
     wrong = [*_cluster(conf), *_versions(conf), *_nodes(conf), *_partitions(conf)]
-    wrong += _settings(conf)
+    wrong += [*_settings(conf), *_declared(conf)]
     if wrong:
         more = f" (and {len(wrong) - 10} more)" if len(wrong) > 10 else ""  # noqa: PLR2004
         raise CorralError(
@@ -55,11 +56,22 @@ def _cluster(conf: ClusterConf) -> Iterator[str]:
 
 
 def _settings(conf: ClusterConf) -> Iterator[str]:
-    given = [(setting.key, setting.value) for setting in conf.settings]
+    given = [(setting.key, setting.value) for setting in (*conf.settings, *conf.declared)]
     given += [pair for line in (*conf.nodes, *conf.partitions) for pair in line.more]
     for key, value in given:
         if not _VALUE.fullmatch(value):
             yield f"{key}: {value!r} is not one word"
+
+
+def _declared(conf: ClusterConf) -> Iterator[str]:
+    """Settings of the cluster file that this release does not know, with those that do."""
+    for setting in conf.declared:
+        key = every_key()["slurm.conf", "", setting.key.lower()]
+        if not key.known_to(conf.version):
+            since = f"from {key.since.release} on" if key.since else ""
+            until = f"before {key.until.release}" if key.until else ""
+            span = " and ".join(filter(None, (since, until)))
+            yield f"slurm.settings.{setting.key}: Slurm has it {span}, here is {conf.version}"
 
 
 def _versions(conf: ClusterConf) -> Iterator[str]:

@@ -76,7 +76,12 @@ def _pid_file(conf: ClusterConf, daemon: str) -> str:
 def _slurm(conf: ClusterConf) -> ConfFile:
     lines = (*_nodes(conf), *_partitions(conf))
     return assembled(
-        "slurm.conf", conf.version, conf.settings, defaults=_defaults(conf), lines=lines
+        "slurm.conf",
+        conf.version,
+        conf.settings,
+        defaults=_defaults(conf),
+        declared=conf.declared,
+        lines=lines,
     )
 
 

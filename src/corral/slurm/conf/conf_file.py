@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from corral.slurm.conf.keys import SECTIONS, Section, keys_by_id
+from corral.slurm.conf.keys import SECTIONS, Key, Section, every_key, keys_by_id
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
 
@@ -156,6 +156,7 @@ def assembled(
     settings: Iterable[Setting] = (),
     *,
     defaults: Iterable[Setting] = (),
+    declared: Iterable[Setting] = (),
     lines: Iterable[Pairs] = (),
     notes: tuple[str, ...] = (),
 ) -> ConfFile:
@@ -169,6 +170,8 @@ def assembled(
         version: the release.
         settings: global keys.
         defaults: global keys that are written unless ``settings`` have them.
+        declared: global keys of ``slurm.settings``: they take the place of all others, or their
+            words are added to those of the others where the key is ``joined``.
         lines: the other lines.
         notes: comments above all lines.
 
@@ -176,18 +179,18 @@ def assembled(
         KeyError: the table has no such key: write down its reason first.
         ValueError: two settings give one key two values.
     """
-    table = keys_by_id()
+    table = every_key()
     rank = {key: at for at, key in enumerate(table)}
-    values: dict[tuple[str, str, str], Setting] = {}
-    for given, setting in (*((True, s) for s in settings), *((False, s) for s in defaults)):
+    values = _values(name, settings, defaults)
+    for setting in declared:
         at = (name, "", setting.key.lower())
-        before = values.setdefault(at, setting)
-        if before is not setting and table[at].joined:
-            values[at] = replace(before, value=f"{before.value},{setting.value}")
-        elif given and before != setting:
-            raise ValueError(f"{name}: {setting.key} is {before.value} and {setting.value}")
+        before = values.get(at)
+        if before is not None and table[at].joined:
+            values[at] = replace(before, value=_joined(before.value, setting.value))
+        else:
+            values[at] = setting
     written = [
-        ConfLine(((setting.key, setting.value),), setting.section or table[at].section)
+        ConfLine(((table[at].name, setting.value),), setting.section or table[at].section)
         for at, setting in sorted(values.items(), key=lambda entry: rank[entry[0]])
         if table[at].known_to(version)
     ]
@@ -197,6 +200,30 @@ def assembled(
         written.append(ConfLine(known, keys[0].section))
     written.sort(key=lambda line: SECTIONS.index(line.section))
     return ConfFile(name, tuple(written), notes)
+
+
+def _values(
+    name: str, settings: Iterable[Setting], defaults: Iterable[Setting]
+) -> dict[tuple[str, str, str], Setting]:
+    """Corral's own global keys, by their place in the table."""
+    table: Mapping[tuple[str, str, str], Key] = keys_by_id()
+    values: dict[tuple[str, str, str], Setting] = {}
+    for given, setting in (*((True, s) for s in settings), *((False, s) for s in defaults)):
+        at = (name, "", setting.key.lower())
+        joined = table[at].joined
+        before = values.setdefault(at, setting)
+        if before is not setting and joined:
+            values[at] = replace(before, value=f"{before.value},{setting.value}")
+        elif given and before != setting:
+            raise ValueError(f"{name}: {setting.key} is {before.value} and {setting.value}")
+    return values
+
+
+def _joined(own: str, declared: str) -> str:
+    """Corral's words and the cluster file's; of ``NAME=VALUE`` the cluster file's counts."""
+    names = {word.partition("=")[0].lower() for word in declared.split(",")}
+    kept = [word for word in own.split(",") if word.partition("=")[0].lower() not in names]
+    return ",".join([*kept, declared])
 
 
 def read(name: str, text: str) -> ConfFile:

@@ -19,6 +19,10 @@ _FORMS: Final[Mapping[Form, Callable[[Any], Any]]] = MappingProxyType(
         "interval": lambda interval: seconds_of(interval) or None,
         "time limit": max_time,
         "MiB": lambda gib: gib * 1024,
+        "sharing": lambda word: None if word == "no" else word.upper(),
+        "switch": lambda on: on or None,
+        "state": lambda state: None if state == "up" else state.upper(),
+        "licenses": lambda licenses: [f"{each.name}:{each.count}" for each in licenses],
     }
 )
 

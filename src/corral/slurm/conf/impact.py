@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.slurm.conf.keys import IMPACTS, ImpactWord, all_keys, keys_by_id
+from corral.slurm.conf.keys import IMPACTS, ImpactWord, every_key
 from corral.spec.hostlist import expand
 
 UNKNOWN: Final[ImpactWord] = "restart"
-"""What changing a key does that Corral never wrote: a restart covers every key but a few."""
+"""What changing a key does that no table has: a restart covers every key but a few."""
 
 _NAME: Final = "clustername"
 """Lost and written again it is no other name: no daemon starts without one (F31)."""
@@ -50,13 +50,14 @@ def impact_of(before: ConfFile | None, after: ConfFile) -> tuple[ImpactWord, tup
 
 
 def _impact(file: str, line: str, key: str) -> ImpactWord:
-    known = keys_by_id().get((file, line, key))
+    known = every_key().get((file, line, key))
     return known.impact if known else UNKNOWN
 
 
 def _names(file: str, changed: set[tuple[str, str]]) -> tuple[str, ...]:
-    known = [key.name for key in all_keys() if key.file == file and key.id[1:] in changed]
-    other = sorted(key for line, key in changed if (file, line, key) not in keys_by_id())
+    table = every_key()
+    known = [table[id_].name for id_ in table if id_[0] == file and id_[1:] in changed]
+    other = sorted(key for line, key in changed if (file, line, key) not in table)
     return tuple(dict.fromkeys([*known, *other]))
 
 
@@ -66,7 +67,7 @@ def _settings(file: ConfFile) -> _Settings:
     for line in file.lines:
         first = line.key.lower()
         values = {key.lower(): value for key, value in line.pairs}
-        if (file.name, first, first) not in keys_by_id():
+        if (file.name, first, first) not in every_key():
             written = " ".join(f"={value}" for _, value in line.pairs)
             _add(settings, ("", first, first), written)
         elif first == "nodename":
@@ -99,6 +100,6 @@ def read_at_start(file: ConfFile) -> tuple[ConfLine, ...]:
     return tuple(
         line
         for line in file.lines
-        if (key := keys_by_id().get((file.name, "", line.key.lower()))) is not None
+        if (key := every_key().get((file.name, "", line.key.lower()))) is not None
         and key.impact in ("restart", "drain", "recreate")
     )

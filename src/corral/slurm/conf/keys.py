@@ -11,11 +11,12 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import Field, PlainValidator, model_validator
 
 from corral.slurm.version import SlurmVersion
+from corral.spec.slurm_keys import slurm_keys
 from corral.tables import Row, read_table
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
 
-Form = Literal["value", "interval", "time limit", "MiB"]
+Form = Literal["value", "interval", "time limit", "MiB", "sharing", "switch", "state", "licenses"]
 
 Section = Literal[
     "",
@@ -30,6 +31,7 @@ Section = Literal[
     "Accounting",
     "Nodes that come and go",
     "Metrics",
+    "Settings of the cluster file",
     "Nodes",
     "Partitions",
 ]
@@ -45,10 +47,12 @@ OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 """The list of the cluster file whose entries' fields are written on such lines."""
 
 _RELEASE: Final = re.compile(r"\d\d\.\d\d")
-_KEY: Final = r"^[A-Z][A-Za-z]+$"
+_KEY: Final = r"^[A-Z][A-Za-z0-9]+$"
 
 
-def _release(text: Any) -> SlurmVersion:
+def _release(text: Any) -> SlurmVersion | None:
+    if text is None or isinstance(text, SlurmVersion):
+        return text
     # In YAML a release without quotes is a number: 22.10 would be read as 22.1.
     if not isinstance(text, str) or not _RELEASE.fullmatch(text):
         raise ValueError("not a release in quotes, such as '23.11'")
@@ -68,12 +72,16 @@ class Key(Row):
         impact: what changing it does to a live cluster. ``reload`` is ``scontrol reconfigure``;
             ``restart`` restarts daemons, jobs live on; ``drain`` needs a cluster without jobs.
         section: the heading of slurm.conf under which it, or the line that it begins, is written.
-        joined: values that several roles give are joined by commas.
+        joined: values that several roles and ``slurm.settings`` give are joined by commas.
+        replaceable: ``slurm.settings`` may give another value.
+        owner: path of the field of the cluster file that decides over it, where the value is not
+            that field's own.
         field: path of the field of the cluster file whose value it is (``health.every``;
             ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
             role gives the value. Not written where the field is null or off.
         form: how the field's value is written: an interval in seconds, a time limit in Slurm's
-            grammar, a number of GiB in MiB.
+            grammar, a number of GiB in MiB, how a partition is shared (unless it is no), a switch
+            (YES or nothing), a partition's state (unless it is up), licences.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """
@@ -87,6 +95,8 @@ class Key(Row):
     impact: ImpactWord
     section: Section = ""
     joined: bool = False
+    replaceable: bool = False
+    owner: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     form: Form = "value"
     since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
@@ -126,3 +136,30 @@ def all_keys() -> tuple[Key, ...]:
 def keys_by_id() -> Mapping[tuple[str, str, str], Key]:
     """By file, first key of the line ("" for a global key) and name, in lower case."""
     return MappingProxyType({key.id: key for key in all_keys()})
+
+
+@cache
+def settable_keys() -> Mapping[tuple[str, str, str], Key]:
+    """Global keys of slurm.conf that only ``slurm.settings`` sets, as ``keys_by_id`` has them."""
+    keys: dict[tuple[str, str, str], Key] = {}
+    for low, key in sorted(slurm_keys().items()):
+        if key.use != "free":
+            continue
+        keys["slurm.conf", "", low] = Key(
+            file="slurm.conf",
+            name=key.name,
+            value="slurm.settings",
+            reason="The cluster file sets it.",
+            source="slurm.conf(5)",
+            impact=key.impact,
+            section="Settings of the cluster file",
+            since=SlurmVersion.parse(key.since) if key.since else None,
+            until=SlurmVersion.parse(key.until) if key.until else None,
+        )
+    return MappingProxyType(keys)
+
+
+@cache
+def every_key() -> Mapping[tuple[str, str, str], Key]:
+    """The keys that Corral writes, and behind them those that only ``slurm.settings`` sets."""
+    return MappingProxyType({**keys_by_id(), **settable_keys()})

@@ -124,6 +124,7 @@ class ClusterConf:
             slurmd refuses ConstrainSwapSpace where they do not.
         settings: global keys of slurm.conf by the roles and by fields of the cluster file.
         files: more files by the roles, such as topology.conf.
+        declared: ``slurm.settings`` of the cluster file.
     """
 
     name: str
@@ -140,3 +141,4 @@ class ClusterConf:
     swap_limit: bool = True
     settings: tuple[Setting, ...] = ()
     files: tuple[ConfFile | TextFile, ...] = ()
+    declared: tuple[Setting, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -32,6 +33,8 @@ def number(value: object) -> float | None:
             return None
         return number(fields.get("number"))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not math.isfinite(value):  # v0.0.40 prints Infinity and NaN, which no JSON has
         return None
     if value < 0 or _NO_VAL <= value <= 0xFFFFFFFF or value >= _NO_VAL64:  # noqa: PLR2004
         return None

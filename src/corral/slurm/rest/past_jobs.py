@@ -55,6 +55,17 @@ def params(window: tuple[int, int], user: str, cluster: str) -> Params:
     return fixed | {k: v for k, v in (("users", user), ("cluster", cluster)) if v}
 
 
+def measured_params(seconds: int, user: str, cluster: str) -> Params:
+    """The query for jobs with their steps, which ended in the last seconds, of one user."""
+    fixed = {"start_time": ago(seconds), "end_time": "now", "state": RECORDED, "users": user}
+    return fixed | ({"cluster": cluster} if cluster else {})
+
+
+def ago(seconds: int) -> str:
+    """A time before now, as sacct(1) reads it."""
+    return f"now-{seconds}seconds"
+
+
 def command(days: int, user: str, mark: str) -> tuple[str, ...]:
     """The sacct whose answer ``parse_history`` reads."""
     return (

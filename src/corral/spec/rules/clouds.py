@@ -111,7 +111,7 @@ def rented_apart(view: View) -> Iterator[Problem]:
     """Machines of one's own network that rented ones are to reach."""
     if view.spec.network.control == "tailscale" or not view.where(lambda c: c.rents):
         return
-    for group in view.where(lambda c: c.owned):
+    for group in view.where(lambda c: c.owned and not c.here):
         own = [a for a in group.addresses if _own(a)]
         if own:
             message = f"rented machines do not reach {own[0]}, an address of your own network"

@@ -227,6 +227,10 @@ def slurm_field_unused(view: View) -> Iterator[Problem]:
             message = f"{key.field} has no effect with provider {provider}, which sets up Slurm"
             hint = f"remove {key.field}, which is slurm.conf's {key.name}"
             yield Problem(tuple(names), message, hint)
+    if view.spec.slurm.settings:
+        provider = groups[0].group.provider
+        message = f"slurm.settings has no effect with provider {provider}, which sets up Slurm"
+        yield Problem(("slurm", "settings"), message, "remove slurm.settings")
 
 
 def gpu_source(view: View) -> Iterator[Problem]:

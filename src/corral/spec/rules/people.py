@@ -24,7 +24,7 @@ FIRST_QOS: Final = "normal"
 
 def accounts_duplicate(view: View) -> Iterator[Problem]:
     """Two accounts of one name."""
-    yield from _twice([a.name for a in view.spec.accounts], "accounts", "account")
+    yield from twice([a.name for a in view.spec.accounts], "accounts", "account")
 
 
 def account_reserved(view: View) -> Iterator[Problem]:
@@ -41,7 +41,7 @@ def account_parent(view: View) -> Iterator[Problem]:
     for i, account in enumerate(view.spec.accounts):
         if account.parent is not None and account.parent not in names:
             path: Path = ("accounts", i, "parent")
-            yield _unknown(path, "account", account.parent, names)
+            yield undeclared(path, "account", account.parent, names)
 
 
 def account_loop(view: View) -> Iterator[Problem]:
@@ -62,12 +62,12 @@ def user_account(view: View) -> Iterator[Problem]:
     names = [*(a.name for a in view.spec.accounts), OWN_ACCOUNT]
     for i, user in enumerate(view.spec.users):
         if user.account is not None and user.account not in names:
-            yield _unknown(("users", i, "account"), "account", user.account, names)
+            yield undeclared(("users", i, "account"), "account", user.account, names)
 
 
 def qos_duplicate(view: View) -> Iterator[Problem]:
     """Two QOS of one name."""
-    yield from _twice([q.name for q in view.spec.qos], "qos", "QOS")
+    yield from twice([q.name for q in view.spec.qos], "qos", "QOS")
 
 
 def qos_unknown(view: View) -> Iterator[Problem]:
@@ -82,7 +82,7 @@ def qos_unknown(view: View) -> Iterator[Problem]:
         asked += [(("users", i, "qos"), user.qos)] if user.qos is not None else []
     for path, name in asked:
         if name not in names:
-            yield _unknown(path, "QOS", name, names)
+            yield undeclared(path, "QOS", name, names)
 
 
 def without_accounting(view: View) -> Iterator[Problem]:
@@ -154,7 +154,7 @@ def login_nodes(view: View) -> Iterator[Problem]:
         return
     unknown = [name for name in names if name not in view.names] if view.complete else []
     if unknown:
-        yield _unknown(("access", "login"), "node", unknown[0], list(view.names)[:1000])
+        yield undeclared(("access", "login"), "node", unknown[0], list(view.names)[:1000])
 
 
 def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
@@ -167,13 +167,15 @@ def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
         yield ("qos", i, "per_user"), qos.per_user
 
 
-def _unknown(path: Path, what: str, name: str, known: list[str]) -> Problem:
+def undeclared(path: Path, what: str, name: str, known: list[str]) -> Problem:
+    """A name that the file does not declare, with the nearest one."""
     meant = near(name, known)
     hint = f"did you mean {meant}?" if meant else f"declared: {', '.join(known[:8]) or 'none'}"
     return Problem(path, f"no {what} is called {name}", hint)
 
 
-def _twice(names: list[str], field: str, what: str) -> Iterator[Problem]:
+def twice(names: list[str], field: str, what: str) -> Iterator[Problem]:
+    """Entries of a list with one name."""
     for name in repeated(names):
         last = len(names) - 1 - names[::-1].index(name)
         hint = f"give every {what} its own name"

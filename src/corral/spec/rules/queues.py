@@ -137,7 +137,7 @@ def max_time_two(view: View) -> Iterator[Problem]:
 
 def version_unknown(view: View) -> Iterator[Problem]:
     """Releases that Slurm never had."""
-    _, release = _version(view)
+    _, release = version_of(view)
     if release not in RELEASES and release < RELEASES[-1]:
         older = [known for known in RELEASES if known < release]
         newer = [known for known in RELEASES if known > release]
@@ -148,7 +148,7 @@ def version_unknown(view: View) -> Iterator[Problem]:
 
 def version_new(view: View) -> Iterator[Problem]:
     """Releases that this Corral does not know."""
-    _, release = _version(view)
+    _, release = version_of(view)
     if release > RELEASES[-1]:
         message = f"Slurm {release} is newer than any that this Corral knows"
         yield Problem(("slurm", "version"), message, f"the newest known is {RELEASES[-1]}")
@@ -156,7 +156,7 @@ def version_new(view: View) -> Iterator[Problem]:
 
 def version_old(view: View) -> Iterator[Problem]:
     """Releases that are too old."""
-    _, release = _version(view)
+    _, release = version_of(view)
     if release in RELEASES and release < OLDEST:
         message = f"Corral is not tested with Slurm {release}"
         yield Problem(("slurm", "version"), message, f'write ">={OLDEST}"')
@@ -164,7 +164,7 @@ def version_old(view: View) -> Iterator[Problem]:
 
 def auth_old(view: View) -> Iterator[Problem]:
     """auth/slurm with a version that lacks it."""
-    sign, release = _version(view)
+    sign, release = version_of(view)
     if view.spec.slurm.auth == "slurm" and sign != ">=" and release < AUTH_SLURM_SINCE:
         message = f"Slurm {release} has no auth/slurm with key rotation"
         hint = f'write auth: munge, or version: ">={AUTH_SLURM_SINCE}"'
@@ -173,7 +173,7 @@ def auth_old(view: View) -> Iterator[Problem]:
 
 def auth_loose(view: View) -> Iterator[Problem]:
     """auth/slurm with a bound that also takes versions without it."""
-    sign, release = _version(view)
+    sign, release = version_of(view)
     if view.spec.slurm.auth == "slurm" and sign == ">=" and release < AUTH_SLURM_SINCE:
         message = f"auth slurm needs {AUTH_SLURM_SINCE}, and version takes {release} too"
         hint = f'write version: ">={AUTH_SLURM_SINCE}", or auth: auto'
@@ -188,7 +188,7 @@ def rest_alone(view: View) -> Iterator[Problem]:
         yield Problem(("slurm", "accounting"), message, hint)
 
 
-def _version(view: View) -> tuple[str, str]:
+def version_of(view: View) -> tuple[str, str]:
     """The sign (== where none is written) and the release of the version asked for."""
     match = _VERSION.fullmatch(view.spec.slurm.version)
     return (match[1] or "==", match[2]) if match else (">=", OLDEST)

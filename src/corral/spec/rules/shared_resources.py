@@ -103,7 +103,7 @@ def storage_server(view: View) -> Iterator[Problem]:
 
 def storage_provider(view: View) -> Iterator[Problem]:
     """A provider that has no folder to share."""
-    others = view.where(lambda c: c.owned)
+    others = view.where(lambda c: c.owned and not c.here)
     for i, _ in _kind(view, "provider"):
         if others:
             message = f"provider {others[0].group.provider} shares no folders"

@@ -218,7 +218,7 @@ def quiet(wait: int = WAIT_S) -> Script:
     """Shell that drains the entire cluster and waits until no job runs.
 
     Nodes that a person drained stay as they are. The drained ones carry ``ROLL_TAG``: a last stage
-    resumes them (``state.members``), and so does this when jobs do not end in time. Pending jobs
+    resumes them (``Resumed``), and so does this when jobs do not end in time. Pending jobs
     stay in the queue. Nothing happens where slurmctld does not run.
     """
     return call(

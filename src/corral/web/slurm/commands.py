@@ -14,11 +14,13 @@ from typing import Any, Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.job_use import JobUse, parse_use, show_use
+from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
+from corral.slurm.rest.policy import Question
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
+from corral.slurm.states.jobs import RECORDED
 from corral.slurm.text import SHOW_PARTITIONS, parse_history, readable_partitions
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login
@@ -33,6 +35,7 @@ _CUT: Final = 124
 """The status of ``timeout`` where it ended the command."""
 
 _DISABLED: Final = "accounting storage is disabled"
+_NO_DATABASE: Final = ("not running a supported accounting_storage plugin", _DISABLED)
 
 
 class ByCommands:
@@ -155,6 +158,26 @@ class ByCommands:
         """
         return parse_use(await self._sacct(login, show_use(job_id)), job_id)
 
+    async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]:
+        """What jobs of a user used that ended in the last seconds, by sacct."""
+        return parse_uses(
+            await self._sacct(login, show_uses(past_jobs.ago(seconds), user, RECORDED))
+        )
+
+    async def answer(self, login: Login, question: Question[T]) -> T:
+        """The answer to one question about accounts, QOS, reservations and their kind.
+
+        Raises:
+            CorralError: NOT_FOUND, this release's command prints no JSON, or there is no
+                accounting; SLURM_REFUSED; UNREACHABLE.
+        """
+        doing = f"asking for {question.what}"
+        try:
+            body = commands.body_of(await self._run(login, question.command, doing=doing))
+        except CorralError as error:
+            raise _unanswered(error, question) from error
+        return question.read(body, commands.version_of(body))
+
     async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
         return parse_history(await self._sacct(login, command), mark)
 
@@ -240,3 +263,15 @@ class ByCommands:
             f"{doing or command[0]}: {words or f'exit status {result.status}'}",
             hint="it needs the owner of the job, or an operator" if denied else "",
         )
+
+
+def _unanswered(error: CorralError, question: Question[Any]) -> CorralError:
+    """The error of a command that knows no such answer; any other as it is."""
+    if commands.too_old(error.message) or error.code is Code.PARSE_FAILED:
+        message = f"{question.command[0]} of this release does not print {question.what} as JSON"
+        return CorralError(Code.NOT_FOUND, message)
+    if question.of_accounting and any(words in error.message.lower() for words in _NO_DATABASE):
+        return CorralError(
+            Code.NOT_FOUND, "this cluster keeps no accounting", hint="slurm: {accounting: true}"
+        )
+    return error

@@ -88,7 +88,7 @@ class PastJobs:
             CorralError: accounting does not answer.
         """
         try:
-            job = await self._ask(lambda slurm: slurm.past_job(login, job_id))
+            job = await self.ask(lambda slurm: slurm.past_job(login, job_id))
             return job and settled(Past((job,)), gpus=self._gpus).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:
@@ -101,7 +101,7 @@ class PastJobs:
         Raises:
             CorralError: accounting does not answer, or there is none.
         """
-        return await self._ask(lambda slurm: slurm.past_tasks(login, array))
+        return await self.ask(lambda slurm: slurm.past_tasks(login, array))
 
     async def use(self, login: Login, job_id: int) -> JobUse:
         """What an ended job used.
@@ -109,16 +109,21 @@ class PastJobs:
         Raises:
             CorralError: accounting does not answer, or there is none.
         """
-        return await self._ask(lambda slurm: slurm.past_use(login, job_id))
+        return await self.ask(lambda slurm: slurm.past_use(login, job_id))
 
     async def _past(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
-            past = await self._ask(lambda slurm: slurm.past(login, days, user))
+            past = await self.ask(lambda slurm: slurm.past(login, days, user))
             return settled(past, gpus=self._gpus), KEEP_S
         except CorralError as error:
             return error, KEEP_TROUBLE_S
 
-    async def _ask(self, question: Callable[[Slurm], Awaitable[T]]) -> T:
+    async def ask(self, question: Callable[[Slurm], Awaitable[T]]) -> T:
+        """The answer of accounting, by REST or, where that has none, by command; not kept.
+
+        Raises:
+            CorralError: TIMED_OUT; NOT_FOUND, there is no accounting.
+        """
         async with self._few:
             try:
                 async with asyncio.timeout(PATIENCE_S):

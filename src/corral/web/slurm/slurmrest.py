@@ -18,6 +18,7 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.json_values import Record, integer, record, records, text
+from corral.slurm.rest.policy import Question
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -122,6 +123,8 @@ class Slurm(Protocol):
     async def past_job(self, login: Login, job_id: int) -> Job | None: ...
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
     async def past_use(self, login: Login, job_id: int) -> JobUse: ...
+    async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]: ...
+    async def answer(self, login: Login, question: Question[T]) -> T: ...
     async def states(self, login: Login) -> dict[str, str]: ...
     async def submit(self, login: Login, submission: write.Submission) -> int: ...
     async def cancel_pending(self, login: Login, array: int) -> None: ...
@@ -310,6 +313,50 @@ class SlurmRest:
         listed, _ = await self._past_records(login, job_id)
         runs = [raw for raw in listed if integer(raw.get("job_id")) == job_id]
         return use_of(runs[-1]) if runs else JobUse()
+
+    async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]:
+        """What jobs of a user used that ended in the last seconds, by their number.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        number, cluster = await self._accounting(login)
+
+        def read_use(raw: Record) -> tuple[int, JobUse]:
+            return integer(raw.get("job_id")), use_of(raw)
+
+        stream, uses = RecordStream("jobs", read_use), dict[int, JobUse]()
+        params = past_jobs.measured_params(seconds, user, cluster)
+        async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
+            async for data in reply.aiter_bytes(CHUNK):
+                uses.update(stream.feed(data))
+                await asyncio.sleep(0)  # viewers are served in between
+        if reply.status_code != OK:
+            raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
+        return uses
+
+    async def answer(self, login: Login, question: Question[T]) -> T:
+        """The answer to one question about accounts, QOS, reservations and their kind.
+
+        Raises:
+            CorralError: NOT_FOUND, this slurmrestd does not have it; SLURM_REFUSED; UNREACHABLE.
+        """
+        number = await self.version(login)
+        answer = await self._ask("GET", question.path.format(v=number), login)
+        doing = f"asking for {question.what}"
+        if question.of_accounting and answer.status == MISSING:
+            raise no_past(answer, doing)
+        if answer.status == MISSING:
+            raise CorralError(
+                Code.NOT_FOUND, f"slurmrestd of this release does not report {question.what}"
+            )
+        if answer.status != OK or answer.meta.errors:
+            raise refused(answer, doing)
+        cluster = self._cluster
+        # In a thread: a site may have 10,000 associations.
+        return await asyncio.to_thread(
+            lambda: question.read(question.of_cluster(answer.body, cluster), number)
+        )
 
     async def _past_records(self, login: Login, job_id: int) -> tuple[list[Record], int]:
         number, cluster = await self._accounting(login)

@@ -34,7 +34,8 @@ JOB_COLUMNS: Final = (
 NOT_SHOWN: Final = frozenset({"elapsed", "gres", "gres_detail", "tres"})
 """Fields of a job's record that commands list and the page does not have."""
 
-_BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
+_BASES: Final = {NodeBase.IDLE: "good", NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
+"""The class of a usable node: these are the nodes that the page's tile counts as taking jobs."""
 _JOBS: Final[Mapping[str, str]] = {
     JobState.RUNNING: "busy",
     JobState.COMPLETED: "good",
@@ -79,9 +80,7 @@ def node_kind(state: NodeState) -> str:
         return "bad"
     if state.drained or state.serviced:
         return "warn"
-    if state.base is NodeBase.IDLE:
-        return "good" if state.usable else "off"
-    return _BASES.get(state.base, "off")
+    return _BASES[state.base] if state.usable else "off"
 
 
 def job_kind(job: Job) -> str:

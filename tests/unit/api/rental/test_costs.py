@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from corral.api.rental.costs import IDLE, JobUse, judge, read_jobs, what_then
+from corral.api.rental import costs
+from corral.api.rental.costs import IDLE, JobUse, cost_of_jobs, judge, read_jobs, what_then
 from corral.cli.rental.cost import cost_view
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
+from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.sections.cloud import Budget, Cloud
 
@@ -159,3 +161,39 @@ def test_what_ends_when_the_budget_is_spent() -> None:
     assert "spent at the latest in 2.5 h" in forecast(Spend(2.0, 5.0, 1))
     assert forecast(Spend(0.0, 5.0), ()) == ""
     assert what_then(spec, Spend(2.0, 5.0), ("gpu0",)) == ""
+
+
+def test_jobs_of_a_user_cost_their_part_of_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    rentals = {"a": rental("gpu0", 10), "b": rental("gpu1", 10, price=None)}
+
+    class Kept:
+        def __init__(self, cluster: str) -> None:
+            assert cluster == "lab"
+
+        def rentals(self) -> dict[str, Rental]:
+            return rentals
+
+        def now(self) -> float:
+            return 10 * 3600.0
+
+    monkeypatch.setattr(costs, "Ledger", Kept)
+    ran = Job(1, "1", state="COMPLETED", nodes="gpu0", node_count=1, cpus=4, gpus=1, end_at=14400)
+    going = replace(ran, id=2, state="RUNNING", start_at=9 * 3600, end_at=99 * 3600)
+    jobs = [replace(ran, start_at=3600), going, Job(3, "3", state="PENDING", nodes="gpu0")]
+    cpus = {"gpu0": 8}
+    line = cost_of_jobs("lab", jobs, cpus, 0.0)
+    assert line is not None
+    assert (line.hours, line.dollars, line.in_dollars()) == (2.0, 4.0, "4.00"), (
+        "half of 3 h and 1 h"
+    )
+    later = cost_of_jobs("lab", jobs, cpus, 2 * 3600.0)
+    assert later is not None
+    assert later.dollars == 3.0
+    unpriced = cost_of_jobs("lab", [replace(ran, start_at=3600, nodes="gpu1")], cpus, 0.0)
+    assert unpriced is not None
+    assert unpriced.in_dollars() == "?"
+    odd = cost_of_jobs("lab", [replace(ran, start_at=3600, nodes="gpu[")], cpus, 0.0)
+    assert odd is not None
+    assert odd.dollars == 0
+    del rentals["a"]
+    assert cost_of_jobs("lab", jobs, cpus, 0.0) is None, "no price is known"

@@ -78,7 +78,7 @@ def test_an_h200_as_it_reported_itself() -> None:
     ("changes", "words", "hint"),
     [
         ({"listed": ""}, "no NVIDIA GPU with a loaded driver", "stand-ins"),
-        ({"listed": "", "devices": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
+        ({"listed": "", "device-files": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
         (
             {"cards": "Unable to determine the device handle for GPU0000:00:06.0: Unknown Error"},
             "does not list the GPU at 0000:00:06.0",
@@ -89,7 +89,11 @@ def test_an_h200_as_it_reported_itself() -> None:
             "nvidia-smi is not installed",
             "PATH",
         ),
-        ({"devices": "/dev/nvidia0 /dev/nvidiactl"}, "/dev/nvidia-uvm does not exist", "modprobe"),
+        (
+            {"device-files": "/dev/nvidia0 /dev/nvidiactl"},
+            "/dev/nvidia-uvm does not exist",
+            "modprobe",
+        ),
         ({"libraries": "libc.so.6 (libc6,x86-64) => /lib/libc.so.6"}, "libcuda.so.1", "ldconfig"),
     ],
 )

@@ -21,7 +21,7 @@ from corral.providers.ssh.deepops.adoption import UNKNOWN, read_inventory, varia
 from corral.spec.load import load_or_raise, load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-from tests.clouds.common import KEY
+from corral.testing.rentals import KEY
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -509,4 +509,10 @@ def test_what_deepops_has_no_variable_for_is_reported() -> None:
     data["storage"].append({"mount": "/scratch", "kind": "existing"})
     more = "\n".join(export.not_exported(ClusterSpec.model_validate(data)))
     assert "partitions: DeepOps makes one partition" in more
+    queues = load_or_raise(EXAMPLES / "queues.yaml").model_dump(mode="json")
+    queues["partitions"] = [{**queues["partitions"][0], "name": "batch", "max_nodes": 2}]
+    left = "\n".join(export.not_exported(ClusterSpec.model_validate(queues)))
+    for field in ("partitions[].max_nodes", "slurm.settings", "licenses", "reservations"):
+        assert field in left
+    assert "partitions[].name" not in left
     assert "storage[].kind: DeepOps mounts by NFS alone" in more

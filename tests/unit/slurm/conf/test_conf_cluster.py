@@ -163,3 +163,48 @@ def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
             # one line more: a node that now differs from the others gets its own
             assert body.count("\n") <= expected[name] + 1
             assert all(not line.rest for line in parse(body).lines())
+
+
+def test_settings_of_the_file_take_the_place_of_corrals_or_join_them() -> None:
+    text = render(CLUSTERS["settings"])["slurm.conf"]
+    assert "\nMaxArraySize=10001\n" in text
+    assert "\nMessageTimeout=60\n" in text
+    assert text.count("MessageTimeout=") == 1
+    # Slurm reads the first bf_interval of several.
+    assert "\nSchedulerParameters=nohold_on_prolog_fail,bf_interval=60,bf_continue\n" in text
+    assert "\nPrologFlags=X11,contain\n" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "span"),
+    [
+        ("HashPlugin", SlurmVersion(23, 11, 4), "from 24.05 on"),
+        ("FastSchedule", SlurmVersion(24, 11, 5), "before 20.02"),
+    ],
+)
+def test_a_setting_that_the_machines_release_lacks_is_refused(
+    key: str, version: SlurmVersion, span: str
+) -> None:
+    conf = replace(LAPTOP, version=version, auth="munge", declared=(Setting(key, "1"),))
+    with pytest.raises(CorralError, match=f"slurm.settings.{key}: Slurm has it {span}") as caught:
+        render(conf)
+    assert caught.value.code is Code.SPEC_INVALID
+
+
+def test_a_key_without_a_reason_is_for_the_file_alone() -> None:
+    with pytest.raises(KeyError):
+        render(replace(LAPTOP, settings=(Setting("KillWait", "20"),)))
+
+
+@given(st.text(st.sampled_from("ab= ,\"'#\n$\\\0"), min_size=1, max_size=8))
+def test_no_value_of_a_setting_becomes_another_line(value: str) -> None:
+    conf = replace(LAPTOP, declared=(Setting("KillWait", value),))
+    try:
+        text = render(conf)["slurm.conf"]
+    except CorralError:
+        return
+    others = render(LAPTOP)["slurm.conf"].splitlines()
+    assert [line for line in text.splitlines() if line not in others] == [
+        "# Settings of the cluster file",
+        f"KillWait={value}",
+    ]

@@ -32,7 +32,11 @@ def impact_of(file: str, before: str, after: str) -> tuple[ImpactWord, tuple[str
         ("Feature=compute", "Feature=other", "reload", ("Feature",)),
         ("MaxTime=INFINITE", "MaxTime=60", "reload", ("MaxTime",)),
         ("NodeAddr=10.88.0.[10-12]", "NodeAddr=10.88.0.[10-11,13]", "restart", ("NodeAddr",)),
-        ("ReturnToService=2", "ReturnToService=2\nMinJobAge=9", "restart", ("minjobage",)),
+        ("ReturnToService=2", "ReturnToService=2\nMinJobAge=9", "reload", ("MinJobAge",)),
+        ("ReturnToService=2", "ReturnToService=2\nMaxJobCount=9", "restart", ("MaxJobCount",)),
+        ("ReturnToService=2", "ReturnToService=2\nPrEpPlugins=a", "restart", ("PrEpPlugins",)),
+        ("ReturnToService=2", "ReturnToService=2\nSwitchType=a", "drain", ("SwitchType",)),
+        ("ReturnToService=2", "ReturnToService=2\nNoSuchKey=9", "restart", ("nosuchkey",)),
         ("SelectType=select/cons_tres", "SelectType=select/linear", "drain", ("SelectType",)),
     ],
 )

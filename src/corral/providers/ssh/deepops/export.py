@@ -140,6 +140,8 @@ _NOTES: Final[Mapping[str, str]] = MappingProxyType(
         "": "DeepOps has no variable for it",
         "users": "declare them in DeepOps' variable users, and run its playbook users.yml",
         "partitions": "DeepOps makes one partition, batch, of all nodes",
+        "slurm.settings": "write them into your own slurm.conf.j2, named in slurm_conf_template",
+        "reservations": "DeepOps makes none: use scontrol",
         "storage": "DeepOps mounts by NFS alone",
         "slurm.version": "DeepOps builds one release: write ==RELEASE",
         "software": "kept in corral_software, which DeepOps leaves alone",
@@ -153,7 +155,7 @@ def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
     expressed = set(_EXPRESSED)
     partitions = partitions_of(spec)
     if len(partitions) == 1 and partitions[0].name == "batch":
-        expressed.add("partitions")
+        expressed |= {f"partitions[].{name}" for name in ("name", "groups", "default", "max_time")}
     if spec.slurm.version.startswith("=="):
         expressed.add("slurm.version")
     if any(s.kind != "nfs" for s in spec.storage):

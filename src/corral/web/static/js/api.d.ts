@@ -1,8 +1,42 @@
 // Made by .ci/page_types.py from src/corral/web/schemas.py: change that one.
 
+/** An account (user is ""), or a user in one; part, usage, factor: sshare's, 0 to 1. */
+export interface AccountRow {
+  account: string;
+  user: string;
+  parent: string;
+  partition: string;
+  depth: number;
+  is_default: boolean;
+  shares: string;
+  qos: string[];
+  default_qos: string;
+  limits: LimitRow[];
+  part: number | null;
+  usage: number | null;
+  factor: number | null;
+}
+
+/** All accounts, each below the one it belongs to. */
+export interface Accounts {
+  known: boolean;
+  at: number;
+  why: string;
+  why_no_shares: string;
+  accounts: AccountRow[];
+}
+
 /** Metrics of each node, by its name. */
 export interface AllFigures {
   nodes: Record<string, NodeFigures>;
+}
+
+/** All QOS, those of highest priority first. */
+export interface AllQos {
+  known: boolean;
+  at: number;
+  why: string;
+  qos: QosRow[];
 }
 
 /** A bearer token of the API, without the token. */
@@ -133,6 +167,39 @@ export interface Doctor {
   failed_checks: string[];
 }
 
+/** Ended jobs of a period, newest first; cut: of more than ``most``. */
+export interface Efficiency {
+  user: string;
+  days: number;
+  most: number;
+  known: boolean;
+  why: string;
+  cut: boolean;
+  why_no_gpus: string;
+  jobs: EfficiencyRow[];
+}
+
+/** An ended job: shares used of what it asked for, hours not used; null: not measured. */
+export interface EfficiencyRow {
+  id: number;
+  label: string;
+  name: string;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  end_at: number | null;
+  elapsed: number;
+  cpus: number;
+  gpus: number;
+  gpus_exact: boolean;
+  memory: number;
+  cpu: number | null;
+  memory_used: number | null;
+  gpu: number | null;
+  cpu_waste: number | null;
+  gpu_waste: number | null;
+  memory_waste: number | null;
+}
+
 /** Environment, tracked run and recordings of a job. */
 export interface Extras {
   environment: [string, string][];
@@ -183,6 +250,12 @@ export interface HealthLine {
   check: string;
   word: "ok" | "warn" | "fail" | "none";
   text: string;
+}
+
+/** A GPU that does nothing. */
+export interface IdleGpu {
+  node: string;
+  index: number;
 }
 
 /** A job to be submitted again; notes: by field, what is missing or is not as it was. */
@@ -303,6 +376,12 @@ export interface Jobs {
   arrays?: Record<string, ArrayRow>;
 }
 
+/** What jobs cost on rented machines; words: with "at least" where a price is unknown. */
+export interface JobsCost {
+  dollars: number;
+  words: string;
+}
+
 /** The journal, newest first. */
 export interface Journal {
   records: JournalRow[];
@@ -322,6 +401,31 @@ export interface JournalRow {
 /** The last proof; None: there was none. */
 export interface LastProof {
   proof: Proof | null;
+}
+
+/** A licence. */
+export interface LicenseRow {
+  name: string;
+  total: number;
+  used: number;
+  free: number;
+  reserved: number;
+  remote: boolean;
+}
+
+/** All licences. */
+export interface Licenses {
+  known: boolean;
+  at: number;
+  why: string;
+  licenses: LicenseRow[];
+}
+
+/** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins. */
+export interface LimitRow {
+  name: string;
+  resource: string;
+  value: number;
 }
 
 /** All that is wrong with a cluster file. */
@@ -426,6 +530,31 @@ export interface Me {
   figures: boolean;
   storage: string[];
   csrf?: string;
+}
+
+/** How GPUs were measured: the mean of over_s seconds, 0 for this moment. */
+export interface Measured {
+  known: boolean;
+  at: number;
+  why: string;
+  over_s: number;
+}
+
+/** What a user's jobs have now. */
+export interface MyWork {
+  user: string;
+  at: number;
+  jobs: number;
+  pending: number;
+  gpus: number;
+  gpus_exact: boolean;
+  cpus: number;
+  memory: number;
+  nodes: number;
+  reasons: PendingReason[];
+  limits: Quota;
+  running: RunningJob[];
+  measured: Measured;
 }
 
 /** A job that has a GPU. */
@@ -553,6 +682,13 @@ export interface PastCurve {
   values: (number | null)[];
 }
 
+/** Why jobs are pending. */
+export interface PendingReason {
+  reason: string;
+  why: string;
+  jobs: number;
+}
+
 /** The switch of each node. */
 export interface Places {
   racks: Record<string, string>;
@@ -601,6 +737,56 @@ export interface ProofResult {
   evidence: ProofEvidence[];
 }
 
+/** A QOS; unreported: limits that Slurm's answer does not have, which are unknown. */
+export interface QosRow {
+  name: string;
+  description: string;
+  priority: number;
+  preempts: string[];
+  preempt_mode: string;
+  usage_factor: number | null;
+  grace: number;
+  flags: string[];
+  limits: LimitRow[];
+  unreported: string[];
+}
+
+/** A user's limits; without QOS where why_no_qos has a reason. */
+export interface Quota {
+  known: boolean;
+  at: number;
+  why: string;
+  why_no_qos: string;
+  rows: QuotaRow[];
+}
+
+/** Resource minutes used of those allowed (GrpTRESMins); used null: unknown. */
+export interface QuotaBudget {
+  resource: string;
+  used: number | null;
+  limit: number;
+}
+
+/** Used of a limit; limit null: unlimited, or unknown; used null: hidden; by: the limit. */
+export interface QuotaCell {
+  what: "gpus" | "cpus" | "memory" | "nodes" | "jobs" | "submitted";
+  used: number | null;
+  exact: boolean;
+  limit: number | null;
+  by: string;
+  unknown: boolean;
+}
+
+/** What is used of one association, account or QOS; more: limits of each job. */
+export interface QuotaRow {
+  kind: "user" | "account" | "qos-user" | "qos-account" | "qos";
+  name: string;
+  account: string;
+  cells: QuotaCell[];
+  budgets: QuotaBudget[];
+  more: LimitRow[];
+}
+
 /** Where one rank's time went, in milliseconds. */
 export interface RankTimes {
   rank: number;
@@ -628,10 +814,90 @@ export interface Reports {
   reports: ReportRow[];
 }
 
+/** A row of the reservations table, as Slurm reports it. */
+export interface ReservationRow {
+  name: string;
+  start: number | null;
+  end: number | null;
+  nodes: string;
+  node_count: number;
+  cores: number;
+  partition: string;
+  users: string[];
+  accounts: string[];
+  licenses: string;
+  flags: string[];
+}
+
+/** All reservations, those that begin first at the top. */
+export interface Reservations {
+  known: boolean;
+  at: number;
+  why: string;
+  reservations: ReservationRow[];
+}
+
 /** Records as rows of named columns. */
 export interface Rows {
   columns: string[];
   rows: unknown[][];
+}
+
+/** A running job; known: GPUs that were measured, use: their mean, 0 to 1. */
+export interface RunningJob {
+  id: number;
+  label: string;
+  name: string;
+  start_at: number | null;
+  limit: number | null;
+  cpus: number;
+  gpus: number;
+  gpus_exact: boolean;
+  known: number;
+  use: number | null;
+  idle: IdleGpu[];
+}
+
+/** Requests of one type or user, in microseconds. */
+export interface SchedulerCall {
+  name: string;
+  count: number;
+  mean: number;
+  total: number;
+}
+
+/** A kind of scheduling cycle, in microseconds; null: not reported. */
+export interface SchedulerCycle {
+  count: number | null;
+  last: number | null;
+  mean: number | null;
+  longest: number | null;
+  depth: number | null;
+  queue: number | null;
+  last_at: number | null;
+  exits: Record<string, number>;
+}
+
+/** What sdiag prints. */
+export interface SchedulerFigures {
+  since: number | null;
+  threads: number | null;
+  agents: number | null;
+  database: number | null;
+  jobs: Record<string, number>;
+  main: SchedulerCycle;
+  backfill: SchedulerCycle;
+  backfilled: number | null;
+  by_type: SchedulerCall[];
+  by_user: SchedulerCall[];
+}
+
+/** The scheduler's figures, where they are known. */
+export interface SchedulerState {
+  known: boolean;
+  at: number;
+  why: string;
+  figures: SchedulerFigures | null;
 }
 
 /** A line of a script, and what is to be stated about it. */
@@ -727,4 +993,23 @@ export interface WorkEvent {
   message?: string;
   seconds?: number;
   total?: number;
+}
+
+/** Hours of the last 7 and 30 days; cut: at least so many. */
+export interface WorkHours {
+  user: string;
+  known: boolean;
+  why: string;
+  cut: boolean;
+  periods: WorkPeriod[];
+}
+
+/** Hours of jobs in a period; cost null: no price is known. */
+export interface WorkPeriod {
+  days: number;
+  jobs: number;
+  gpu_hours: number;
+  gpus_exact: boolean;
+  cpu_hours: number;
+  cost: JobsCost | null;
 }

@@ -21,6 +21,7 @@ import { complain, el, FailureCard, place, span } from "./view.js";
 const PAGES = [
   { name: "cluster", title: "Cluster", view: async () => ClusterPage },
   { name: "jobs", title: "Jobs", view: async () => (await import("./jobs.js")).JobsPage },
+  { name: "mine", title: "My work", view: async () => (await import("./mine.js")).MinePage },
   { name: "submit", title: "Submit", view: async () => (await import("./submit.js")).SubmitPage },
   {
     name: "proof",
@@ -46,6 +47,11 @@ const PAGES = [
     owner: true,
     view: async () => (await import("./history.js")).HistoryPage,
   },
+  {
+    name: "policy",
+    title: "Accounts & QOS",
+    view: async () => (await import("./policy.js")).PolicyPage,
+  },
   { name: "node", tab: "cluster", view: async () => (await import("./node.js")).NodePage },
   { name: "tokens", view: async () => (await import("./tokens.js")).TokensPage },
   { name: "job", tab: "jobs", view: async () => (await import("./job.js")).JobPage },
@@ -55,6 +61,8 @@ const KEYS = new Map([
   ["c", "cluster"],
   ["j", "jobs"],
   ["s", "submit"],
+  ["m", "mine"],
+  ["a", "policy"],
 ]);
 
 /** @type {Me | null} */
@@ -97,6 +105,9 @@ async function route() {
   const show = (content) =>
     render(el("div", { key, class: "page" }, heading, content), place("main"));
   render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
+  // On a phone not all tabs fit.
+  const tab = place("tabs").querySelector("[aria-current]");
+  tab?.scrollIntoView({ inline: "center", block: "nearest" });
   document.title = `${page.title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {

@@ -36,7 +36,7 @@ from corral.providers.gcp.google import PLACE, Google
 from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.providers.paperspace.client import Paperspace
 from corral.providers.runpod.client import RunPod
-from tests.clouds.virtual import VirtualLoop, run
+from corral.testing.virtual import VirtualLoop, run
 
 KEY = "secret-key-0123456789"
 BOUND_S = LIMITED_S + 6 * ATTEMPT_S

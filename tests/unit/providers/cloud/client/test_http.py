@@ -17,14 +17,16 @@ from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.model import Label
 from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.spec.providers import CLOUDS
+from corral.testing import rentals
 from corral.testing.clouds import SIMS, Fault, Faults
-from tests.clouds.common import SECRET, World, launch_request
-from tests.clouds.virtual import VirtualLoop, run
+from corral.testing.rentals import SECRET, launch_request
+from corral.testing.virtual import VirtualLoop, run
+from tests.clouds.common import World
 
 
-def world(tmp_path: Path, name: str = "lambda", **faults: Fault) -> World:
+def world(tmp_path: Path, name: str = "lambda", **faults: Fault) -> rentals.World:
     at = {int(k[1:]): v for k, v in faults.items()}
-    return World(name, tmp_path, options={"faults": Faults(at)}, checked=False)
+    return rentals.World(name, tmp_path, options={"faults": Faults(at)})
 
 
 def test_lists_are_repeated_launches_are_not(tmp_path: Path) -> None:

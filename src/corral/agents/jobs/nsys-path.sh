@@ -1,0 +1,9 @@
+#!/bin/sh
+# The vendor's packages put nsys where no PATH leads to.
+#
+# Installed as: nowhere: included by nsys-rank.sh and nsys-stats.sh
+# Started by: corral run --profile nsys, in the batch script
+# Runs as: the job's user
+for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
+  [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin
+done

@@ -1,0 +1,25 @@
+#!/bin/sh
+# What each rank's recording contains, as CSV.
+#
+# Debian's package (2023.4.4) has the importer where its nsys does not look ("The importer binary and its dependencies
+# were not found"): what a rank recorded stays raw, and is imported here.
+#
+# Installed as: nowhere: part of a job's batch script, behind the ranks
+# Started by: corral run --profile nsys, on the job's first node
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets folder
+# shellcheck disable=SC2015 # either of them false: nothing to import
+# shellcheck disable=SC2012 # names of versions; the newest is the last
+# shellcheck source=src/corral/agents/jobs/nsys-path.sh
+. jobs/nsys-path.sh #include
+importer=$(ls /usr/lib/nsight-systems/host-linux-x64/QdstrmImporter \
+  /opt/nvidia/nsight-systems/*/host-linux-*/QdstrmImporter 2>/dev/null | tail -n 1)
+for raw in "$folder"/profile/rank-*.qdstrm; do
+  [ -s "$raw" ] && [ -n "$importer" ] || continue
+  "$importer" --input-file "$raw" --output-file "${raw%.qdstrm}.nsys-rep" >/dev/null &&
+    rm "$raw"
+done
+for report in "$folder"/profile/rank-*.nsys-rep; do
+  [ ! -s "$report" ] || nsys stats --quiet --force-export=true --format csv --report @reports@ \
+    --output - "$report" > "${report%.nsys-rep}.csv" || :
+done

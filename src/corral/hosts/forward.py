@@ -1,0 +1,62 @@
+"""Forwards connections on this machine, as ``ssh -L`` does to another: ends with its input.
+
+    python -m corral.hosts.forward NEAR FAR [NEAR FAR...]
+
+NEAR: the path of a socket, for this user alone, or HOST:PORT. FAR: HOST:PORT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+CHUNK = 1 << 16
+
+
+async def forward(pairs: Sequence[tuple[str, str]]) -> None:
+    """Listen on the first of each pair, until standard input ends."""
+    async with contextlib.AsyncExitStack() as stack:
+        for near, far in pairs:
+            await stack.enter_async_context(await _listen(near, far))
+        await asyncio.to_thread(sys.stdin.buffer.read)
+
+
+async def _listen(near: str, far: str) -> asyncio.Server:
+    host, _, port = far.rpartition(":")
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.close()
+            return
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_copy(reader, back))
+            both.create_task(_copy(there, writer))
+
+    if near.startswith("/"):
+        Path(near).unlink(missing_ok=True)  # noqa: ASYNC240  # one local file
+        before = os.umask(0o177)
+        try:
+            return await asyncio.start_unix_server(accept, near)
+        finally:
+            os.umask(before)
+    address, _, number = near.rpartition(":")
+    return await asyncio.start_server(accept, address, int(number))
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(CHUNK):
+            sink.write(data)
+            await sink.drain()
+    sink.close()
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    asyncio.run(forward(list(zip(words[::2], words[1::2], strict=True))))

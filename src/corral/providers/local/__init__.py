@@ -1,0 +1,1 @@
+"""Provider local: the machine that Corral runs on, as a cluster."""

@@ -1,0 +1,211 @@
+"""Keys of slurm.conf that ``slurm.settings`` may have: which release knows which. Pure.
+
+The tables are Slurm's language and data; rules of the cluster file read them as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from corral.tables import Row, read_table
+
+Impact = Literal["none", "reload", "restart", "drain", "recreate"]
+_FILE: Final = "slurm.conf"
+
+
+class _KeyRow(BaseModel):
+    """A row of the table of keys that Corral writes, as much of it as is needed here."""
+
+    file: str
+    line: str = ""
+    name: str
+    impact: Impact
+    field: str = ""
+    owner: str = ""
+    joined: bool = False
+    replaceable: bool = False
+
+
+class _KeyGroup(Row):
+    """Keys of one kind of line that the same releases know."""
+
+    file: str
+    line: str = ""
+    since: str = ""
+    until: str = ""
+    dead: str = ""
+    keys: str
+
+
+class _KeyTable(Row):
+    """All keys of Slurm's files that its source reads."""
+
+    first: str
+    last: str
+    groups: tuple[_KeyGroup, ...]
+
+
+class _Obsolete(BaseModel):
+    """A key that daemons refuse or ignore, though the source reads it."""
+
+    key: str
+    since: str
+    why: str
+    hint: str
+    file: str = _FILE
+
+
+class _Words(BaseModel):
+    """Words of a key that the same releases know."""
+
+    key: str
+    since: str = ""
+    until: str = ""
+    words: str
+
+
+class _WordTable(BaseModel):
+    """Words by key, and the keys whose words are plugins."""
+
+    plugins: str
+    groups: tuple[_Words, ...]
+
+
+class _Reserved(Row):
+    """Keys that are refused, and why."""
+
+    keys: str
+    why: str
+    owner: str = ""
+
+
+class _Settings(Row):
+    """What the YAML table states about ``slurm.settings``."""
+
+    reserved: tuple[_Reserved, ...]
+    restart: str
+    drain: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmKey:
+    """A global key of slurm.conf.
+
+    Attributes:
+        name: as Slurm's source writes it.
+        since: first release with it; "" for all that were read.
+        until: first release without it, or that ignores or refuses it; "" for none.
+        number: its value is a number.
+        switch: its value is yes or no.
+        impact: what a change of it does to a live cluster.
+        use: free; joined: Corral has words for it too; replaceable: Corral has another value for
+            it; owned: Corral alone sets it.
+        owner: the field of the cluster file that decides over an owned key; "" for none.
+        why: why an owned key is refused, where Corral writes no line for it; why a key of the past
+            has no effect.
+    """
+
+    name: str
+    since: str = ""
+    until: str = ""
+    number: bool = False
+    switch: bool = False
+    impact: Impact = "reload"
+    use: Literal["free", "joined", "replaceable", "owned"] = "free"
+    owner: str = ""
+    why: str = ""
+
+
+@cache
+def slurm_keys() -> Mapping[str, SlurmKey]:
+    """All global keys of slurm.conf, by name in lower case."""
+    keys = {key.name.lower(): key for key in _known()}
+    for row in read_table("corral.slurm.adopt", "obsolete.yaml", tuple[_Obsolete, ...]):
+        key = keys.get(row.key.lower())
+        if row.file == _FILE and key is not None:
+            until = min(filter(None, (key.until, row.since)))
+            keys[row.key.lower()] = replace(key, until=until, why=f"{row.why}; {row.hint}")
+    for row in _written():
+        if not row.line:
+            key = keys.get(row.name.lower(), SlurmKey(row.name))
+            use = "joined" if row.joined else "replaceable" if row.replaceable else "owned"
+            owner = row.field or row.owner
+            keys[row.name.lower()] = replace(key, impact=row.impact, use=use, owner=owner)
+    for reserved in _settings().reserved:
+        for name in reserved.keys.split():
+            key = keys.get(name, SlurmKey(name))
+            keys[name] = replace(key, use="owned", owner=reserved.owner, why=reserved.why)
+    return MappingProxyType(keys)
+
+
+def _known() -> Iterator[SlurmKey]:
+    """The keys that Slurm's source reads, with the impact of those that Corral does not write."""
+    settings = _settings()
+    start = {name.lower() for name in (*settings.restart.split(), *_words().plugins.split())}
+    drain = {name.lower() for name in settings.drain.split()}
+    for group in _table().groups:
+        for word in group.keys.split() if group.file == _FILE and not group.line else ():
+            name = word.rstrip("*?#")
+            low = name.lower()
+            at_start = low in start or name.endswith(("Type", "Plugin", "Plugins"))
+            yield SlurmKey(
+                name,
+                group.since,
+                min(filter(None, (group.until, group.dead)), default=""),
+                number=word.endswith("#"),
+                switch=word.endswith("?"),
+                impact="drain" if low in drain else "restart" if at_start else "reload",
+            )
+
+
+@cache
+def words_of(key: str) -> Mapping[str, tuple[str, str]]:
+    """The words that a key takes, in lower case, with since and until; none where any goes."""
+    table: dict[str, tuple[str, str]] = {}
+    for group in _words().groups:
+        if group.key.lower() == key.lower():
+            table |= {word.lower(): (group.since, group.until) for word in group.words.split()}
+    return MappingProxyType(table)
+
+
+@cache
+def elsewhere(key: str) -> str:
+    """Where a key belongs that is not a global one of slurm.conf, in words; "" for nowhere."""
+    for row in _written():
+        if row.line and row.name.lower() == key.lower():
+            owner = row.field or row.owner
+            if owner:
+                return f"{owner} of the cluster file sets it"
+    for group in _table().groups:
+        names = {word.rstrip("*?#").lower() for word in group.keys.split()}
+        if key.lower() in names:
+            place = f"lines of {group.file} that begin with {group.line}"
+            return f"it belongs in {place if group.line else group.file}, which Corral writes"
+    return ""
+
+
+@cache
+def _written() -> tuple[_KeyRow, ...]:
+    rows = read_table("corral.slurm.conf", "keys.yaml", tuple[_KeyRow, ...])
+    return tuple(row for row in rows if row.file == _FILE)
+
+
+@cache
+def _table() -> _KeyTable:
+    return read_table("corral.slurm.adopt", "key_releases.yaml", _KeyTable)
+
+
+@cache
+def _words() -> _WordTable:
+    return read_table("corral.slurm.adopt", "word_releases.yaml", _WordTable)
+
+
+@cache
+def _settings() -> _Settings:
+    return read_table("corral.slurm.conf", "settings.yaml", _Settings)

@@ -1,0 +1,260 @@
+"""My work: what a user's jobs have of the limits, hours and cost, and what ended jobs wasted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from fastapi import APIRouter, Query, Request
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.job_use import JobUse
+from corral.slurm.records import Job
+from corral.slurm.rest import policy as questions
+from corral.spec.hostlist import expand
+from corral.web import schemas
+from corral.web.routes.policy import asked
+from corral.web.slurm import efficiency, quota
+from corral.web.slurm.efficiency import GpuUse
+from corral.web.slurm.kept_answers import Answered
+from corral.web.slurm.snapshot import Snapshot
+from corral.web.state import Here, State, Viewer, here_of, poller_of
+from corral.web.users.sessions import Session
+
+router = APIRouter(prefix="/api/mine", tags=["mine"])
+T = TypeVar("T")
+PERIODS: Final = (7, 30)
+KEEP_GPUS_S: Final = 20.0
+KEEP_USES_S: Final = 120.0
+MEASURE_S: Final = 8.0
+MOST_NODES: Final = 128
+"""Nodes whose GPUs are asked about for one user."""
+NO_METRICS: Final = "this cluster has no metrics (services: metrics)"
+Name = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_.@-]*$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose work is shown, to whom."""
+
+    user: str
+    session: Session
+
+
+def _whose(session: Session, user: str) -> Asked:
+    """The viewer, or another user for operators and administrators.
+
+    Raises:
+        CorralError: FORBIDDEN.
+    """
+    if user and user != session.user and not session.operates:
+        raise CorralError(
+            Code.FORBIDDEN,
+            "the work of other users is for operators and administrators",
+            hint="sacctmgr modify user NAME set adminlevel=operator",
+        )
+    return Asked(user or session.user, session)
+
+
+@router.get("", response_model=schemas.MyWork)
+async def mine(request: Request, session: Viewer, state: Here, user: Name = "") -> dict[str, Any]:
+    """What a user's jobs have now, against the limits of user, accounts and QOS; running jobs.
+
+    In ``rows`` a ``limit`` of null is unlimited, or unknown where ``unknown`` is true; ``used`` is
+    null where Slurm hides others' jobs. ``idle`` has the GPUs of a running job that do nothing;
+    ``known`` counts those that were measured.
+    """
+    who = _whose(session, user)
+    now = await poller_of(request, session).fresh()
+    jobs = tuple(now.jobs.values())
+    own = [job for job in jobs if job.user == who.user and not job.ended]
+    limits = await _limits(state, who, now)
+    active = [job for job in own if not job.waiting]
+    gpus = await _gpu_use(state, who.user, active)
+    use, waiting = quota.use_of(own), [job for job in own if job.waiting]
+    at = time.time()
+    rows = [efficiency.running(job, gpus.value or GpuUse({}, {}), at) for job in active]
+    return {
+        "user": who.user,
+        "at": now.seen_at,
+        "jobs": use.jobs,
+        "pending": use.submitted - use.jobs,
+        "gpus": use.of("gpus"),
+        "gpus_exact": use.gpus_exact,
+        "cpus": use.of("cpus"),
+        "memory": use.of("memory"),
+        "nodes": use.of("nodes"),
+        "reasons": _reasons(waiting),
+        "limits": limits,
+        "running": rows,
+        "measured": {**gpus.head(), "over_s": gpus.value.over_s if gpus.value else 0.0},
+    }
+
+
+def _reasons(waiting: list[Job]) -> list[dict[str, Any]]:
+    """Why jobs are pending, those of most jobs first."""
+    counted = dict[tuple[str, str], int]()
+    for job in waiting:
+        key = (job.reason, job.why)
+        counted[key] = counted.get(key, 0) + quota.use_of([job]).submitted
+    ordered = sorted(counted.items(), key=lambda pair: -pair[1])
+    return [{"reason": r, "why": why, "jobs": count} for (r, why), count in ordered]
+
+
+async def _limits(state: State, who: Asked, now: Snapshot) -> dict[str, Any]:
+    members, qoses, shares = await asyncio.gather(
+        asked(state, who.session, questions.ASSOCIATIONS),
+        asked(state, who.session, questions.QOSES),
+        asked(state, who.session, questions.SHARES),
+    )
+    all_seen = not state.settings.private or who.session.operates
+
+    def rows() -> list[dict[str, Any]]:
+        groups = state.counted.of(now.jobs)
+        known = members.value or ()
+        return quota.rows(who.user, groups, known, qoses.value, shares.value, all_seen=all_seen)
+
+    # In a thread: there may be 50,000 jobs and 10,000 associations.
+    return {**members.head(), "why_no_qos": qoses.why, "rows": await asyncio.to_thread(rows)}
+
+
+async def _gpu_use(state: State, user: str, jobs: list[Job]) -> Answered[GpuUse]:
+    """How busy the GPUs of a user's jobs are; unknown where nobody measures them."""
+    names = dict.fromkeys(name for job in jobs if job.gpus for name in expand(job.nodes))
+    nodes = list(names)[:MOST_NODES]
+    if state.figures is None:
+        return Answered(why=NO_METRICS)
+    if not nodes:
+        return Answered(GpuUse({}, {}), time.time())
+    source = state.figures
+
+    async def ask() -> GpuUse:
+        return await _within(source.gpu_use(nodes))
+
+    return await state.answers.get(("gpus", user, tuple(nodes)), KEEP_GPUS_S, ask)
+
+
+async def _within(answer: Awaitable[T]) -> T:
+    """A measurement, or that it takes too long.
+
+    Raises:
+        CorralError: TIMED_OUT; why there is none.
+    """
+    try:
+        async with asyncio.timeout(MEASURE_S):
+            return await answer
+    except TimeoutError as error:
+        raise CorralError(
+            Code.TIMED_OUT, f"the metrics do not answer within {MEASURE_S:g} s"
+        ) from error
+
+
+@router.get("/hours", response_model=schemas.WorkHours)
+async def hours(request: Request, session: Viewer, state: Here, user: Name = "") -> dict[str, Any]:
+    """GPU and CPU hours of the last 7 and 30 days, and what they cost on rented machines.
+
+    ``cut``: there were more jobs than are counted, so it is at least so much. ``cost`` is null
+    where the price of no machine is known here.
+    """
+    who = _whose(session, user)
+    jobs, why, cut, now = await _jobs(request, state, who)
+    if why:
+        return {"user": who.user, "known": False, "why": why, "cut": False, "periods": []}
+    at = time.time()
+    costs = await asyncio.to_thread(_costs, state, jobs, now, at)
+    periods = [
+        {**efficiency.hours(jobs, days, at), "cost": cost}
+        for days, cost in zip(PERIODS, costs, strict=True)
+    ]
+    return {"user": who.user, "known": True, "why": "", "cut": cut, "periods": periods}
+
+
+async def _jobs(
+    request: Request, state: State, who: Asked
+) -> tuple[list[Job], str, bool, Snapshot]:
+    """A user's jobs that run or ended in the longest period; why accounting has none."""
+    now = await poller_of(request, who.session).fresh()
+    try:
+        past = await state.past.ended(who.session.login, PERIODS[-1], who.user)
+    except CorralError as error:
+        if error.code is Code.LOGIN_REFUSED:
+            raise
+        return [], error.message, False, now
+    jobs = {job.id: job for job in past.jobs}
+    jobs |= {job.id: job for job in now.jobs.values() if job.user == who.user and not job.waiting}
+    return [job for job in jobs.values() if job.user == who.user], "", past.cut, now
+
+
+def _costs(state: State, jobs: list[Job], now: Snapshot, at: float) -> list[dict[str, Any] | None]:
+    spec = here_of(state)
+    if spec is None:
+        return [None for _ in PERIODS]
+    cpus = {node.name: node.cpus for node in now.nodes.values()}
+    lines = [
+        api.cost_of_jobs(spec.name, jobs, cpus, at - days * efficiency.DAY_S) for days in PERIODS
+    ]
+    return [line and {"dollars": line.dollars, "words": line.in_dollars()} for line in lines]
+
+
+@router.get("/efficiency", response_model=schemas.Efficiency)
+async def job_efficiency(
+    request: Request,
+    session: Viewer,
+    state: Here,
+    days: Literal["1", "7", "30"] = "7",
+    user: Name = "",
+) -> dict[str, Any]:
+    """What ended jobs used of what they asked for, as shares; null: not measured.
+
+    ``cut``: the newest jobs of the period, of more. ``*_waste`` are hours of GPUs, CPUs and GiB
+    that a job had and did not use.
+    """
+    who = _whose(session, user)
+    jobs, why, cut, _ = await _jobs(request, state, who)
+    head = {"user": who.user, "days": int(days), "most": efficiency.MOST}
+    if why:
+        return {**head, "known": False, "why": why, "cut": False, "why_no_gpus": "", "jobs": []}
+    at = time.time()
+    recent, seconds = efficiency.newest(jobs, int(days), at)
+    more = sum(job.ended and (job.end_at or 0) >= at - int(days) * efficiency.DAY_S for job in jobs)
+    uses = await _uses(state, who, recent, seconds, int(days))
+    busy = await _busy(state, who, recent, int(days))
+    rows = [
+        efficiency.row(job, (uses.value or {}).get(job.id), (busy.value or {}).get(job.id))
+        for job in recent
+    ]
+    cut = cut or more > len(recent) >= efficiency.MOST
+    return {
+        **head,
+        "known": True,
+        "why": uses.why,
+        "cut": cut,
+        "why_no_gpus": busy.why,
+        "jobs": rows,
+    }
+
+
+async def _uses(
+    state: State, who: Asked, jobs: list[Job], seconds: int, days: int
+) -> Answered[dict[int, JobUse]]:
+    if not jobs:
+        return Answered({}, time.time())
+    login = who.session.login
+    return await state.answers.get(
+        ("uses", who.session.user, who.user, days),
+        KEEP_USES_S,
+        lambda: state.past.ask(lambda slurm: slurm.past_uses(login, seconds, who.user)),
+    )
+
+
+async def _busy(state: State, who: Asked, jobs: list[Job], days: int) -> Answered[dict[int, float]]:
+    source = state.figures
+    if source is None:
+        return Answered(why=NO_METRICS)
+    return await state.answers.get(
+        ("busy", who.user, days), KEEP_USES_S, lambda: _within(source.busy(jobs, days))
+    )

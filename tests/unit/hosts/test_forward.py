@@ -1,0 +1,66 @@
+"""Connections forwarded on this machine: there, for this user alone, and gone with their owner."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.process import Child
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"back " + await reader.readline())
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.enable_socket
+def test_a_socket_leads_to_a_port(tmp_path: Path) -> None:
+    async def forwarded() -> tuple[bytes, int]:
+        server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        near = tmp_path / "near"
+        argv = [sys.executable, "-m", "corral.hosts.forward", str(near), f"127.0.0.1:{port}"]
+        async with server, await Child.start(argv) as child:
+            for _ in range(200):
+                if near.exists():
+                    break
+                await asyncio.sleep(0.05)
+            mode = stat.S_IMODE(near.stat().st_mode)
+            reader, writer = await asyncio.open_unix_connection(near)
+            writer.write(b"there\n")
+            answer = await reader.read()
+            writer.close()
+        assert not child.running
+        return answer, mode
+
+    answer, mode = asyncio.run(asyncio.wait_for(forwarded(), 60))
+    assert answer == b"back there\n"
+    assert mode == 0o600
+
+
+@pytest.mark.enable_socket
+def test_nobody_at_the_far_end(tmp_path: Path) -> None:
+    """The connection ends; the next one is tried again."""
+
+    async def refused() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        near = tmp_path / "near"
+        argv = [sys.executable, "-m", "corral.hosts.forward", str(near), f"127.0.0.1:{port}"]
+        async with await Child.start(argv):
+            for _ in range(200):
+                if near.exists():
+                    break
+                await asyncio.sleep(0.05)
+            reader, writer = await asyncio.open_unix_connection(near)
+            answer = await reader.read()
+            writer.close()
+        return answer
+
+    assert asyncio.run(asyncio.wait_for(refused(), 60)) == b""
