@@ -100,7 +100,9 @@ class Word:
             return True
         if name.name.strip("_").lower() in self.complete:
             return True
-        return bool(set(self.names) & {p.lower() for p in PART.findall(name.name)})
+        parts = [part.lower() for part in PART.findall(name.name)]
+        phrases = f"_{'_'.join(parts)}_"
+        return any(f"_{listed.lower()}_" in phrases for listed in self.names)
 
 
 def masked(text: str, keep: list[tuple[int, int]]) -> str:
@@ -196,6 +198,9 @@ def python_names(text: str) -> Iterator[Name]:
             case ast.Name(ctx=ast.Store()):
                 place = offset(node.lineno, node.col_offset)
                 yield Name(place, node.id, variable=id(node) not in fields)
+            case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self")):
+                end = offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+                yield Name(end - len(node.attr), node.attr, variable=True)
             case ast.ExceptHandler(name=str() as name):
                 yield Name(offset(node.lineno, node.col_offset), name, variable=True)
             case _:
@@ -205,6 +210,26 @@ def python_names(text: str) -> Iterator[Name]:
 # Other languages: the complete file is text, and what a pattern finds defined in it is a name.
 
 JS_NAME = re.compile(r"\b(?P<kind>const|let|var|function|class)\s+(?P<name>[\w$]+)")
+# Parameters: in brackets before a body or an arrow, destructured or not, or alone before an arrow.
+JS_PARAMETERS = re.compile(
+    r"(?:\bfunction\b[ \t]*\*?[ \t]*[\w$]*|^[ \t]+(?:(?:static|async|get|set) )*\#?"
+    r"(?!(?:if|for|while|switch|catch)\b)[\w$]+)[ \t]*\((?P<method>[^()]*)\)\s*\{"
+    r"|\((?P<arrow>[^()]*)\)\s*=>|(?P<single>[\w$]+)\s*=>",
+    re.M,
+)
+JS_BOUND = re.compile(r"(?<![\w$.])(?P<name>[A-Za-z_$][\w$]*)(?=\s*(?:[,}\]=]|$))")
+PERL_NAME = re.compile(
+    r"\b(?P<kind>sub|my|our|local)\s+(?P<name>\w+|[\$@%]\w+|\([^()]*\))|\bforeach\s+(?P<each>\$\w+)"
+)
+PERL_VARIABLE = re.compile(r"[\$@%](?P<name>\w+)")
+# awk binds by use: an assignment, a loop over keys, a function and its parameters, -v in a shell.
+AWK_NAME = re.compile(
+    r"\bfunction\s+(?P<function>\w+)\s*\((?P<parameters>[^()]*)\)"
+    r"|\bfor\s*\(\s*(?P<key>\w+)\s+in\b"
+    r"|(?<![\w$.])(?P<assigned>[A-Za-z_]\w*)\s*(?:\[[^\]\n]*\])?\s*(?:[-+*/%]?=(?![=~])|\+\+|--)"
+)
+AWK_IN_SHELL = re.compile(r"\bawk\b(?P<options>[^'|;\n]*(?:\\\n[^'|;\n]*)*)'(?P<program>[^']*)'")
+AWK_OPTION = re.compile(r"-v\s*(?P<name>[A-Za-z_]\w*)=")
 SHELL_NAME = re.compile(
     r"^\s*(?:local |readonly |export )?(?P<name>[A-Za-z_]\w*)(?P<kind>\(\)|=)", re.M
 )
@@ -218,6 +243,50 @@ def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
             yield Name(match.start("name"), match["name"], match["kind"] in "const let var =")
 
     return names
+
+
+def javascript_names(text: str) -> Iterator[Name]:
+    """Declarations and parameters."""
+    yield from names_by(JS_NAME)(text)
+    for match in JS_PARAMETERS.finditer(text):
+        part = next(name for name, value in match.groupdict().items() if value is not None)
+        for bound in JS_BOUND.finditer(match[part]):
+            yield Name(match.start(part) + bound.start(), bound["name"], variable=True)
+
+
+def perl_names(text: str) -> Iterator[Name]:
+    """Functions and declared variables."""
+    for match in PERL_NAME.finditer(text):
+        if match["kind"] == "sub":
+            yield Name(match.start("name"), match["name"], variable=False)
+            continue
+        part = "each" if match["each"] else "name"
+        for variable in PERL_VARIABLE.finditer(match[part]):
+            at = match.start(part) + variable.start("name")
+            yield Name(at, variable["name"], variable=True)
+
+
+def awk_names(text: str) -> Iterator[Name]:
+    """Functions, their parameters, and variables that are assigned."""
+    for match in AWK_NAME.finditer(text):
+        if match["function"]:
+            yield Name(match.start("function"), match["function"], variable=False)
+            for name in re.finditer(r"\w+", match["parameters"]):
+                yield Name(match.start("parameters") + name.start(), name[0], variable=True)
+        else:
+            part = "key" if match["key"] else "assigned"
+            yield Name(match.start(part), match[part], variable=True)
+
+
+def shell_names(text: str) -> Iterator[Name]:
+    """Functions and variables, those of awk programs too."""
+    yield from names_by(SHELL_NAME)(text)
+    for match in AWK_IN_SHELL.finditer(text):
+        for name in awk_names(match["program"]):
+            yield name._replace(offset=match.start("program") + name.offset)
+        for option in AWK_OPTION.finditer(match["options"]):
+            at = match.start("options") + option.start("name")
+            yield Name(at, option["name"], variable=True)
 
 
 def no_names(_text: str) -> Iterator[Name]:
@@ -250,8 +319,10 @@ def yaml_texts(text: str) -> str:
 LANGUAGES: dict[str, tuple[Callable[[str], str], Callable[[str], Iterator[Name]]]] = {
     ".py": (python_texts, python_names),
     ".pyi": (python_texts, python_names),
-    ".js": (all_text, names_by(JS_NAME)),
-    ".sh": (all_text, names_by(SHELL_NAME)),
+    ".js": (all_text, javascript_names),
+    ".sh": (all_text, shell_names),
+    ".pl": (all_text, perl_names),
+    ".awk": (all_text, awk_names),
     ".yaml": (yaml_texts, no_names),
 }
 

@@ -60,7 +60,7 @@ def used(argv: list[str]) -> dict[str, float]:
     return {"wall": wall, **json.loads(done.stdout.splitlines()[-1])}
 
 
-def one(argv: list[str]) -> None:
+def run_measured(argv: list[str]) -> None:
     """Run a command and print what it and what it waited for took."""
     done = subprocess.run([sys.executable, "-m", "corral", *argv], check=False)
     side = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -117,5 +117,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2:])
+        run_measured(sys.argv[2:])
     main()

@@ -55,7 +55,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of this machine, and sshd of machines that are entries only answers at once."""
 
     async def reachable(*_: object) -> None:
-        """Nothing."""
+        """At once: no sshd is waited for."""
 
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cluster_groups, "until_reachable", reachable)

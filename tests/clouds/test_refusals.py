@@ -36,7 +36,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of this machine, and sshd of machines that are entries only answers at once."""
 
     async def reachable(*_: object) -> None:
-        """Nothing."""
+        """At once: no sshd is waited for."""
 
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(provider, "until_reachable", reachable)
@@ -113,7 +113,7 @@ def test_a_key_that_has_expired_makes_nothing(name: str, tmp_path: Path) -> None
 
 def test_an_account_that_cannot_pay_makes_nothing(tmp_path: Path) -> None:
     clouds = Clouds(tmp_path, "paperspace")
-    clouds.worlds[0].sim.standing = False  # type: ignore[attr-defined]
+    clouds.worlds[0].sim.payable = False  # type: ignore[attr-defined]
     with pytest.raises(CorralError, match="does not rent to this account"):
         clouds.up(spec_of({"type": "A4000"}, "paperspace"))
     assert list(clouds.made()) == []

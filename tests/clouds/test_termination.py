@@ -124,7 +124,7 @@ def test_down_ends_what_is_rented_though_the_desk_does_not_answer(
         raise CorralError(Code.UNREACHABLE, "no answer", node="desk", hint="start it")
 
     monkeypatch.setattr(converge.Session, "open", opened)
-    monkeypatch.setattr(converge, "given_back", silent)
+    monkeypatch.setattr(converge, "release_machines", silent)
     with pytest.raises(CorralError, match="no answer") as caught:
         asyncio.run(converge.down(desk.spec, force=force))
     assert desk.rented == ([] if force else ["lambda instance i1"])

@@ -226,7 +226,7 @@ def test_who_is_named_no_longer_cannot_log_in_and_loses_nothing(lab: Live) -> No
     assert "@ in bob" in lab.run("node0", login("bob")).stdout
 
 
-def test_given_back_sshd_is_as_it_was(lab: Live) -> None:
+def test_restored_sshd_is_as_it_was(lab: Live) -> None:
     asyncio.run(api.up(declared(access=Access())))
     try:
         assert "@ in bob" in lab.run(NODE, login("bob")).stdout

@@ -129,7 +129,7 @@ def one_failure_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
         if not machine.pid:
             machine.on()
     lab.wait()
-    if "lab" in request.fixturenames and "test_giving_back" not in request.node.nodeid:
+    if "lab" in request.fixturenames and "test_restoration" not in request.node.nodeid:
         live: Live = request.getfixturevalue("lab")
         idle = live.run(live.controller, DOWN_NODES)
         if not idle.ok or idle.stdout.strip():
@@ -158,7 +158,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
-    order = {"test_lab": 0, "test_giving_back": 2}
+    order = {"test_lab": 0, "test_restoration": 2}
     ours.sort(key=lambda item: order.get(item.path.stem, 1))
     places = [i for i, item in enumerate(items) if item.path.is_relative_to(FOLDER)]
     for place, item in zip(places, ours, strict=True):

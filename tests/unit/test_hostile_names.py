@@ -134,5 +134,7 @@ def test_a_unit_of_a_users_own_is_no_daemon(tmp_path: Path, group: str, *, there
     process.mkdir(parents=True)
     (process / "cgroup").write_text(f"{group}\n")
     tool(tmp_path, "pgrep", "echo 71")
-    text = function(agents.FOLDER / "let-go.sh", "left").replace("/proc/", f"{tmp_path}/proc/")
+    text = function(agents.FOLDER / "hung-reconfigure.sh", "left").replace(
+        "/proc/", f"{tmp_path}/proc/"
+    )
     assert shell(f"{text}\nleft slurmd", path=tmp_path).split() == (["71"] if there else [])

@@ -308,7 +308,7 @@ class Stay(urllib.request.HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917  # urllib's own signature
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
     ) -> None:
-        """Refuse."""
+        """None, for which urllib raises HTTPError."""
 
 
 @contextmanager

@@ -40,10 +40,12 @@ async def until_booted(fleet: Fleet, until: Mapping[str, float], emit: Emit) -> 
     """
     now = time.time()
     young = {n: end for n, end in until.items() if end > now and n in fleet.nodes}
-    await asyncio.gather(*(_one(fleet, node, end, emit) for node, end in young.items()))
+    await asyncio.gather(
+        *(_until_node_booted(fleet, node, end, emit) for node, end in young.items())
+    )
 
 
-async def _one(fleet: Fleet, node: str, end: float, emit: Emit) -> None:
+async def _until_node_booted(fleet: Fleet, node: str, end: float, emit: Emit) -> None:
     began = time.monotonic()
     waits = False
     while True:

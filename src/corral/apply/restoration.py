@@ -88,7 +88,7 @@ async def cancel_jobs(fleet: Fleet, controller: str) -> None:
     check(await fleet.run(controller, _CANCEL, timeout=120), "cancelling all jobs")
 
 
-async def give_back(
+async def restore_machines(
     fleet: Fleet, nodes: Sequence[str], emit: Emit, *, purge: bool = False
 ) -> tuple[Return, ...]:
     """Undo all that the ledgers of the machines know, on all of them at once.
@@ -96,10 +96,10 @@ async def give_back(
     Safe to repeat: a machine without a ledger is done. A failure of one machine is in its
     ``Return`` and stops no other.
     """
-    return tuple(await asyncio.gather(*(_one(fleet, node, emit, purge) for node in nodes)))
+    return tuple(await asyncio.gather(*(_restore(fleet, node, emit, purge) for node in nodes)))
 
 
-async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
+async def _restore(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
     lines: list[tuple[str, str]] = []
     reports = Reports()
 

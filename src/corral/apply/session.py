@@ -17,7 +17,7 @@ from corral.apply.readiness import (
     rebooting,
     until_booted,
 )
-from corral.apply.restoration import give_back, require_all
+from corral.apply.restoration import require_all, restore_machines
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -362,7 +362,7 @@ class Session:
             return
         roster = check(await self.fleet.run(self.controller, READ_ROSTER), "reading the list")
         strays = {n: m for n, m in self.strays(roster.stdout).items() if n in names}
-        returns = await give_back(self.fleet_of(strays), list(strays), emit)
+        returns = await restore_machines(self.fleet_of(strays), list(strays), emit)
         done = {r.node for r in returns if r.clean}
         left = tuple(m for m in parse_members(roster.stdout) if m.node not in done)
         check(await self.fleet.run(self.controller, forget(left)), "writing the list")

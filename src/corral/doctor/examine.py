@@ -1,4 +1,4 @@
-"""The entire examination: rules over the responses, then the logs of what is ill. Pure."""
+"""The entire examination: rules over the responses, then the logs of what is unhealthy. Pure."""
 
 from __future__ import annotations
 

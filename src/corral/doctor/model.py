@@ -87,7 +87,7 @@ class FixBy(StrEnum):
     """What Corral can do about it automatically, safely."""
 
     NONE = "none"
-    APPLY = "apply"  # the plan of the cluster file puts it right
+    APPLY = "apply"  # the plan of the cluster file corrects it
     RESUME = "resume"  # the cause is gone, the node may be resumed
 
 

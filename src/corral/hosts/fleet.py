@@ -82,13 +82,13 @@ class Fleet:
     ) -> dict[str, Result | CorralError]:
         """Run one script per node, all at once; a node's error takes its result's place."""
 
-        async def one(node: str, script: Script) -> Result | CorralError:
+        async def run_on(node: str, script: Script) -> Result | CorralError:
             try:
                 return await self.run(node, script, timeout=timeout)
             except CorralError as error:
                 return error
 
-        answers = await asyncio.gather(*(one(n, s) for n, s in scripts.items()))
+        answers = await asyncio.gather(*(run_on(n, s) for n, s in scripts.items()))
         return dict(zip(scripts, answers, strict=True))
 
     async def all(

@@ -157,7 +157,7 @@ def _keygen(*arguments: str) -> str:
     return done.stdout
 
 
-LOOK_S = 10.0
+QUERY_S = 10.0
 
 
 async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, str]:
@@ -168,7 +168,7 @@ async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, st
     port = ["-p", str(target.port)] if target.port != SSH_PORT else []
     user = [] if any_user or not target.user else ["-l", target.user]
     argv = ["ssh", "-G", *target.options, *port, *user, "--", target.address]
-    ended = await process.run(argv, timeout=LOOK_S)
+    ended = await process.run(argv, timeout=QUERY_S)
     values: dict[str, str] = {}
     for line in ended.out.splitlines():
         key, _, value = line.partition(" ")
@@ -192,7 +192,7 @@ async def known_to_user(node: str, target: SshTarget) -> str:
     for file in files:
         # A file that is not there is an error of ssh-keygen's and no line.
         path = option_file(file)
-        ended = await process.run(["ssh-keygen", "-F", name, "-f", path], timeout=LOOK_S)
+        ended = await process.run(["ssh-keygen", "-F", name, "-f", path], timeout=QUERY_S)
         lines |= dict.fromkeys(pinned_as(node, ended.out))
     return "".join(lines)
 

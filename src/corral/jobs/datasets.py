@@ -68,7 +68,6 @@ class Rate:
 
     @property
     def samples_per_second(self) -> float:
-        """Samples a second."""
         return self.samples / self.seconds
 
 
@@ -193,14 +192,14 @@ async def rates(
         CorralError: NOT_FOUND, no data set there; COMMAND_FAILED: of the first node that failed.
     """
 
-    async def one(index: int, node: str) -> Rate:
+    async def rate_of(index: int, node: str) -> Rate:
         words = ["read", folder, "--seconds", f"{seconds:g}", "--share", str(index)]
         words += ["--of", str(len(nodes))]
         script = as_user(user, sh("python3 - {w}", w=words))
         result = await fleet.run(node, script, stdin=program(), timeout=seconds + 120)
         return _rate(node, folder, result)
 
-    return tuple(await asyncio.gather(*(one(i, node) for i, node in enumerate(nodes))))
+    return tuple(await asyncio.gather(*(rate_of(i, node) for i, node in enumerate(nodes))))
 
 
 def program() -> bytes:

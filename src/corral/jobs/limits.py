@@ -411,7 +411,7 @@ def _mib(mem: str | None) -> int:
     return int(mem[:-1]) << {"M": 0, "G": 10, "T": 20}[mem[-1]] if mem else 0
 
 
-_APPLY: Final = "corral apply puts it right"
+_APPLY: Final = "corral apply corrects it"
 
 _PROGRAM: Final = "jobs/user.sh"
 _THERE: Final = Answer("missing", str.strip)

@@ -84,7 +84,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917  # urllib's own signature
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
     ) -> None:
-        """Refuse."""
+        """None, for which urllib raises HTTPError."""
 
 
 _OPENER: Final = urllib.request.build_opener(_Stay)

@@ -29,7 +29,7 @@ OWED = "owed"
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """One change and the nodes that get it."""
+    """An entry of a stage; nodes whose changes are equal share it."""
 
     nodes: tuple[str, ...]
     change: Change

@@ -192,7 +192,6 @@ async def _launch(ctx: ProveContext) -> tuple[Launched, ...]:
 
 
 async def launch(ctx: ProveContext) -> Judgement:
-    """smoke.launch."""
     done = await launched(ctx)
     reason = held_back("\n".join(run.result.stdout for run in done))
     return by_limit(judge_launch(await survey(ctx), done), reason, ctx.user)
@@ -232,7 +231,6 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
 
 
 async def accounting(ctx: ProveContext) -> Judgement:
-    """accounting.records."""
     done = await launched(ctx)
     jobs = {job: run.batch for run in done for job, _ in run.hello.values()}
     if not jobs:

@@ -37,7 +37,7 @@ async def prove(ctx: ProveContext, checks: Sequence[Check], emit: Emit, *, at: f
     _ordered(checks)
     run = _Run(ctx, checks, emit)
     try:
-        results = await asyncio.gather(*(run.one(check) for check in checks))
+        results = await asyncio.gather(*(run.run_check(check) for check in checks))
     finally:
         await ctx.close()
         await clean(ctx)
@@ -56,7 +56,7 @@ class _Run:
         known = [facts.sockets * facts.cores_per_socket for facts in ctx.facts.values() if facts]
         self._cores = Cores(min(known, default=FEWEST))
 
-    async def one(self, check: Check) -> CheckResult:
+    async def run_check(self, check: Check) -> CheckResult:
         """Wait for what the check needs, run it, and report."""
         hindered = await self._hindered(check)
         if hindered:

@@ -98,7 +98,7 @@ async def _surveyed(ctx: ProveContext) -> Survey:
     names = tuple(dict.fromkeys((*(node.name for node in ctx.nodes), ctx.controller)))
     # As many at once as the fleet runs: what waits for others does not count as slow.
     gate = asyncio.Semaphore(FAN_OUT)
-    seen = await asyncio.gather(*(_look_at(ctx, name, names, gate) for name in names))
+    seen = await asyncio.gather(*(_probe_machine(ctx, name, names, gate) for name in names))
     by_name = {host.node: host for host in seen}
     times = [host.seconds for host in seen if host.error is None]
     ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S
@@ -140,7 +140,7 @@ def _unread(ctx: ProveContext, seen: Iterable[MachineState], fastest: float) -> 
     return reasons
 
 
-async def _look_at(
+async def _probe_machine(
     ctx: ProveContext, name: str, names: tuple[str, ...], gate: asyncio.Semaphore
 ) -> MachineState:
     units = (*units_of(ctx, name), "munge")

@@ -111,7 +111,6 @@ class LoginHost:
         return ()
 
     async def leftovers(self) -> list[str]:
-        """Nothing."""
         return []
 
 

@@ -30,7 +30,7 @@ _PIECE: Final = re.compile(
     r"|'(?P<single>(?:\\.|[^'\\])*)'"
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
-NONE, ONE, MAYBE = "none", "one", "maybe"
+NONE, REQUIRED, OPTIONAL = "none", "one", "maybe"
 _SHORT: Final = {
     "A": "account", "a": "array", "B": "extra-node-info", "b": "begin", "C": "constraint",
     "c": "cpus-per-task", "D": "chdir", "d": "dependency", "e": "error", "F": "nodefile",
@@ -59,10 +59,10 @@ tmp tres-bind tres-per-task uid wait-all-nodes wckey
 """
 _LONG: Final = {
     **dict.fromkeys(_WITHOUT.split(), NONE),
-    **dict.fromkeys(_AFTER_EQUALS.split(), MAYBE),
-    **dict.fromkeys(_WITH.split(), ONE),
+    **dict.fromkeys(_AFTER_EQUALS.split(), OPTIONAL),
+    **dict.fromkeys(_WITH.split(), REQUIRED),
 }
-"""Whether an option takes a value. MAYBE: only after ``=``. The container ones are Pyxis'."""
+"""Whether an option takes a value. OPTIONAL: only after ``=``. The container ones are Pyxis'."""
 
 
 def kib(size: str) -> int | None:
@@ -211,7 +211,7 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
     takes = _LONG[names[0]]
     if takes == NONE and equals:
         return [Directive(number, "", word, "this option takes no value")], False
-    if takes != ONE or equals:
+    if takes != REQUIRED or equals:
         return [Directive(number, names[0], value)], False
     return [_valued(number, names[0], word, after)], True
 
@@ -225,7 +225,7 @@ def _short(number: int, letters: str, after: str | None) -> tuple[list[Directive
                 *options,
                 Directive(number, "", f"-{letter}", "sbatch has no such option"),
             ], False
-        if _LONG[name] == ONE:
+        if _LONG[name] == REQUIRED:
             rest = letters[at + 1 :]
             if rest:
                 return [*options, Directive(number, name, rest)], False

@@ -202,7 +202,7 @@ class SlurmSource(Model):
 
 
 class Slurm(Model):
-    """Slurm itself."""
+    """Version, packages and features of the cluster's Slurm."""
 
     version: VersionRange = about("restart", "Accepted versions.", default=">=22.05")
     source: SlurmSource = about(
@@ -417,7 +417,7 @@ class _Common(Model):
 
     corral: Literal["v1"] = about("none", "Version of this file's grammar.")
     name: ClusterName = about("recreate", "Name of the cluster; Slurm's ClusterName.")
-    slurm: Slurm = about("restart", "Slurm itself.", default=Slurm())
+    slurm: Slurm = about("restart", "Version, packages and features of Slurm.", default=Slurm())
     groups: tuple[NodeGroup, ...] = about("restart", "The machines.", min_length=1)
     controller: HostName | None = about(
         "refused",

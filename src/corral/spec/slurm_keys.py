@@ -86,7 +86,7 @@ class _Reserved(Row):
 
 
 class _Settings(Row):
-    """Keys of ``slurm.settings``."""
+    """What the YAML table states about ``slurm.settings``."""
 
     reserved: tuple[_Reserved, ...]
     restart: str

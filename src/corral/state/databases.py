@@ -29,7 +29,6 @@ class Database(Standalone):
 
     @property
     def id(self) -> str:
-        """``database:<name>``."""
         return f"database:{self.name}"
 
     def probe(self) -> Script:
@@ -70,7 +69,6 @@ class Postgres(Standalone):
 
     @property
     def id(self) -> str:
-        """``postgres:<name>``."""
         return f"postgres:{self.name}"
 
     def probe(self) -> Script:
@@ -120,7 +118,6 @@ class SlurmBackup(Standalone):
 
     @property
     def id(self) -> str:
-        """``backup:<name>``."""
         return f"backup:{self.name}"
 
     @property

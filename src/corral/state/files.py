@@ -52,7 +52,6 @@ class File(Standalone):
 
     @property
     def id(self) -> str:
-        """``file:<path>``."""
         return f"file:{self.path}"
 
     @cached_property
@@ -108,7 +107,6 @@ class Directory(Standalone):
 
     @property
     def id(self) -> str:
-        """``directory:<path>``."""
         return f"directory:{self.path}"
 
     def probe(self) -> Script:
@@ -155,7 +153,6 @@ class Link(Standalone):
 
     @property
     def id(self) -> str:
-        """``file:<path>``."""
         return f"file:{self.path}"
 
     def probe(self) -> Script:
@@ -204,7 +201,6 @@ class Gone(Standalone):
 
     @property
     def id(self) -> str:
-        """``file:<path>``."""
         return f"file:{self.path}"
 
     def probe(self) -> Script:
@@ -246,7 +242,6 @@ class Parts(Standalone):
 
     @property
     def id(self) -> str:
-        """``parts:<folder>``."""
         return f"parts:{self.folder}"
 
     @cached_property

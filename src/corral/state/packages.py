@@ -45,7 +45,6 @@ class Packages(Standalone):
 
     @property
     def id(self) -> str:
-        """``packages:<name>``."""
         return f"packages:{self.name}"
 
     def probe(self) -> Script:
@@ -92,12 +91,10 @@ class SlurmPackages(Standalone):
 
     @property
     def id(self) -> str:
-        """``packages:slurm``."""
         return "packages:slurm"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Package names."""
         return self.debs.names(self.parts)
 
     @property
@@ -176,7 +173,6 @@ class Holds:
 
     @property
     def id(self) -> str:
-        """``holds:<name>``."""
         return f"holds:{self.name}"
 
     @property
@@ -220,7 +216,6 @@ class DebRepository(Standalone):
 
     @property
     def id(self) -> str:
-        """``debs:slurm``."""
         return "debs:slurm"
 
     @property
@@ -308,7 +303,6 @@ class Artifact(Standalone):
 
     @property
     def id(self) -> str:
-        """``file:<path>``."""
         return f"file:{self.path}"
 
     def probe(self) -> Script:

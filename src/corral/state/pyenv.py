@@ -60,7 +60,6 @@ class PythonEnv(Standalone):
 
     @property
     def id(self) -> str:
-        """``pyenv:<path>``."""
         return f"pyenv:{self.path}"
 
     @property

@@ -53,7 +53,6 @@ class Secret(Standalone):
 
     @property
     def id(self) -> str:
-        """``secret:<path>``."""
         return f"secret:{self.path}"
 
     def probe(self) -> Script:
@@ -131,7 +130,6 @@ class GuardKey(Standalone):
 
     @property
     def id(self) -> str:
-        """``secret:<path>``."""
         return f"secret:{self.path}"
 
     def probe(self) -> Script:

@@ -54,7 +54,6 @@ class Service:
 
     @property
     def id(self) -> str:
-        """``service:<unit>``."""
         return f"service:{self.unit}"
 
     @property
@@ -134,7 +133,6 @@ class Stopped(Standalone):
 
     @property
     def id(self) -> str:
-        """``stopped:<unit>``."""
         return f"stopped:{self.unit}"
 
     def probe(self) -> Script:
@@ -176,7 +174,6 @@ class Timer:
 
     @property
     def id(self) -> str:
-        """``timer:<name>``."""
         return f"timer:{self.name}"
 
     @property

@@ -145,7 +145,7 @@ def partition_label(partitions: str) -> str:
     return SEVERAL if "," in partitions else partitions
 
 
-def _one(name: str, count: Counter[str]) -> dict[Labels, float]:
+def _by_label(name: str, count: Counter[str]) -> dict[Labels, float]:
     return {((name, value),): number for value, number in capped(count).items()}
 
 
@@ -162,7 +162,7 @@ def _nodes(nodes: list[Node]) -> list[Family]:
             "corral_nodes",
             "gauge",
             "Nodes by Slurm's state.",
-            _one("state", states),
+            _by_label("state", states),
         ),
         each("usable", "1: it takes jobs.", [float(n.usable) for n in nodes]),
         each("gpus", "GPUs it has.", [n.gpus for n in nodes]),
@@ -213,9 +213,9 @@ def _jobs(jobs: list[Job]) -> list[Family]:
     )
     return [
         Family("corral_jobs", "gauge", about[0], dict(sorted(count.items()))),
-        Family("corral_jobs_gpus", "gauge", "GPUs of running jobs.", _one("partition", gpus)),
-        Family("corral_jobs_gpus_unknown", "gauge", about[1], _one("partition", unknown)),
-        Family("corral_user_gpus", "gauge", "GPUs in use by user.", _one("user", users)),
+        Family("corral_jobs_gpus", "gauge", "GPUs of running jobs.", _by_label("partition", gpus)),
+        Family("corral_jobs_gpus_unknown", "gauge", about[1], _by_label("partition", unknown)),
+        Family("corral_user_gpus", "gauge", "GPUs in use by user.", _by_label("user", users)),
         Family(
             "corral_job_info",
             "gauge",
@@ -245,15 +245,17 @@ def _accounts(jobs: list[Job]) -> list[Family]:
             "corral_account_jobs_running",
             "gauge",
             "Running jobs by account.",
-            _one("account", running),
+            _by_label("account", running),
         ),
         Family(
             "corral_account_jobs_pending",
             "gauge",
             "Pending jobs by account.",
-            _one("account", pending),
+            _by_label("account", pending),
         ),
-        Family("corral_account_gpus", "gauge", "GPUs in use by account.", _one("account", gpus)),
+        Family(
+            "corral_account_gpus", "gauge", "GPUs in use by account.", _by_label("account", gpus)
+        ),
     ]
 
 
@@ -272,7 +274,7 @@ def _pending(jobs: list[Job], now: float) -> list[Family]:
             "corral_jobs_pending",
             "gauge",
             "Pending jobs by Slurm's reason.",
-            _one("reason", reasons),
+            _by_label("reason", reasons),
         ),
         Family(
             "corral_jobs_pending_longest_seconds",

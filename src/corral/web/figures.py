@@ -156,7 +156,7 @@ class Prometheus:
         self._histories: dict[Span, tuple[Grid, dict[str, Any]]] = {}
         self._remembering = {span: asyncio.Lock() for span in history.SPANS}
         self._nodes: dict[str, dict[str, float]] = {}
-        self._due = 0.0
+        self._refresh_at = 0.0
         self._asking = asyncio.Lock()
 
     async def close(self) -> None:
@@ -166,7 +166,7 @@ class Prometheus:
     async def nodes(self) -> dict[str, dict[str, float]]:
         """See ``Figures``."""
         async with self._asking:
-            if time.monotonic() >= self._due:
+            if time.monotonic() >= self._refresh_at:
                 by_node: dict[str, dict[str, float]] = {}
                 for what, query in OF_NODES.items():
                     for sample in await self._ask(
@@ -175,7 +175,7 @@ class Prometheus:
                         value = finite(sample["value"][1])
                         if value is not None:
                             by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
-                self._nodes, self._due = by_node, time.monotonic() + NODES_S
+                self._nodes, self._refresh_at = by_node, time.monotonic() + NODES_S
             return self._nodes
 
     async def job(self, job: Job) -> dict[str, Any]:

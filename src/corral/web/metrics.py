@@ -58,7 +58,7 @@ KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Settings(BaseModel):
-    """The settings."""
+    """Contents of the exporter's configuration file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,7 +73,7 @@ class Exporter:
 
     def __init__(self) -> None:
         self._text = ""
-        self._due = 0.0
+        self._refresh_at = 0.0
         self._polling = asyncio.Lock()
         self._waits = Waits()
         self._shares: tuple[Share, ...] = ()
@@ -95,11 +95,11 @@ class Exporter:
     async def text(self) -> str:
         """All metrics; those of the last poll while it is recent."""
         async with self._polling:
-            if time.monotonic() >= self._due:
+            if time.monotonic() >= self._refresh_at:
                 begin = time.monotonic()
                 self._text = await self._polled()
                 took = time.monotonic() - begin
-                self._due = begin + took + max(KEEP_S, took * BACK_OFF)
+                self._refresh_at = begin + took + max(KEEP_S, took * BACK_OFF)
             return self._text
 
     async def _polled(self) -> str:

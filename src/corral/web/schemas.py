@@ -132,7 +132,7 @@ else:  # a field of the record is declared there alone
 
 
 class PartitionRow(TypedDict):
-    """A partition."""
+    """A row of the partitions table; null: no limit."""
 
     name: str
     state: str
@@ -1005,7 +1005,7 @@ class AllQos(Known):
 
 
 class ReservationRow(TypedDict):
-    """A reservation."""
+    """A row of the reservations table, as Slurm reports it."""
 
     name: str
     start: int | None

@@ -235,4 +235,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """http.server prints a line per request to standard error."""

@@ -64,7 +64,6 @@ class Control:
             self.key_file.write_text(key)
 
     def stop(self) -> None:
-        """Stop it."""
         file = self.folder / "headscale.pid"
         if not file.exists():
             return

@@ -156,7 +156,7 @@ def test_side_by_side_unless_they_disturb_each_other() -> None:
     assert all(len(group) <= 1 for group in jobs if group & {"whole", "pair"})
 
 
-def test_cores_are_given_back_after_a_failure() -> None:
+def test_cores_are_released_after_a_failure() -> None:
     async def broken(ctx: ProveContext) -> Judgement:
         raise ZeroDivisionError
 

@@ -72,7 +72,7 @@ def test_a_server_that_serves_no_longer_still_holds_its_files() -> None:
     assert text == "the files of /data that it serves from /srv/data"
 
 
-def test_an_owned_machine_with_another_name_is_not_given_back() -> None:
+def test_an_owned_machine_with_another_name_is_not_restored() -> None:
     """It is the same machine: undoing what its former name held would undo the cluster."""
     session = Session(renamed(), ())
     roster = "ctl 10.0.0.10 22 root\na9 10.0.0.99 22 root\n"

@@ -1,6 +1,6 @@
 """Databases when a machine is released: the real shell, with PostgreSQL's programs faked as files.
 
-What the fakes do not know is refused; the real server is in tests/embedded/test_give_back.py.
+What the fakes do not know is refused; the real server is in tests/embedded/test_restoration.py.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_the_service_has_nothing_that_needs_root() -> None:
     run(work())
 
 
-def test_a_code_is_handed_over_for_a_good_token_alone() -> None:
+def test_a_code_is_issued_for_a_good_token_alone() -> None:
     async def work() -> None:
         rest = FakeRest()
         async with Page(rest, spec=spec(), service=True) as page:

@@ -90,7 +90,7 @@ class Run:
         self.options = options
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local = int(os.environ.get("LOCAL_RANK", "0"))
-        self.beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self.gpu = torch.cuda.is_available()
         if self.gpu:
             torch.cuda.set_device(self.local % torch.cuda.device_count())
@@ -173,7 +173,7 @@ class Run:
         thin = sum(small(p) for p in weights)
         step = self.largest(self.step(model, optimizer))
         # The other nodes wait: on nodes that share a machine's processors a step is shorter then.
-        first = self.step(model, optimizer) if self.rank < self.beside else 0.0
+        first = self.step(model, optimizer) if self.rank < self.local_ranks else 0.0
         alone = min(step, self.largest(first))
         few, many = PROBES
         short = self.largest(min(self.reduced(None, few, 3)))
@@ -415,7 +415,7 @@ def sized(run: Run, counts: list) -> Speed:
             "bytes": speed.size,
             "batch": run.options.batch,
             "length": run.options.length,
-            "beside": run.beside,
+            "beside": run.local_ranks,
             "device": torch.cuda.get_device_name() if run.gpu else "cpu",
             "rank": RANK,
             "small_bytes": speed.small,
@@ -447,9 +447,9 @@ def main() -> None:
     """Measure what was asked for, the most important first."""
     options = read_options()
     run = Run(options)
-    nodes = run.ranks // run.beside
+    nodes = run.ranks // run.local_ranks
     counts = sorted({n for n in options.nodes or (1, 2, nodes) if 1 <= n <= nodes})
-    ranks = [count * run.beside for count in counts]
+    ranks = [count * run.local_ranks for count in counts]
     groups = {count: dist.new_group(list(range(count))) for count in ranks}
     speed = sized(run, ranks)
     plan = Plan(points(options.ways.split(","), ranks), speed, options.seconds, options.batches)

@@ -58,7 +58,7 @@ function use(   line, cmd, rows) {
   while ((cmd | getline line) > 0) print "g " line
   close(cmd)
 }
-function look(nap,   cmd, line, part, log_) {
+function poll(nap,   cmd, line, part, log_) {
   cmd = "sleep " nap
   if (folder != "") cmd = cmd "; wc -c batch.log rank-*.log ended 2>/dev/null"
   while ((cmd | getline line) > 0) {
@@ -106,7 +106,7 @@ BEGIN {
   alive = 0
   while (!once && (state ~ going || state == "")) {
     nap = seen ? 0.25 : 0.1
-    look(nap)
+    poll(nap)
     asked += nap; alive += nap
     drain_all(0)
     if (alive >= 5) {
@@ -120,7 +120,7 @@ BEGIN {
     else if (asked >= (ended ? 0.2 : state == "PENDING" ? 1 : 2)) squeue()
     if (state == "PENDING") ended = 0
   }
-  look(0)
+  poll(0)
   drain_all(1)
   fflush()
 }

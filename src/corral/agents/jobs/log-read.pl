@@ -177,7 +177,7 @@ sub find {
   my $file = opened($path);
   if (!$file) { print "X $which $!\n"; exit 4 }
   my $size = -s $file;
-  my ($base, $found, $buffer, $until) = ($start, 0, '', time + $seconds);
+  my ($base, $matches, $buffer, $until) = ($start, 0, '', time + $seconds);
   $text = lc $text;
   sysseek $file, $start, 0;
   while (1) {
@@ -207,7 +207,7 @@ sub find {
       my $length = $over - $shown < $HIT ? $over - $shown : $HIT;
       print "H $which ", $base + $begin, " $line ", base64(substr $chunk, $shown, $length), "\n";
       $at = $stop;
-      if (++$found >= $most) {
+      if (++$matches >= $most) {
         my $next = $base + ($stop < $cut ? $stop + 1 : $stop);
         print "E $which $next ", $line + ($stop < $cut), " $size\n";
         return;

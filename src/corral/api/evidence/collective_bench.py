@@ -111,7 +111,7 @@ class Benched:
             "halves": [asdict(half) for half in self.halves],
             "slow_half": list(self.bisected.nodes),
             "slow_nodes": list(self.slow.nodes),
-            "slow_links": [[pair.one, pair.other] for pair in self.slow.links],
+            "slow_links": [[pair.first, pair.second] for pair in self.slow.links],
         }
 
 

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable
 
-from corral.api.lifecycle.machine_return import given_back
+from corral.api.lifecycle.machine_return import release_machines
 from corral.apply.journal import Journal, cluster_lock, declared_before
 from corral.apply.run import require_fresh, run_stages
 from corral.apply.session import ClusterState, Session
@@ -133,7 +133,7 @@ async def down(
         session = await Session.open(spec)
         session.require_visible()
         try:
-            back = await given_back(session, emit, purge=purge, force=force)
+            back = await release_machines(session, emit, purge=purge, force=force)
         except CorralError as error:
             await _costs(session, error, emit, force=force)
             raise

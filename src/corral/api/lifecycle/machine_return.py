@@ -8,8 +8,8 @@ from typing import Any
 from corral.apply.restoration import (
     Return,
     cancel_jobs,
-    give_back,
     require_all,
+    restore_machines,
     running_jobs,
     survey,
 )
@@ -52,7 +52,9 @@ async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
     return Returning(returns, jobs or ())
 
 
-async def given_back(session: Session, emit: Emit, *, purge: bool, force: bool) -> tuple[str, ...]:
+async def release_machines(
+    session: Session, emit: Emit, *, purge: bool, force: bool
+) -> tuple[str, ...]:
     """Release the user's machines, those that left the file included.
 
     Returns:
@@ -68,11 +70,11 @@ async def given_back(session: Session, emit: Emit, *, purge: bool, force: bool) 
     await _no_jobs(session, force=force)
     strays = await _strays(session)
     others = [n for n in owned if n != session.controller]
-    returns = await give_back(session.fleet, others, emit, purge=purge)
-    returns += await give_back(session.fleet_of(strays), list(strays), emit, purge=purge)
+    returns = await restore_machines(session.fleet, others, emit, purge=purge)
+    returns += await restore_machines(session.fleet_of(strays), list(strays), emit, purge=purge)
     if not force:
         require_all(returns)
-    returns += await give_back(session.fleet, [session.controller], emit, purge=purge)
+    returns += await restore_machines(session.fleet, [session.controller], emit, purge=purge)
     require_all(returns)
     words = ("did", "kept", "new", "none")
     return tuple(

@@ -12,7 +12,7 @@ from corral.api.operations.nodes import chosen
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
-from corral.prove.checks.health import HealthLine, common, look_at_health
+from corral.prove.checks.health import HealthLine, common, run_health_checks
 from corral.roles.services.metrics import program
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
@@ -74,7 +74,7 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
     compute = {node.name for node in nodes_of(spec) if node.group.name in groups}
     names = tuple(name for name in chosen(spec, nodes) if name in compute)
     async with await Session.open(spec) as session:
-        answers = await look_at_health(session.fleet, names)
+        answers = await run_health_checks(session.fleet, names)
     lines = tuple(
         line for answer in answers if not isinstance(answer, CorralError) for line in answer
     )

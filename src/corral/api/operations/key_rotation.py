@@ -125,7 +125,7 @@ class _Rotation:
     def __init__(self, session: Session, current: ClusterState, emit: Emit) -> None:
         name = session.spec.name
         self._session = session
-        self._look = current
+        self._state = current
         self._site = current.site
         self._all = current.site.names
         self._journal = Journal(cluster_dir(name) / "journal.jsonl", secrets.token_hex(4))
@@ -216,7 +216,7 @@ class _Rotation:
     def _services(self, path: str, how: Mapping[str, Script | None]) -> list[Stage]:
         """Services that read a key, notified in their order; each remembers that it read it."""
         stages: list[Stage] = []
-        for stage in self._look.stages:
+        for stage in self._state.stages:
             changes = [
                 NodeChange(
                     part.nodes,

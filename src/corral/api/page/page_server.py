@@ -41,7 +41,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
 from corral.threads import abandonable
 
-LOOK_S: Final = 10.0
+PROBE_S: Final = 10.0
 """How long an unresponsive machine may delay the page. Asking a person is not counted."""
 
 
@@ -61,7 +61,7 @@ async def sudo_of(session: Session) -> dict[str, Any] | None:
     """
     reached = {n: t for n, t in session.targets().items() if t.user != "root"}
     if reached and person().known(SUDO) is None:
-        _report(await session.fleet.all(sh(":"), reached, timeout=LOOK_S))
+        _report(await session.fleet.all(sh(":"), reached, timeout=PROBE_S))
     password = person().known(SUDO)
     if password is None:
         return None

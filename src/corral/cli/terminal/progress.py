@@ -313,9 +313,7 @@ def picture(progress: Progress, now: float) -> Text:
 class Follower(Protocol):
     """Shows progress while its ``with`` block lasts."""
 
-    def __enter__(self) -> Follower:
-        """Begin."""
-        ...
+    def __enter__(self) -> Follower: ...
 
     def __exit__(self, *raised: object) -> None:
         """End, and leave the terminal as it was."""

@@ -118,7 +118,7 @@ def labels(names: Iterable[str]) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table."""
+    """Title and alignment: numbers are aligned to the right."""
 
     title: str
     justify: Literal["left", "right"] = "left"

@@ -49,7 +49,6 @@ def login(user: str, script: Script = SESSION) -> Script:
 
 
 async def adopt(ctx: ProveContext) -> Judgement:
-    """access.adopt."""
     nodes = guarded_of(ctx.spec)
     busy = await _busy(ctx, nodes)
     asked = {n: _without_job(ctx, n) for n in nodes}

@@ -56,7 +56,7 @@ def parse_health(node: str, text: str) -> tuple[HealthLine, ...]:
     return tuple(results)
 
 
-async def look_at_health(
+async def run_health_checks(
     fleet: Fleet, nodes: tuple[str, ...]
 ) -> tuple[tuple[HealthLine, ...] | CorralError, ...]:
     """Run the program on nodes, all at once; it changes nothing.
@@ -64,10 +64,10 @@ async def look_at_health(
     Returns:
         Each node's results, in the order of ``nodes``; the error where one did not answer.
     """
-    return tuple(await asyncio.gather(*(_one(fleet, node) for node in nodes)))
+    return tuple(await asyncio.gather(*(_check_node(fleet, node) for node in nodes)))
 
 
-async def _one(fleet: Fleet, node: str) -> tuple[HealthLine, ...] | CorralError:
+async def _check_node(fleet: Fleet, node: str) -> tuple[HealthLine, ...] | CorralError:
     try:
         answer = await fleet.run(node, CHECK_ONLY, timeout=TIMEOUT)
         return parse_health(node, answer.stdout or answer.tail)
@@ -86,7 +86,7 @@ def common(lines: tuple[HealthLine, ...], nodes: int) -> tuple[str, ...]:
 
 
 async def _measure(ctx: ProveContext) -> Judgement:
-    answers = await look_at_health(ctx.fleet, ctx.compute)
+    answers = await run_health_checks(ctx.fleet, ctx.compute)
     problems: list[str] = []
     evidence: list[Evidence] = []
     seen: list[HealthLine] = []

@@ -47,7 +47,6 @@ _OOM: Final = re.compile(r"(?:slurmstepd-)?(\S+?): error: Detected \d+ oom[_ ]ki
 
 
 async def devices(ctx: ProveContext) -> Judgement:
-    """isolation.devices."""
     runs = [run for run in await launched(ctx) if run.batch.gpu and run.batch.fenced]
     if not runs:
         return _none_idle(await survey(ctx), "has a GPU and cgroups", lambda n: bool(n.gpus))
@@ -113,7 +112,6 @@ def _word(errno: int) -> str:
 
 
 async def cores(ctx: ProveContext) -> Judgement:
-    """isolation.cores."""
     problems: list[str] = []
     evidence: list[Evidence] = []
     count = 0
@@ -152,7 +150,6 @@ def _evidence(ctx: ProveContext, batch: Batch, run: Result, *, gpus: int) -> Evi
 
 
 async def memory(ctx: ProveContext) -> Judgement:
-    """isolation.memory."""
     usable = tuple(n for n in (await survey(ctx)).free if fenced(n))
     if not usable:
         return _none_idle(await survey(ctx), "has cgroups", lambda _: True)

@@ -44,7 +44,6 @@ ALL_PAIRS: Final = 16  # up to so many ranks each one calls each other one; beyo
 
 
 async def ranks(ctx: ProveContext) -> Judgement:
-    """multinode.ranks."""
     runs = await _several(ctx)
     if not runs:
         return none_wide(await survey(ctx))
@@ -62,7 +61,6 @@ async def ranks(ctx: ProveContext) -> Judgement:
 
 
 async def tcp(ctx: ProveContext) -> Judgement:
-    """multinode.tcp."""
     runs = await _several(ctx)
     if not runs:
         return none_wide(await survey(ctx))
@@ -194,7 +192,6 @@ class Hello:
 
 
 async def hello(ctx: ProveContext) -> Judgement:
-    """multinode.mpi."""
     wide = [b for b in batches((await survey(ctx)).free, by_gpu=False) if b.nodes[1:]]
     if not wide:
         return none_wide(await survey(ctx))

@@ -41,19 +41,16 @@ async def _ask(ctx: ProveContext) -> Result:
 
 
 async def answers(ctx: ProveContext) -> Judgement:
-    """rest.answers."""
     result = await asked(ctx)
     return judge_answers(result.stdout, _evidence(ctx, result))
 
 
 async def refuses(ctx: ProveContext) -> Judgement:
-    """rest.refuses."""
     result = await asked(ctx)
     return judge_refuses(result.stdout, _evidence(ctx, result))
 
 
 async def loopback(ctx: ProveContext) -> Judgement:
-    """rest.loopback."""
     text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING)
     return judge_loopback(text, ctx.controller)
 

@@ -83,7 +83,6 @@ def slots_of(batch: Batch, gpus: Mapping[str, int]) -> Slots:
 
 
 async def slots(ctx: ProveContext) -> Judgement:
-    """concurrency.slots."""
     seen = await survey(ctx)
     declared = {n.name: n.group.gpu.count for n in ctx.nodes if n.group.gpu}
     capacities = [slots_of(batch, declared) for batch in batches(seen.free)]

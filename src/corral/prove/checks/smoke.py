@@ -36,24 +36,20 @@ MEMORY_LEAST: Final = 0.5  # of what the machine has; less means a wrong or miss
 
 
 async def reached(ctx: ProveContext) -> Judgement:
-    """smoke.reached."""
     seen = await survey(ctx)
     return judge_reached(seen.nodes.values(), ctx.unread)
 
 
 async def nodes(ctx: ProveContext) -> Judgement:
-    """smoke.nodes."""
     return judge_nodes(await survey(ctx))
 
 
 async def services(ctx: ProveContext) -> Judgement:
-    """smoke.services."""
     seen = await survey(ctx)
     return judge_services(seen, {name: units_of(ctx, name) for name in seen.nodes})
 
 
 async def names(ctx: ProveContext) -> Judgement:
-    """smoke.names."""
     addresses = {name: facts.address for name, facts in ctx.facts.items() if facts}
     # Where the tailnet is in user space, its address is on no interface of the node itself.
     alone = {n for n, f in ctx.facts.items() if f and f.mesh.member and not f.mesh.kernel}
@@ -61,22 +57,18 @@ async def names(ctx: ProveContext) -> Judgement:
 
 
 async def versions(ctx: ProveContext) -> Judgement:
-    """smoke.versions."""
     return judge_versions(await survey(ctx))
 
 
 async def clocks(ctx: ProveContext) -> Judgement:
-    """smoke.clocks."""
     return judge_clocks((await survey(ctx)).nodes.values())
 
 
 async def config(ctx: ProveContext) -> Judgement:
-    """smoke.config."""
     return judge_config(await survey(ctx))
 
 
 async def registered(ctx: ProveContext) -> Judgement:
-    """smoke.registered."""
     return judge_registered(await survey(ctx), ctx.nodes, ctx.facts)
 
 

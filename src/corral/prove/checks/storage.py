@@ -28,7 +28,6 @@ class Asked:
 
 
 async def shared(ctx: ProveContext) -> Judgement:
-    """storage.shared."""
     nodes = tuple(node.name for node in ctx.nodes)
     mounts = tuple(item.mount for item in ctx.spec.storage)
     plan = {name: reading(mounts, nodes, name) for name in nodes}
@@ -190,7 +189,6 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 
 
 async def mounts(ctx: ProveContext) -> Judgement:
-    """storage.mounts."""
     folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
     answers = await ctx.fleet.each({n: probe(ctx.token, n, f) for n, f in folders_of.items()})
     problems: list[str] = []

@@ -54,7 +54,6 @@ _LIMITS: Final = "-b 8M -e 8G -f 2 -g 1 -w 5 --iters 200"
 
 
 async def prepared(ctx: ProveContext) -> Judgement:
-    """multinode.tcpxo."""
     wide = await _wide(ctx)
     if not wide:
         return left_out(f"fewer than two usable {TITLES} nodes")
@@ -114,7 +113,6 @@ def _rails(rails: Mapping[str, tuple[str, str]]) -> list[str]:
 
 
 async def speed(ctx: ProveContext) -> Judgement:
-    """multinode.tcpxo-speed."""
     section = section_of(ctx.spec)
     tests = section.nccl() if section else None
     wide = await _wide(ctx)

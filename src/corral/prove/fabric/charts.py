@@ -52,8 +52,8 @@ def _levels(table: Table, verdict: Verdict) -> list[Level]:
 
 def pair_matrix(pairs: Sequence[Pair], usual: float) -> Matrix:
     """What each two nodes reach, compared with what is usual here."""
-    names = tuple(sorted({name for pair in pairs for name in (pair.one, pair.other)}))
-    rate = {frozenset((pair.one, pair.other)): pair.busbw for pair in pairs}
+    names = tuple(sorted({name for pair in pairs for name in (pair.first, pair.second)}))
+    rate = {frozenset((pair.first, pair.second)): pair.busbw for pair in pairs}
     cells = tuple(
         tuple(None if row == column else rate.get(frozenset((row, column))) for column in names)
         for row in names

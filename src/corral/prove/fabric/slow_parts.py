@@ -93,13 +93,13 @@ def _halves(parent: Half, parts: Sequence[Half]) -> tuple[Half, Half] | None:
 class Pair:
     """Two nodes, in the order of their names, and the bus bandwidth between them in GB/s."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     busbw: float
 
     def __contains__(self, node: object) -> bool:
         """True for each of the two."""
-        return node in (self.one, self.other)
+        return node in (self.first, self.second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Slow:
             for node in self.nodes
         ]
         sentences += [
-            f"{pair.one} and {pair.other} reach {pair.busbw:.3g} GB/s, other pairs "
+            f"{pair.first} and {pair.second} reach {pair.busbw:.3g} GB/s, other pairs "
             f"{self.usual:.3g} GB/s: look at the path between them"
             for pair in self.links
         ]
@@ -141,7 +141,7 @@ def slow(pairs: Sequence[Pair]) -> Slow:
         return Slow((), (), pairs[0].busbw if pairs else 0.0)
     usual = sorted((p.busbw for p in pairs), reverse=True)[len(pairs) // 4]
     bad = [p for p in pairs if p.busbw < usual * _SLOW]
-    names = sorted({name for p in pairs for name in (p.one, p.other)})
+    names = sorted({name for p in pairs for name in (p.first, p.second)})
     nodes = tuple(n for n in names if all(p in bad for p in pairs if n in p))
     links = tuple(p for p in bad if not any(n in p for n in nodes))
     return Slow(nodes, links, usual)

@@ -91,7 +91,7 @@ class Guess:
 
     @property
     def error(self) -> float:
-        """Relative."""
+        """Share of the measured value; below 0: predicted too low."""
         return self.predicted / self.measured - 1
 
 

@@ -70,7 +70,7 @@ class Launcher:
         Raises:
             CorralError: every offer was refused, or the cloud takes nothing at all.
         """
-        return await self._first(node, offers, lambda offer: self._one(node, offer))
+        return await self._first(node, offers, lambda offer: self._launch_offer(node, offer))
 
     async def _first(
         self, node: str, offers: Sequence[Offer], take: Callable[[Offer], Awaitable[str]]
@@ -94,7 +94,7 @@ class Launcher:
             hint=refusals[-1].hint if refusals else "see: corral offers",
         )
 
-    async def _one(self, node: str, offer: Offer) -> str:
+    async def _launch_offer(self, node: str, offer: Offer) -> str:
         self.may(offer)
         label = Label(self.cluster, node, self.nonce())
         request = self.make(label, offer)

@@ -65,7 +65,7 @@ class LambdaCloud:
         dialect = Dialect(PLACES[self.name], rows_of("lambda_cloud"), _words_of)
         self.caller = Caller(dialect, url, key, pacer, transport)
         self._registered: dict[str, str] = {}
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def check(self) -> None:
         """One list of regions: free, and refused with a bad key."""
@@ -88,7 +88,7 @@ class LambdaCloud:
 
     async def launch(self, request: LaunchRequest) -> str:
         """Launch one; the key is registered with the account first."""
-        async with self._one:
+        async with self._lock:
             # Of many launches at once only the first asks: a call a second is all there is.
             key = self._registered.get(request.public_key) or await self._key(request)
             self._registered[request.public_key] = key

@@ -106,5 +106,4 @@ class LocalProvider:
         return ()
 
     async def leftovers(self) -> list[str]:
-        """Nothing."""
         return []

@@ -64,7 +64,7 @@ class Paperspace:
         self.caller = Caller(dialect, url, key, pacer, transport)
         self._templates: list[_Template] = []
         self._scripts: dict[str, str] = {}
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def check(self) -> None:
         """Ask for the account's standing.
@@ -157,7 +157,7 @@ class Paperspace:
     async def _template(self, request: LaunchRequest) -> str:
         """Id of the template; ids in documents are hints, so it is looked up by its name."""
         family = request.image or TEMPLATE
-        async with self._one:
+        async with self._lock:
             self._templates = self._templates or await self._all("/os-templates", _template)
         for template in self._templates:
             if request.offer.type in template.types and family in template.names:
@@ -170,7 +170,7 @@ class Paperspace:
         )
 
     async def _startup(self, request: LaunchRequest) -> str:
-        async with self._one:
+        async with self._lock:
             # Of many launches at once only the first asks.
             if request.boot not in self._scripts:
                 self._scripts[request.boot] = await self._script(request)

@@ -116,7 +116,6 @@ class SshProvider:
         return ()
 
     async def leftovers(self) -> list[str]:
-        """Nothing."""
         return []
 
     def _node(self, name: str) -> Node:

@@ -83,7 +83,7 @@ def around(unit: str) -> File:
 @cache
 def program() -> str:
     """The program's text."""
-    return agents.program("let-go.sh")
+    return agents.program("hung-reconfigure.sh")
 
 
 ROLE: Final = Role("hung_reconfigure", {"base": on_nodes})

@@ -135,7 +135,7 @@ HealthCheck = Literal[
 
 
 class Health(Model):
-    """Slurm's HealthCheckProgram: a few seconds' look at each node, without Python."""
+    """Slurm's HealthCheckProgram: a check of each node that takes a few seconds, without Python."""
 
     every: Interval = about(
         "reload", "How often each compute node looks at itself; off: never.", default="5m"

@@ -91,7 +91,6 @@ class Open:
 
     @property
     def id(self) -> str:
-        """``ports``."""
         return "ports"
 
     @property
@@ -122,7 +121,6 @@ class Closed(Standalone):
 
     @property
     def id(self) -> str:
-        """``ports``."""
         return "ports"
 
     def probe(self) -> Script:

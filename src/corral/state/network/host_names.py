@@ -51,7 +51,6 @@ class Hostname(Standalone):
 
     @property
     def id(self) -> str:
-        """``hostname``."""
         return "hostname"
 
     def probe(self) -> Script:
@@ -95,7 +94,6 @@ class HostsBlock(Standalone):
 
     @property
     def id(self) -> str:
-        """``hosts``."""
         return "hosts"
 
     @cached_property

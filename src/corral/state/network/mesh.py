@@ -101,7 +101,6 @@ class MeshMember(Standalone):
 
     @property
     def id(self) -> str:
-        """``mesh:<node>``."""
         return f"mesh:{self.node}"
 
     def probe(self) -> Script:
@@ -236,7 +235,6 @@ class Supervised:
 
     @property
     def id(self) -> str:
-        """``supervised:<name>``."""
         return f"supervised:{self.name}"
 
     @property

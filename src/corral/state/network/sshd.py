@@ -73,7 +73,6 @@ class KeysOnly(Standalone):
 
     @property
     def id(self) -> str:
-        """``logins:keys-only``."""
         return "logins:keys-only"
 
     def probe(self) -> Script:
@@ -171,7 +170,6 @@ class SshdAdopt(Standalone):
 
     @property
     def id(self) -> str:
-        """``sshd-adopt``."""
         return "sshd-adopt"
 
     def probe(self) -> Script:

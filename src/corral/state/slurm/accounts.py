@@ -236,7 +236,6 @@ class SlurmAccounts(Standalone):
 
     @property
     def id(self) -> str:
-        """``slurm-accounts:<cluster>``."""
         return f"slurm-accounts:{self.cluster}"
 
     def probe(self) -> Script:

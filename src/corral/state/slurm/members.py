@@ -74,7 +74,6 @@ class Roster(Standalone):
 
     @property
     def id(self) -> str:
-        """``members``."""
         return "members"
 
     def probe(self) -> Script:
@@ -132,7 +131,6 @@ class Leaving(Standalone):
 
     @property
     def id(self) -> str:
-        """``leaving``."""
         return "leaving"
 
     def probe(self) -> Script:
@@ -184,7 +182,6 @@ class NoController(Standalone):
 
     @property
     def id(self) -> str:
-        """``no-controller``."""
         return "no-controller"
 
     def probe(self) -> Script:
@@ -246,7 +243,6 @@ class Resumed(Standalone):
 
     @property
     def id(self) -> str:
-        """``resume``."""
         return "resume"
 
     def probe(self) -> Script:

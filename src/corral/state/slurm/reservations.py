@@ -119,7 +119,6 @@ class SlurmReservations(Standalone):
 
     @property
     def id(self) -> str:
-        """``slurm-reservations:<cluster>``."""
         return f"slurm-reservations:{self.cluster}"
 
     def probe(self) -> Script:

@@ -64,7 +64,6 @@ class Exports(Standalone):
 
     @property
     def id(self) -> str:
-        """``exports``."""
         return "exports"
 
     @cached_property
@@ -121,7 +120,6 @@ class ServedFolder(Standalone):
 
     @property
     def id(self) -> str:
-        """``directory:<path>``."""
         return f"directory:{self.path}"
 
     def probe(self) -> Script:
@@ -149,7 +147,6 @@ class ExistingFolder(Standalone):
 
     @property
     def id(self) -> str:
-        """``existing:<path>``."""
         return f"existing:{self.path}"
 
     def probe(self) -> Script:

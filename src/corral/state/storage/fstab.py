@@ -75,7 +75,6 @@ class Mount(Standalone):
 
     @property
     def id(self) -> str:
-        """``mount:<path>``."""
         return f"mount:{self.path}"
 
     def probe(self) -> Script:
@@ -175,7 +174,6 @@ class FormerMounts(Standalone):
 
     @property
     def id(self) -> str:
-        """``former-mounts``."""
         return "former-mounts"
 
     def probe(self) -> Script:

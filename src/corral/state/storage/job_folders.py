@@ -57,7 +57,6 @@ class JobFolders(Standalone):
 
     @property
     def id(self) -> str:
-        """``job-folders:<path>``."""
         return f"job-folders:{self.path}"
 
     @property

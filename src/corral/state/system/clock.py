@@ -37,7 +37,6 @@ class Clock:
 
     @property
     def id(self) -> str:
-        """``clock``."""
         return "clock"
 
     @property

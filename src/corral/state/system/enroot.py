@@ -35,7 +35,6 @@ class EnrootPackages:
 
     @property
     def id(self) -> str:
-        """``packages:enroot``."""
         return "packages:enroot"
 
     @property

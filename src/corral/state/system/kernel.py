@@ -34,7 +34,6 @@ class Module(Standalone):
 
     @property
     def id(self) -> str:
-        """``file:<path>``."""
         return f"file:{self.path}"
 
     def probe(self) -> Script:
@@ -73,7 +72,6 @@ class Reboot:
 
     @property
     def id(self) -> str:
-        """``reboot``."""
         return "reboot"
 
     @property

@@ -80,7 +80,6 @@ class Keyring(Standalone):
 
     @property
     def id(self) -> str:
-        """``packages:<package>``."""
         return f"packages:{self.package}"
 
     def probe(self) -> Script:
@@ -112,7 +111,6 @@ class Headers(Standalone):
 
     @property
     def id(self) -> str:
-        """``packages:kernel-headers``."""
         return "packages:kernel-headers"
 
     def probe(self) -> Script:
@@ -146,7 +144,6 @@ class FabricManager:
 
     @property
     def id(self) -> str:
-        """``packages:fabric-manager``."""
         return "packages:fabric-manager"
 
     @property

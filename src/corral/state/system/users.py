@@ -47,7 +47,6 @@ class UserAccount(Standalone):
 
     @property
     def id(self) -> str:
-        """``user:<name>``."""
         return f"user:{self.name}"
 
     def probe(self) -> Script:
@@ -145,7 +144,6 @@ class Person(Standalone):
 
     @property
     def id(self) -> str:
-        """``user:<name>``."""
         return f"user:{self.name}"
 
     @cached_property
@@ -272,7 +270,6 @@ class FormerPeople(Standalone):
 
     @property
     def id(self) -> str:
-        """``former-people``."""
         return "former-people"
 
     def probe(self) -> Script:

@@ -70,7 +70,7 @@ class LambdaSim(Sim):
             ("GET /api/v1/instance-types", lambda r, i: self._types()),
             ("GET /api/v1/regions", lambda r, i: [_region(n) for n in REGIONS]),
             ("GET /api/v1/instances", lambda r, i: [self._shown(m) for m in self.listed()]),
-            ("GET /api/v1/instances/([^/]+)", lambda r, i: self._shown(self._one(i))),
+            ("GET /api/v1/instances/([^/]+)", lambda r, i: self._shown(self._machine(i))),
             (f"POST {LAUNCH}", lambda r, i: self._launch(r.body)),
             ("POST /api/v1/instance-operations/terminate", lambda r, i: self._terminate(r.body)),
             ("GET /api/v1/ssh-keys", lambda r, i: list(self.ssh_keys.values())),
@@ -147,12 +147,12 @@ class LambdaSim(Sim):
         return {"instance_ids": [made.id]}
 
     def _terminate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        machines = [self._one(i) for i in body["instance_ids"]]
+        machines = [self._machine(i) for i in body["instance_ids"]]
         for machine in machines:
             self.terminate(machine)
         return {"terminated_instances": [self._shown(machine) for machine in machines]}
 
-    def _one(self, identity: str) -> Machine:
+    def _machine(self, identity: str) -> Machine:
         for machine in self.listed():
             if machine.id == identity:
                 return machine

@@ -27,12 +27,12 @@ def carry_out(sims: Mapping[str, Sim], folder: Path) -> bool:
     except FileNotFoundError:
         return False
     for cloud, order in orders.items():
-        _one(sims[cloud], order)
+        _change(sims[cloud], order)
     file.unlink()
     return True
 
 
-def _one(sim: Sim, order: Mapping[str, Any]) -> None:
+def _change(sim: Sim, order: Mapping[str, Any]) -> None:
     """Change one cloud.
 
     capacity: machines that are still available by type and region. lame: how many next machines of

@@ -38,7 +38,7 @@ class PaperspaceSim(Sim):
         super().__init__(**options)
         self.scripts: dict[str, dict[str, Any]] = {}
         self.texts: dict[str, str] = {}
-        self.standing = True
+        self.payable = True
         self._routes: tuple[tuple[str, Callable[[Request, str], Any]], ...] = (
             ("GET /billing/account-standing", lambda r, i: self._account()),
             ("GET /os-templates", lambda r, i: self._page(r, [self._template()])),
@@ -47,7 +47,7 @@ class PaperspaceSim(Sim):
             ("DELETE /startup-scripts/([^/]+)", lambda r, i: self._drop_script(i)),
             ("GET /machines", lambda r, i: self._machines(r)),
             ("POST /machines", lambda r, i: self._create(r.body)),
-            ("GET /machines/([^/]+)", lambda r, i: self._shown(self._one(i))),
+            ("GET /machines/([^/]+)", lambda r, i: self._shown(self._machine(i))),
             ("DELETE /machines/([^/]+)", lambda r, i: self._delete(i)),
             ("PATCH /machines/([^/]+)/stop", lambda r, i: self._stop(i)),
             ("GET /shared-drives", lambda r, i: self._page(r, [])),
@@ -78,10 +78,10 @@ class PaperspaceSim(Sim):
 
     def _account(self) -> dict[str, Any]:
         return {
-            "hasPaymentMethod": self.standing,
+            "hasPaymentMethod": self.payable,
             "isAdminLocked": False,
-            "isInGoodStanding": self.standing,
-            "messages": [] if self.standing else ["no valid payment method"],
+            "isInGoodStanding": self.payable,
+            "messages": [] if self.payable else ["no valid payment method"],
         }
 
     def _template(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class PaperspaceSim(Sim):
         script = body.get("startupScriptId", "")
         if script and script not in self.scripts:
             raise Refused(404, "NOT_FOUND", "startup script not found")
-        if not self.standing:
+        if not self.payable:
             raise Refused(402, "PAYMENT_REQUIRED", "no valid payment method")
         if self.over_quota():
             raise Refused(400, "QUOTA_EXCEEDED", "your team has reached its machine quota")
@@ -151,7 +151,7 @@ class PaperspaceSim(Sim):
         )
         return {"data": self._shown(made), "event": self._event(made, "create", "new")}
 
-    def _one(self, identity: str) -> Machine:
+    def _machine(self, identity: str) -> Machine:
         for machine in self.listed():
             if machine.id == identity and machine.ended is None:
                 return machine
@@ -161,12 +161,12 @@ class PaperspaceSim(Sim):
         return self._page(request, [self._shown(m) for m in self.listed() if m.ended is None])
 
     def _delete(self, identity: str) -> dict[str, Any]:
-        machine = self._one(identity)
+        machine = self._machine(identity)
         self.terminate(machine)
         return {"data": self._shown(machine), "event": self._event(machine, "deactivate", "new")}
 
     def _stop(self, identity: str) -> dict[str, Any]:
-        machine = self._one(identity)
+        machine = self._machine(identity)
         if not self.booted(machine):
             raise Refused(409, "CONFLICT", "This machine is currently starting.")
         machine.stopped = self.now()

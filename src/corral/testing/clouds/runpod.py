@@ -52,7 +52,7 @@ class RunPodSim(Sim):
             ("GET /v2/catalog/gpus", lambda r, i: Answer(200, {"gpus": self._gpus(r)})),
             ("GET /v2/pods", lambda r, i: Answer(200, {"pods": self._pods(r)})),
             ("POST /v2/pods", lambda r, i: Answer(201, self._shown(self._create(r.body)))),
-            ("GET /v2/pods/([^/]+)", lambda r, i: Answer(200, self._shown(self._one(i)))),
+            ("GET /v2/pods/([^/]+)", lambda r, i: Answer(200, self._shown(self._machine(i)))),
             ("DELETE /v2/pods/([^/]+)", lambda r, i: self._delete(i)),
             ("POST /v2/pods/([^/]+)/action", lambda r, i: self._act(i, r.body["action"])),
             ("GET /v2/clusters", lambda r, i: Answer(200, {"clusters": self._clusters()})),
@@ -225,21 +225,21 @@ class RunPodSim(Sim):
         every = request.query.get("includeClusterPods", "false") == "true"
         return [self._shown(m) for m in self.listed() if every or not m.more["group"]]
 
-    def _one(self, identity: str) -> Machine:
+    def _machine(self, identity: str) -> Machine:
         for machine in self.listed():
             if machine.id == identity and machine.ended is None:
                 return machine
         raise Refused(404, "Not Found", "pod not found")
 
     def _delete(self, identity: str) -> Answer:
-        machine = self._one(identity)
+        machine = self._machine(identity)
         if machine.more["group"] in self.clusters:
             raise Refused(409, "Conflict", "the pod is a member of a cluster")
         self.terminate(machine)
         return Answer(204)
 
     def _act(self, identity: str, action: str) -> Answer:
-        machine = self._one(identity)
+        machine = self._machine(identity)
         if action not in ACTIONS[self._status(machine)]:
             raise Refused(409, "Conflict", f"{action} is not allowed now")
         if action == "terminate":

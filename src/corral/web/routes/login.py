@@ -121,7 +121,7 @@ def _shown_in_terminal(state: State) -> bool:
 
 
 @router.post("/login/handover")
-async def hand_over(request: Request, credentials: TokenLogin, state: Here) -> Any:
+async def issue_code(request: Request, credentials: TokenLogin, state: Here) -> Any:
     """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
     login = await checked_login(request, credentials.token, "handover", state)
     state.audit.note(login.user, "handover", address_of(request))

@@ -73,7 +73,7 @@ class Poller:
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._since = {"nodes": 0, "jobs": 0}
-        self._due = {"partitions": 0.0, "jobs": 0.0}
+        self._refresh_at = {"partitions": 0.0, "jobs": 0.0}
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
@@ -223,9 +223,9 @@ class Poller:
             self._is(replace(now, seen_at=time.time(), release=self._rest.release))
         self._since["nodes"] = since
         self._known["nodes"].set()
-        if clock >= self._due["partitions"]:
+        if clock >= self._refresh_at["partitions"]:
             self._is(self.now.with_partitions(await self._rest.partitions(login)))
-            self._due["partitions"] = clock + PARTITIONS_S
+            self._refresh_at["partitions"] = clock + PARTITIONS_S
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
         jobs = await self._jobs(self.now, login, clock)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
@@ -245,8 +245,8 @@ class Poller:
 
     async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
         big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
-        if not big or clock >= self._due["jobs"]:
-            self._due["jobs"], self._states = clock + ALL_JOBS_S, None
+        if not big or clock >= self._refresh_at["jobs"]:
+            self._refresh_at["jobs"], self._states = clock + ALL_JOBS_S, None
             listed, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
             return listed
         states = await self._rest.states(login)

@@ -44,13 +44,13 @@ def handed(session: Machines) -> tuple[dict[str, Any] | None, list[str], list[st
         return asyncio.run(sudo_of(session)), asked, remarks  # type: ignore[arg-type]
 
 
-def test_nothing_is_handed_over_where_no_machine_wants_it() -> None:
+def test_no_password_is_sent_where_no_machine_wants_it() -> None:
     session = Machines(dead=("n1", "n2"))
     assert handed(session) == (None, [], ["n[1-2]: no word"])
     assert session.asked == ["n1", "n2"], "root needs no sudo"
 
 
 def test_the_password_and_the_machines_that_may_have_it() -> None:
-    handed_over, asked, _ = handed(Machines(wants=("n2",)))
-    assert handed_over == {"password": "pw", "machines": [KIM.place("n1"), KIM.place("n2")]}
+    received, asked, _ = handed(Machines(wants=("n2",)))
+    assert received == {"password": "pw", "machines": [KIM.place("n1"), KIM.place("n2")]}
     assert asked == ["sudo password of kim"]

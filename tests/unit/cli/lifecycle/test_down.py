@@ -66,7 +66,7 @@ def test_it_is_shown_and_asked_before_it_is_done(corral: Run, fake: Fake, lab: s
     assert fake.calls["down"][0][1] == {"purge": True, "force": True}
 
 
-def test_machines_that_were_not_given_back_are_named() -> None:
+def test_machines_that_were_not_restored_are_named() -> None:
     require_all([Return("node0", (("did", "x"),))])
     bad: list[Any] = [Return("node1", (("left", "user slurm"),)), RETURNING.machines[2]]
     with pytest.raises(CorralError) as caught:

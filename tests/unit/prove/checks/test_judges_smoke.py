@@ -95,7 +95,7 @@ def test_nodes() -> None:
     assert unknown.summary == "node1 is not known to slurmctld"
 
 
-def test_a_node_that_cannot_be_reached_fails_all_that_look_at_it() -> None:
+def test_a_node_that_cannot_be_reached_fails_all_checks_of_it() -> None:
     error = CorralError(Code.UNREACHABLE, "the connection broke", node="node1")
     nodes = {"node0": survey_of().nodes["node0"], "node1": MachineState("node1", error=error)}
     seen = survey_of(nodes=nodes)

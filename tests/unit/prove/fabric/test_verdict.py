@@ -17,7 +17,7 @@ RECORDED = Path(__file__).parents[3] / "recorded/nccl"
 REDUCE = Collective.ALL_REDUCE
 
 
-def one(busbw: float, size: int = GIB, **more: object) -> Table:
+def table_of(busbw: float, size: int = GIB, **more: object) -> Table:
     timing = Timing(1.0, busbw, busbw, wrong=0)
     row = Row(0, size, size // 4, "float", "sum", -1, timing, timing)
     return Table((row,), REDUCE, certain=True, ranks=2, complete=True, **more)  # type: ignore[arg-type]
@@ -85,30 +85,30 @@ def test_seed_003_passes() -> None:
     ],
 )
 def test_the_rule(busbw: float, nodes: int, outcome: Outcome) -> None:
-    assert judge(one(busbw), Reference(370, 750), nodes).outcome is outcome
+    assert judge(table_of(busbw), Reference(370, 750), nodes).outcome is outcome
 
 
 def test_wrong_results_fail_whatever_the_speed() -> None:
-    verdict = judge(one(400, out_of_bounds=3), Reference(370), 2)
+    verdict = judge(table_of(400, out_of_bounds=3), Reference(370), 2)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.reasons[0].startswith("3 results are wrong")
 
 
 def test_faster_than_possible_is_a_wrong_declaration() -> None:
-    verdict = judge(one(0.5), Reference(0.117, 0.125), 2)
+    verdict = judge(table_of(0.5), Reference(0.117, 0.125), 2)
     assert verdict.outcome is Outcome.WARN
     assert "more than the topology can carry" in verdict.reasons[0]
 
 
 def test_nothing_to_compare_with_is_no_pass() -> None:
-    assert judge(one(400), None, 2).outcome is Outcome.UNKNOWN
+    assert judge(table_of(400), None, 2).outcome is Outcome.UNKNOWN
 
 
 def test_the_plateau_is_the_best_of_large_sizes() -> None:
-    small, large = one(500, GIB // 2).rows[0], one(300, GIB).rows[0]
-    larger = one(290, 8 * GIB).rows[0]
+    small, large = table_of(500, GIB // 2).rows[0], table_of(300, GIB).rows[0]
+    larger = table_of(290, 8 * GIB).rows[0]
     assert plateau(Table((small, large, larger))) is large
-    assert plateau(Table((one(10, 1024).rows[0], small))) is small
+    assert plateau(Table((table_of(10, 1024).rows[0], small))) is small
 
 
 @pytest.mark.parametrize("busbw", [0.0, -1.0, float("nan"), float("inf"), 256.0])

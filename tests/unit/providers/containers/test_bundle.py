@@ -47,7 +47,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def kit(tmp_path: Path, files: dict[str, Path]) -> Path:
-    """A bundle."""
     target = tmp_path / "kit.tar.zst"
     bundle.write(target, manifest(files), files, level=1)
     return target

@@ -107,7 +107,7 @@ def deployment_of(
             hint="write gcp: and groups with provider: gcp",
         )
     made = _Maker(spec, gcp)
-    return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.one()
+    return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.single()
 
 
 def export(spec: ClusterSpec, _folder: str) -> Export:
@@ -150,7 +150,7 @@ class _Maker:
             self.sizes[node.group.name] += 1
         self.storage = gcp.file_systems()
 
-    def one(self) -> Deployment:
+    def single(self) -> Deployment:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
             _group("primary", parts.system_network()),

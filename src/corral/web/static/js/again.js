@@ -38,8 +38,8 @@ function quoted(word) {
 export function typedOf(value) {
   if (Array.isArray(value)) return value.map(quoted).join(" ");
   if (typeof value !== "object" || value === null) return String(value ?? "");
-  const pair = (/** @type {[string, unknown]} */ [name, one]) =>
-    quoted(`${name}=${Array.isArray(one) ? one.join(",") : one}`);
+  const pair = (/** @type {[string, unknown]} */ [name, value]) =>
+    quoted(`${name}=${Array.isArray(value) ? value.join(",") : value}`);
   return Object.entries(value).map(pair).join(" ");
 }
 

@@ -653,7 +653,7 @@ export interface OutOfService {
   by: string;
 }
 
-/** A partition. */
+/** A row of the partitions table; null: no limit. */
 export interface PartitionRow {
   name: string;
   state: string;
@@ -814,7 +814,7 @@ export interface Reports {
   reports: ReportRow[];
 }
 
-/** A reservation. */
+/** A row of the reservations table, as Slurm reports it. */
 export interface ReservationRow {
   name: string;
   start: number | null;

@@ -153,15 +153,15 @@ const chosen = new Map();
 
 /**
  * Whether two heat maps show the same: a node that changes is another object.
- * @param {HeatProps} one
- * @param {HeatProps} other
+ * @param {HeatProps} before
+ * @param {HeatProps} after
  */
-export const alike = (one, other) =>
-  one.label === other.label &&
-  one.colouring === other.colouring &&
-  one.figures === other.figures &&
-  one.nodes.length === other.nodes.length &&
-  one.nodes.every((node, i) => node === other.nodes[i]);
+export const alike = (before, after) =>
+  before.label === after.label &&
+  before.colouring === after.colouring &&
+  before.figures === after.figures &&
+  before.nodes.length === after.nodes.length &&
+  before.nodes.every((node, i) => node === after.nodes[i]);
 
 /**
  * A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.

@@ -55,7 +55,7 @@ def test_not_while_a_job_runs(lab: Live, job: str) -> None:
     assert plan.empty, [c.change.summary for s in plan.stages for c in s.changes]
 
 
-def test_machines_are_given_back_as_they_were(lab: Live, machines: Lab) -> None:
+def test_machines_are_restored_as_they_were(lab: Live, machines: Lab) -> None:
     spec, (first, second, *_) = lab.spec, machines.machines
     before = [(machines.folder / f"before{m.index}").read_text() for m in machines.machines]
     changed = differences(before[0], snapshot(first))

@@ -15,7 +15,7 @@ import pytest
 from tests.embedded.conftest import named
 
 from corral import api
-from corral.apply.restoration import Return, give_back
+from corral.apply.restoration import Return, restore_machines
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import Script, sh
@@ -53,9 +53,9 @@ def kept(fresh_cluster: Callable[[ClusterSpec], Live]) -> Iterator[Live]:
     yield live
 
 
-def given_back(live: Live, *, purge: bool = False) -> Return:
+def restored(live: Live, *, purge: bool = False) -> Return:
     async def work(fleet: object) -> tuple[Return, ...]:
-        return await give_back(fleet, ["node0"], ignore, purge=purge)  # type: ignore[arg-type]
+        return await restore_machines(fleet, ["node0"], ignore, purge=purge)  # type: ignore[arg-type]
 
     (returned,) = live.with_fleet(work)
     assert returned.error is None, returned.error
@@ -71,7 +71,7 @@ def output_of(live: Live, script: Script) -> str:
 def test_what_corral_made_goes_and_what_others_keep_stays(kept: Live) -> None:
     # Kept aside for the second round: the ledger goes with the first one.
     assert kept.run("node0", sh("cp -a /var/lib/corral /root/ledger")).ok
-    back = given_back(kept)
+    back = restored(kept)
     assert back.clean, back.lines
     assert f"dropped database {UNIT}" in back.of("did")
     assert "PostgreSQL: it holds other databases: wiki " in back.of("kept")
@@ -88,7 +88,7 @@ def test_what_corral_made_goes_and_what_others_keep_stays(kept: Live) -> None:
 def test_without_others_data_the_server_goes_too_and_it_may_be_run_again(kept: Live) -> None:
     drop = "cd / && runuser -u postgres -- psql -X -qc 'DROP DATABASE wiki'"
     assert kept.run("node0", sh("{d} && cp -a /root/ledger /var/lib/corral", d=Script(drop))).ok
-    back = given_back(kept)
+    back = restored(kept)
     assert back.clean, back.lines
     assert "dropped database" not in " ".join(back.of("did")), "it was gone already"
     assert not [text for text in back.of("kept") if "PostgreSQL" in text]

@@ -53,8 +53,8 @@ safe() {
   done
 }
 
-# let_go UNIT PID [always]
-let_go() {
+# end_helpers UNIT PID [always]
+end_helpers() {
   helpers "$2" | while read -r helper; do
     [ -n "${3-}" ] || safe "$1" "$2" "$helper" || continue
     kill -KILL "$helper" 2>/dev/null &&
@@ -90,7 +90,7 @@ end() {
       kill -TERM "$pid" 2>/dev/null
       asked="$asked$pid "
     done
-    for pid in $pids; do let_go "$1" "$pid" always; done
+    for pid in $pids; do end_helpers "$1" "$pid" always; done
     tries=$((tries - 1))
     sleep 0.25
   done
@@ -100,7 +100,7 @@ case ${1-} in
   '')
     for unit in slurmctld slurmd sackd; do
       main=$(main_of "$unit")
-      [ "${main:-0}" = 0 ] || let_go "$unit" "$main"
+      [ "${main:-0}" = 0 ] || end_helpers "$unit" "$main"
     done
     ;;
   # Less than the 90 s after which systemd itself kills (TimeoutStopSec, systemd.service(5)).

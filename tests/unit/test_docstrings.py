@@ -1,0 +1,108 @@
+"""Docstrings that repeat a name are deleted: pyproject requires none of functions and methods."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).parents[2]
+FOLDERS = ("src", "tests", "benchmarks", "examples", ".ci")
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+ENDINGS = ("ing", "ed", "es", "s", "e")
+# These words add nothing to a name.
+EMPTY = frozenset({"a", "an", "the", "of", "it", "its", "itself", "this", "that"})
+
+
+def stem(word: str) -> str:
+    """Without plural and verb endings, in lower case."""
+    word = word.lower()
+    for ending in ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word.removesuffix(ending)
+    return word
+
+
+def stems(text: str) -> set[str]:
+    return {stem(word) for word in WORD.findall(text) if word.lower() not in EMPTY}
+
+
+def returned(node: ast.AST) -> set[str]:
+    """Stems of the text that is all that a function returns."""
+    match node:
+        case ast.FunctionDef(body=[_, ast.Return(value=ast.Constant(value=str() as text))]):
+            return stems(text)
+        case _:
+            return set()
+
+
+def repeats(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, names: set[str]
+) -> bool:
+    """Whether a docstring of one line is one word, or has no word beyond the names."""
+    text = (ast.get_docstring(node) or "").strip()
+    if not text or "\n" in text:
+        return False
+    return not re.search(r"\s", text) or stems(text) <= names | returned(node)
+
+
+def reported(file: str, text: str) -> Iterator[str]:
+    """Docstrings of a file that repeat the name of their object, its class or module."""
+    path = Path(file)
+    module = stems(path.parent.name if path.stem == "__init__" else path.stem)
+
+    def below(node: ast.AST, names: set[str]) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield from below(child, names)
+                continue
+            own = names | stems(child.name)
+            if repeats(child, own):
+                yield f"{file}:{child.body[0].lineno}: {child.name}: {ast.get_docstring(child)}"
+            yield from below(child, own if isinstance(child, ast.ClassDef) else names)
+
+    tree = ast.parse(text)
+    if repeats(tree, module):
+        yield f"{file}:1: {path.stem}: {ast.get_docstring(tree)}"
+    yield from below(tree, module)
+
+
+def test_no_docstring_repeats_a_name() -> None:
+    files = sorted(f for folder in FOLDERS for f in (REPO / folder).rglob("*.py"))
+    ours = [str(f.relative_to(REPO)) for f in files if "corpora" not in f.parts]
+    assert [line for f in ours for line in reported(f, (REPO / f).read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("smoke.py", 'def nodes():\n    """smoke.nodes."""\n    return 1\n'),
+        ("launch.py", 'def launch():\n    """smoke.launch."""\n    return 1\n'),
+        ("a.py", 'def id():\n    """``packages:slurm``."""\n    return b\n'),
+        ("a.py", 'def id():\n    """The hosts."""\n    return "hosts"\n'),
+        ("a.py", 'def leftovers():\n    """Nothing."""\n    return []\n'),
+        ("a.py", 'class Slurm:\n    """Slurm itself."""\n'),
+        ("a.py", 'class Column:\n    """A column."""\n'),
+        ("a.py", 'class Packages:\n    def names(self):\n        """Package names."""\n'),
+        ("a.py", 'async def retire_keys():\n    """Retired keys."""\n'),
+        ("heat_map.py", '"""The heat map."""\n'),
+        ("table/__init__.py", '"""Tables."""\n'),
+    ],
+)
+def test_a_docstring_that_repeats_a_name_is_reported(file: str, text: str) -> None:
+    assert list(reported(file, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def leftovers():\n    """Nothing: the machines are the user\'s."""\n',
+        'def nodes():\n    """Nodes.\n\n    Raises:\n        CorralError: none.\n    """\n',
+        'def nodes():\n    return "nodes"\n',
+    ],
+)
+def test_a_docstring_that_adds_something_is_not_reported(text: str) -> None:
+    assert list(reported("a.py", text)) == []
