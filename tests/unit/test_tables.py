@@ -27,6 +27,7 @@ from corral.slurm.conf.keys import all_keys
 from corral.slurm.states.nodes import node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.spec.providers import CLOUDS, PROVIDERS
+from corral.spec.slurm_keys import slurm_keys
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -118,7 +119,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "prices.yaml": prices(),
         "round_hints.yaml": round_hints(),
         "node_flags.yaml": node_flags(),
-        "settings.yaml": elsewhere("NodeName"),
+        "settings.yaml": slurm_keys(),
     }
     assert all(read.values())
     assert catalog()

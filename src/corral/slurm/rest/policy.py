@@ -80,7 +80,7 @@ _LATER: Final = ("GrpTRESMins", "GrpSubmitJobs")
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class RestQuestion(Generic[T]):
     """What Slurm is asked, by REST or by command, and how its answer is read.
 
     Attributes:
@@ -320,24 +320,26 @@ def _calls(listed: object, key: str) -> tuple[Call, ...]:
 
 
 _SACCTMGR: Final = ("sacctmgr", "--json", "show")
-ASSOCIATIONS: Final = Question(
+ASSOCIATIONS: Final = RestQuestion(
     "accounts",
     "/slurmdb/v0.0.{v}/associations/",
     (*_SACCTMGR, "associations"),
     members,
     "associations",
 )
-QOSES: Final = Question("QOS", "/slurmdb/v0.0.{v}/qos/", (*_SACCTMGR, "qos"), qos)
-SHARES: Final = Question("shares", "/slurm/v0.0.{v}/shares", ("sshare", "--all", "--json"), shares)
-RESERVATIONS: Final = Question(
+QOSES: Final = RestQuestion("QOS", "/slurmdb/v0.0.{v}/qos/", (*_SACCTMGR, "qos"), qos)
+SHARES: Final = RestQuestion(
+    "shares", "/slurm/v0.0.{v}/shares", ("sshare", "--all", "--json"), shares
+)
+RESERVATIONS: Final = RestQuestion(
     "reservations",
     "/slurm/v0.0.{v}/reservations",
     ("scontrol", "show", "reservations", "--json"),
     reservations,
 )
-LICENSES: Final = Question(
+LICENSES: Final = RestQuestion(
     "licences", "/slurm/v0.0.{v}/licenses", ("scontrol", "show", "licenses", "--json"), licenses
 )
-SCHEDULER: Final = Question(
+SCHEDULER: Final = RestQuestion(
     "the scheduler's figures", "/slurm/v0.0.{v}/diag/", ("sdiag", "--json"), scheduler
 )

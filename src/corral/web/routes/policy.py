@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from corral.slurm.policy import Cycle, Member, Qos, Share
 from corral.slurm.rest import policy as questions
-from corral.slurm.rest.policy import Question
+from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
 from corral.web.routes.view import packed_of
 from corral.web.slurm.kept_answers import Answered
@@ -29,7 +29,7 @@ KEEP_ACCOUNTS_S: Final = 60.0
 MOST_CALLS: Final = 20
 
 
-async def asked(state: State, session: Session, question: Question[T]) -> Answered[T]:
+async def asked(state: State, session: Session, question: RestQuestion[T]) -> Answered[T]:
     """What Slurm answers to a question; why it does not, where that is so.
 
     Raises:

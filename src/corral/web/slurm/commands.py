@@ -18,7 +18,7 @@ from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_u
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
-from corral.slurm.rest.policy import Question
+from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
 from corral.slurm.states.jobs import RECORDED
 from corral.slurm.text import SHOW_PARTITIONS, parse_history, readable_partitions
@@ -164,7 +164,7 @@ class ByCommands:
             await self._sacct(login, show_uses(past_jobs.ago(seconds), user, RECORDED))
         )
 
-    async def answer(self, login: Login, question: Question[T]) -> T:
+    async def answer(self, login: Login, question: RestQuestion[T]) -> T:
         """The answer to one question about accounts, QOS, reservations and their kind.
 
         Raises:
@@ -265,7 +265,7 @@ class ByCommands:
         )
 
 
-def _unanswered(error: CorralError, question: Question[Any]) -> CorralError:
+def _unanswered(error: CorralError, question: RestQuestion[Any]) -> CorralError:
     """The error of a command that knows no such answer; any other as it is."""
     if commands.too_old(error.message) or error.code is Code.PARSE_FAILED:
         message = f"{question.command[0]} of this release does not print {question.what} as JSON"

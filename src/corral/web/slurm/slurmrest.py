@@ -18,7 +18,7 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.json_values import Record, integer, record, records, text
-from corral.slurm.rest.policy import Question
+from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
 
@@ -124,7 +124,7 @@ class Slurm(Protocol):
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
     async def past_use(self, login: Login, job_id: int) -> JobUse: ...
     async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]: ...
-    async def answer(self, login: Login, question: Question[T]) -> T: ...
+    async def answer(self, login: Login, question: RestQuestion[T]) -> T: ...
     async def states(self, login: Login) -> dict[str, str]: ...
     async def submit(self, login: Login, submission: write.Submission) -> int: ...
     async def cancel_pending(self, login: Login, array: int) -> None: ...
@@ -335,7 +335,7 @@ class SlurmRest:
             raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
         return uses
 
-    async def answer(self, login: Login, question: Question[T]) -> T:
+    async def answer(self, login: Login, question: RestQuestion[T]) -> T:
         """The answer to one question about accounts, QOS, reservations and their kind.
 
         Raises:

@@ -209,7 +209,9 @@ def test_hosts_that_are_no_login_nodes(spec: ClusterSpec) -> None:
         answered(ANSWERS)
     assert "corral export client" in caught.value.hint
     with pytest.raises(CorralError, match="sbatch is not on alice's PATH"):
-        answered({**ANSWERS, "client": published(spec, "node0"), "programs": "sbatch\nsqueue"})
+        answered(
+            {**ANSWERS, "client": published(spec, "node0"), "missing-commands": "sbatch\nsqueue"}
+        )
     given = ClientFile(node="node0", cluster=public_part(spec))
     assert answered(ANSWERS, given)[0] == given
 

@@ -156,8 +156,8 @@ def test_names(lines: str, problem: str) -> None:
 def versions(node1: str, running1: str = "24.11.5", ctl: str = "24.11.5") -> Survey:
     both = "slurmd slurm-wlm 24.11.5\nslurmctld slurm-wlm 24.11.5"
     nodes = {
-        "node0": MachineState("node0", {"version": both, "config": f"SLURM_VERSION = {ctl}"}),
-        "node1": MachineState("node1", {"version": node1}),
+        "node0": MachineState("node0", {"versions": both, "config": f"SLURM_VERSION = {ctl}"}),
+        "node1": MachineState("node1", {"versions": node1}),
     }
     known = {"node0": slurm_node("node0"), "node1": slurm_node("node1", version=running1)}
     return survey_of(nodes=nodes, slurm=known)

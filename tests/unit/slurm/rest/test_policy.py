@@ -132,7 +132,7 @@ def test_sdiag(folder: Path) -> None:
     "question",
     [policy.ASSOCIATIONS, policy.QOSES, policy.SHARES, policy.RESERVATIONS, policy.LICENSES],
 )
-def test_what_is_missing_is_no_record(question: policy.Question[tuple[object, ...]]) -> None:
+def test_what_is_missing_is_no_record(question: policy.RestQuestion[tuple[object, ...]]) -> None:
     for body in ({}, {"associations": [{}], "qos": [3], "licenses": None, "shares": []}):
         assert question.read(body, 45) == ()
 

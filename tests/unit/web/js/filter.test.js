@@ -28,7 +28,7 @@ const NODES = [
 const names = (text) => {
   const { test: passes, wrong } = nodeTest(text);
   assert.equal(wrong, "", text);
-  return NODES.filter(passes).map((node) => node.name);
+  return NODES.filter(passes).map((each) => each.name);
 };
 
 /** @type {[string, string[]][]} */

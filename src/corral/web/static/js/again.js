@@ -38,8 +38,8 @@ function quoted(word) {
 export function typedOf(value) {
   if (Array.isArray(value)) return value.map(quoted).join(" ");
   if (typeof value !== "object" || value === null) return String(value ?? "");
-  const pair = (/** @type {[string, unknown]} */ [name, value]) =>
-    quoted(`${name}=${Array.isArray(value) ? value.join(",") : value}`);
+  const pair = (/** @type {[string, unknown]} */ [name, given]) =>
+    quoted(`${name}=${Array.isArray(given) ? given.join(",") : given}`);
   return Object.entries(value).map(pair).join(" ");
 }
 
