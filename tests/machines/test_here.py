@@ -82,4 +82,5 @@ def test_a_machine_becomes_a_cluster_and_is_restored(machine: Machine, tmp_path:
     assert "id_ed25519" not in state and "known_hosts" not in state
 
     corral(machine, "down here.yaml --yes")
-    assert differences(before, snapshot(machine)) == []
+    left = differences(before, snapshot(machine))
+    assert not left, "\n".join(left)

@@ -6,7 +6,7 @@ One script, one round trip: its clock, the questions for facts, and those of ``M
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,7 +60,7 @@ sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
     ),
     Question("python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), text),
     Question(
-        "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3 }}' /etc/passwd"), text
+        "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3, $7 }}' /etc/passwd"), text
     ),
     Question(
         "hostkey", sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"), text
@@ -103,6 +103,7 @@ class DiscoveredMachine:
         passwords: sshd takes passwords.
         python: version of its Python, "".
         people: login names and numbers of people.
+        shells: their login shells by name.
         host_key: its Ed25519 host key, "".
         clock: its clock, in Unix seconds; None when it was not read.
     """
@@ -123,6 +124,7 @@ class DiscoveredMachine:
     passwords: bool
     python: str
     people: tuple[tuple[str, int], ...]
+    shells: Mapping[str, str]
     host_key: str
     clock: float | None
 
@@ -151,6 +153,7 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
     line = _line(parts)
+    people = re.findall(r"^(\S+) (\d+)(?: (\S*))?$", parts.get("people", ""), re.MULTILINE)
     return DiscoveredMachine(
         at=at,
         facts=facts,
@@ -167,10 +170,8 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         own_name=tuple(parts.get("ownname", "").split()),
         passwords=line("sshd").endswith(" yes"),
         python=line("python").removeprefix("Python "),
-        people=tuple(
-            (name, int(uid))
-            for name, uid in re.findall(r"^(\S+) (\d+)$", parts.get("people", ""), re.MULTILINE)
-        ),
+        people=tuple((name, int(uid)) for name, uid, _ in people),
+        shells={name: shell for name, _, shell in people if shell},
         host_key=line("hostkey"),
         clock=CLOCK.parse(parts.get(CLOCK.name, "")),
     )

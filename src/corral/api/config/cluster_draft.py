@@ -16,6 +16,7 @@ from corral.spec.load import load_text
 from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
+from corral.spec.sections.people import SHELL
 
 CLOCK_S: Final = 5
 """Seconds between two clocks that are worth a word; munge refuses at 300."""
@@ -337,8 +338,19 @@ def _users(machines: Sequence[DiscoveredMachine]) -> list[str]:
             "# users:                      # left out: one user called corral",
             "#   - {name: alice, uid: 2001}  # the same number on every node",
         ]
-    rows = [f"  - {{name: {name}, uid: {uid}}}" for uid, name in people]
+    rows = [f"  - {{name: {name}, uid: {uid}{_shell(name, machines)}}}" for uid, name in people]
     return ["users:                      # they are on all machines with equal numbers", *rows]
+
+
+def _shell(name: str, machines: Sequence[DiscoveredMachine]) -> str:
+    """The login shell that someone has already, where it is not the default.
+
+    Without it the first ``up`` would change it. Where machines differ, the default is for all.
+    """
+    shells = {m.shells.get(name, "") for m in machines}
+    shell = shells.pop() if len(shells) == 1 else ""
+    taken = shell != SHELL and re.fullmatch(values.ABSOLUTE_PATH.pattern, shell)
+    return f", shell: {shell}" if taken else ""
 
 
 def _warnings(

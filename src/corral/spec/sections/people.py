@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from corral.spec.values import (
     AbsolutePath,
@@ -14,6 +14,9 @@ from corral.spec.values import (
     UserName,
     about,
 )
+
+SHELL: Final = "/bin/bash"
+"""A person's login shell where the file names none."""
 
 
 class Limits(Model):
@@ -74,7 +77,7 @@ class User(Model):
     home: AbsolutePath | None = about(
         "none", "Home folder; left out: /home/NAME on each node.", default=None
     )
-    shell: AbsolutePath = about("none", "Login shell.", default="/bin/bash")
+    shell: AbsolutePath = about("none", "Login shell.", default=SHELL)
     admin: bool = about(
         "none", "May use sudo without a password, and logs in to every node.", default=False
     )

@@ -175,3 +175,20 @@ def test_the_clock_is_that_of_the_first_question() -> None:
     assert next(iter(discovery_inquiry().names)) == "clock"
     assert parse("a", answers | {"clock": "1795231950.5"}).clock == 1795231950.5
     assert parse("a", answers | {"clock": "date: invalid"}).clock is None
+
+
+@pytest.mark.parametrize(
+    ("shells", "declared"),
+    [
+        (["/bin/sh"] * 3, "/bin/sh"),
+        (["/bin/bash"] * 3, "/bin/bash"),
+        (["/bin/sh", "/bin/sh", "/usr/bin/zsh"], "/bin/bash"),
+        (["/bin/sh, admin: true"] * 3, "/bin/bash"),
+    ],
+)
+def test_people_keep_the_shell_that_they_have(shells: list[str], declared: str) -> None:
+    """The first ``up`` changed /bin/sh to /bin/bash, and ``down`` did not change it back."""
+    known = [replace(m, shells={"alice": s}) for m, s in zip(machines("lab"), shells, strict=True)]
+    spec = load_text(draft("lab", known, Reached(), {}).text, "x").spec
+    assert spec is not None
+    assert {user.name: user.shell for user in spec.users}["alice"] == declared
