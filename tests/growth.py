@@ -11,7 +11,7 @@ from typing import Final
 
 TIMES: Final = 4
 """How much larger the large size is: linear work takes 4 times as long, quadratic 16 times."""
-AT_MOST: Final = 10
+AT_MOST: Final = 12
 TURNS: Final = 5
 TOO_SHORT_S: Final = 0.002
 """CPU seconds below which a ratio measures the clock, not the work."""

@@ -6,32 +6,37 @@ import re
 from functools import partial
 from pathlib import Path
 
-from tests.growth import AT_MOST, TIMES, TOO_SHORT_S, growth, seconds
+import pytest
+
+from tests.growth import AT_MOST, TIMES, TOO_SHORT_S, TURNS, growth
 
 TESTS = Path(__file__).parents[1]
 
 
-def linear(count: int) -> int:
-    return sum(range(count))
+@pytest.mark.parametrize(
+    ("took", "ratio"),
+    [
+        ({"small": [1.0, 1.0], "large": [4.0]}, 4),
+        ({"small": [1.0, 1.0], "large": [16.0] * TURNS}, 16),
+        ({"small": [1.0, 1.0], "large": [40.0, 15.0, 4.0]}, 4),  # disturbed twice
+        ({"small": [3.0, 1.0], "large": [16.0] * TURNS}, 16),
+        ({"small": [0.0, 0.0], "large": [TOO_SHORT_S]}, 1),
+    ],
+    ids=["linear", "quadratic", "disturbed", "disturbed-small", "too-short"],
+)
+def test_a_square_is_seen_and_a_disturbance_is_not(
+    took: dict[str, list[float]], ratio: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"now": 0.0}
+    monkeypatch.setattr("tests.growth.time.process_time", lambda: clock["now"])
+    turns = {size: iter(seconds) for size, seconds in took.items()}
 
+    def work(size: str) -> None:
+        clock["now"] += next(turns[size])
 
-def quadratic(count: int) -> int:
-    return sum(1 for a in range(count) for b in range(count) if a == b)
-
-
-def lasting(work: partial[int]) -> int:
-    """A count that takes the work longer than the clock's grain."""
-    count = 64
-    while seconds(partial(work, count)) < TOO_SHORT_S:
-        count *= 2
-    return count
-
-
-def test_linear_work_passes_and_quadratic_work_does_not() -> None:
-    for work, passes in ((linear, True), (quadratic, False)):
-        count = lasting(partial(work))
-        ratio = growth(partial(work, count), partial(work, TIMES * count))
-        assert (ratio < AT_MOST) is passes, (work, ratio)
+    assert growth(partial(work, "small"), partial(work, "large")) == pytest.approx(ratio)
+    assert not [size for size, left in turns.items() if next(left, None) is not None]
+    assert TIMES < AT_MOST < TIMES**2
 
 
 def test_no_other_unit_test_reads_a_clock_to_judge_speed() -> None:
