@@ -22,8 +22,10 @@ from tests.machines.lab import Lab
 from tests.machines.lab.labs import Machine
 
 SITE = "/opt/corral-here"
+STATE = "/run/corral-here"
+"""Corral's own state folder, as of any user of it: not the machine's."""
 CORRAL = (
-    f"cd /root && PYTHONPATH={SITE} PYTHONDONTWRITEBYTECODE=1 XDG_STATE_HOME={SITE}/state "
+    f"cd /root && PYTHONPATH={SITE} PYTHONDONTWRITEBYTECODE=1 XDG_STATE_HOME={STATE} "
     "python3 -m corral"
 )
 
@@ -78,7 +80,7 @@ def test_a_machine_becomes_a_cluster_and_is_restored(machine: Machine, tmp_path:
     log = machine.root(f"journalctl -q -t sshd-session -t sshd --since @{began}", check=False)
     own = ("127.0.0.1", "::1", machine.address)
     assert not [line for line in log.splitlines() if any(f"from {a} " in line for a in own)]
-    state = machine.root(f"find {SITE}/state")
+    state = machine.root(f"find {STATE}")
     assert "id_ed25519" not in state and "known_hosts" not in state
 
     corral(machine, "down here.yaml --yes")
