@@ -57,7 +57,7 @@ def bad(measured: Measured) -> set[tuple[str, str]]:
 
 
 def faults(measured: Measured) -> set[tuple[str, str]]:
-    """What is wrong with the cluster: a rate is low because other tests run beside this one."""
+    """What is wrong with the cluster: a rate is low where other tests run too."""
     return {(about, failure) for about, failure in bad(measured) if failure}
 
 
