@@ -105,9 +105,6 @@ async function route() {
   const show = (content) =>
     render(el("div", { key, class: "page" }, heading, content), place("main"));
   render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
-  // On a phone not all tabs fit.
-  const tab = place("tabs").querySelector("[aria-current]");
-  tab?.scrollIntoView({ inline: "center", block: "nearest" });
   document.title = `${page.title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {
