@@ -34,9 +34,13 @@ async def _listen(near: str, far: str) -> asyncio.Server:
         except OSError:
             writer.close()
             return
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_copy(reader, back))
-            both.create_task(_copy(there, writer))
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_copy(reader, back))
+                both.create_task(_copy(there, writer))
+        finally:
+            back.close()
+            writer.close()
 
     if near.startswith("/"):
         Path(near).unlink(missing_ok=True)  # noqa: ASYNC240  # one local file
@@ -50,11 +54,12 @@ async def _listen(near: str, far: str) -> asyncio.Server:
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
+    """Copy to the end, and pass the end on: the other direction may have more to come."""
+    with contextlib.suppress(OSError):
         while data := await source.read(CHUNK):
             sink.write(data)
             await sink.drain()
-    sink.close()
+        sink.write_eof()
 
 
 if __name__ == "__main__":

@@ -826,7 +826,7 @@ class QuotaRow(TypedDict):
 
 
 class Known(TypedDict):
-    """Whether an answer is known, of when, and why there is no newer one."""
+    """Whether an answer is known, of when, and why a newer one failed."""
 
     known: bool
     at: float

@@ -3,7 +3,7 @@
     python tests/recorded/rest/record_accounts.py bookworm|trixie|sid [ROOT]
 
 as ``record.py`` does, with slurmdbd and MariaDB in the root: ``<release>/<api>/associations.json``
-and so on. Each limit has a number of its own, so that a test sees which field is which limit.
+and so on. Each limit has a different number, so that a test sees which field is which limit.
 Needs root.
 """
 

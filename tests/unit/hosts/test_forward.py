@@ -14,7 +14,7 @@ from corral.hosts.process import Child
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"back " + await reader.readline())
+    writer.write(b"back " + await reader.read())
     await writer.drain()
     writer.close()
 
@@ -34,6 +34,7 @@ def test_a_socket_leads_to_a_port(tmp_path: Path) -> None:
             mode = stat.S_IMODE(near.stat().st_mode)
             reader, writer = await asyncio.open_unix_connection(near)
             writer.write(b"there\n")
+            writer.write_eof()  # as a client does that has sent all: the answer still comes
             answer = await reader.read()
             writer.close()
         assert not child.running

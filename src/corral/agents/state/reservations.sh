@@ -16,7 +16,8 @@ resv_begin() (
 )
 
 # reservations_probe MARKS [NAME START MINUTES DAYS]...: where each is by the machine's clock and when it ends, those that
-# Corral made, and all that Slurm has. Without State, which changes while nothing does. Nothing where there is nothing to do.
+# Corral made, and behind @read all that Slurm has: without @read slurmctld did not answer. Without State, which changes while
+# nothing does. Nothing where there is nothing to do.
 reservations_probe() (
   marks=$1
   shift
@@ -31,7 +32,8 @@ reservations_probe() (
     shift 4
   done
   [ ! -e "$marks" ] || sed 's/^/@made /' "$marks"
-  [ ! -e /etc/slurm/slurm.conf ] || timeout 10 scontrol -o show reservation | sed 's/ State=ACTIVE//; s/ State=INACTIVE//'
+  [ ! -e /etc/slurm/slurm.conf ] || ! records=$(timeout 10 scontrol -o show reservation) ||
+    printf '@read\n%s\n' "$records" | sed 's/ State=ACTIVE//; s/ State=INACTIVE//'
 )
 
 # reservations_mark MARKS [NAME]...: which ones Corral made.
@@ -40,6 +42,9 @@ reservations_mark() (
   shift
   mkdir -p "${marks%/*}" && { [ "$#" -eq 0 ] || printf '%s\n' "$@"; } >"$marks.new" && mv -f "$marks.new" "$marks"
 )
+
+# reservations_reached: slurmctld answers, so that a reservation which it does not show does not exist.
+reservations_reached() { timeout 30 scontrol show reservation >/dev/null; }
 
 # resv_known NAME
 resv_known() { timeout 30 scontrol show reservation "$1" >/dev/null 2>&1; }

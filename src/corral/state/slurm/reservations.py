@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from corral.hosts.quote import Script, call, join
+from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.duration import clock, seconds
 from corral.spec.hostlist import expand, fold
 from corral.state.base import Change, Context, Seen, Standalone
@@ -78,11 +78,15 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class _Existing:
-    """What the probe printed: place in time and end by declared name, names made, records."""
+    """What the probe printed: place in time and end by declared name, names made, records.
+
+    ``read`` is False where slurmctld did not answer: the records are unknown then.
+    """
 
     times: Mapping[str, tuple[str, str]]
     made: tuple[str, ...]
     records: Mapping[str, Record]
+    read: bool
 
 
 def parse(text: str) -> _Existing:
@@ -90,8 +94,11 @@ def parse(text: str) -> _Existing:
     times: dict[str, tuple[str, str]] = {}
     made: list[str] = []
     records: dict[str, Record] = {}
+    read = False
     for line in text.splitlines():
         match line.split():
+            case ["@read"]:
+                read = True
             case ["@time", name, when, end]:
                 times[name] = when, end
             case ["@made", name]:
@@ -102,7 +109,7 @@ def parse(text: str) -> _Existing:
                 records[record["ReservationName"]] = record
             case _:
                 pass
-    return _Existing(times, tuple(made), records)
+    return _Existing(times, tuple(made), records, read)
 
 
 @dataclass(frozen=True)
@@ -139,20 +146,28 @@ class SlurmReservations(Standalone):
         before = dict.fromkeys([*existing.made, *declared])
         mark = call(_PROGRAM, "reservations_mark", MARKS, *before)
         only = call(_PROGRAM, "reservations_mark", MARKS, *declared)
+        reached = call(_PROGRAM, "reservations_reached")
         return Change(
             self.id,
             "reservations: " + ", ".join(step.words for step in steps),
             "\n".join(step.before for step in steps if step.before),
             "\n".join(step.after for step in steps if step.after),
-            join([mark, *(step.script for step in steps), only], " && "),
+            join([reached, mark, *(step.script for step in steps), only], " && "),
         )
 
     def _gone(self, existing: _Existing) -> Iterator[_Step]:
         declared = {each.name for each in self.reservations}
         for name in existing.made:
-            if name in existing.records and name not in declared:
-                script = call(_PROGRAM, "reservation_gone", name)
-                yield _Step(f"remove {name}", _shown(existing.records[name]), "", script)
+            if name in declared:
+                continue
+            record = existing.records.get(name)
+            if record is None and existing.read:
+                # It has ended: another of that name would be somebody else's.
+                yield _Step(f"forget {name}, which has ended", "", "", sh("true"))
+                continue
+            # Where slurmctld did not answer it may be there: its mark stays as long as it does.
+            before = _shown(record) if record is not None else f"{name}: unknown"
+            yield _Step(f"remove {name}", before, "", call(_PROGRAM, "reservation_gone", name))
 
     def _set(self, existing: _Existing) -> Iterator[_Step]:
         for desired in self.reservations:
@@ -161,7 +176,7 @@ class SlurmReservations(Standalone):
             if when == "ended":
                 continue
             if record is None:
-                yield _step("create", desired, "", "new")
+                yield _step("create" if existing.read else "set", desired, "", "new")
             elif _other(desired, record, when):
                 yield _step("re-create", desired, _shown(record), "again")
             elif _changed(desired, record, when, end):

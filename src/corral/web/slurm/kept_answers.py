@@ -22,7 +22,7 @@ MOST: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
-    """An answer, and why there is no newer one.
+    """An answer, and why a newer one failed.
 
     Attributes:
         value: None: it is unknown.

@@ -66,7 +66,7 @@ class PastJobs:
         """Jobs that ended in the last days; of one user, or "" for all that the viewer may see.
 
         Raises:
-            CorralError: NOT_FOUND, there is no accounting; else it does not answer.
+            CorralError: NOT_FOUND, without accounting; else it does not answer.
         """
         key = (login.user, days, user)
         kept = self._kept.pop(key, None) or _Kept()

@@ -25,7 +25,7 @@ SEEN = (
     "Flags=MAINT,SPEC_NODES TRES=cpu=4 AllowedPartitions=(null) QOS=(null) Users=root "
     "Groups=(null) Accounts=(null) Licenses=(null) BurstBuffer=(null) MaxStartDelay=(null)"
 )
-AHEAD = "@time soon ahead 2099-01-31T12:00:00\n@made soon"
+AHEAD = "@time soon ahead 2099-01-31T12:00:00\n@made soon\n@read"
 
 
 def diff(*declared: Reservation, seen: str) -> Change | None:
@@ -91,10 +91,16 @@ def test_one_that_repeats_moves_on(flag: str, day: str, expected: str) -> None:
 
 
 def test_only_what_corral_made_is_removed() -> None:
-    assert summary(seen=f"@made soon\n{SEEN}") == "remove soon"
+    assert summary(seen=f"@made soon\n@read\n{SEEN}") == "remove soon"
     assert summary(seen=SEEN) == ""
-    assert summary(seen=f"@made gone\n{SEEN}") == ""
+    # Its mark goes too: somebody else may make another of that name.
+    assert summary(seen=f"@made gone\n@read\n{SEEN}") == "forget gone, which has ended"
     assert summary(SOON, seen=f"@time soon ahead x\n{SEEN}") == ""  # taken over, as declared
+
+
+def test_where_slurmctld_did_not_answer_no_mark_is_lost() -> None:
+    """The mark of one that was still there went, and nothing removed it any more."""
+    assert summary(SOON, seen="@time soon ahead x\n@made old") == "remove old, set soon"
 
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z0-9.-]{0,5}", fullmatch=True), min_size=1, unique=True)
@@ -201,6 +207,13 @@ def test_one_that_should_have_begun_begins_now_and_ends_in_time(shell: Path) -> 
     assert run(shell, f"reservation_set new b {begun} 5 0 Nodes=n0") == []
     (call,) = run(shell, "reservation_set new c 2024-01-01T08:00:00 60 7 Nodes=n0")
     assert call.split("StartTime=")[1][10:19] == "T08:00:00"
+
+
+def test_without_slurmctld_nothing_is_taken_for_absent(shell: Path) -> None:
+    assert run(shell, "reservations_reached") == []
+    (shell / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(AssertionError):
+        run(shell, "reservations_reached && reservation_gone soon")
 
 
 def test_the_marks_are_kept_on_the_controller(shell: Path) -> None:

@@ -264,7 +264,7 @@ export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
       .includes(q.toLowerCase()),
   );
   if (!rows.length)
-    return el("p", { class: "dim" }, q ? "No reservation matches." : "There is no reservation.");
+    return el("p", { class: "dim" }, q ? "No reservation matches." : "Slurm has no reservations.");
   const lines = rows.map((row) => {
     const [words, kind] = phaseOf(row, at);
     const address = row.nodes
