@@ -153,7 +153,7 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
     line = _line(parts)
-    people = re.findall(r"^(\S+) (\d+)(?: (\S*))?$", parts.get("people", ""), re.MULTILINE)
+    people = re.findall(r"^(\S+) (\d+)(?: (.*))?$", parts.get("people", ""), re.MULTILINE)
     return DiscoveredMachine(
         at=at,
         facts=facts,

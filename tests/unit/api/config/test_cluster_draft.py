@@ -192,3 +192,11 @@ def test_people_keep_the_shell_that_they_have(shells: list[str], declared: str) 
     spec = load_text(draft("lab", known, Reached(), {}).text, "x").spec
     assert spec is not None
     assert {user.name: user.shell for user in spec.users}["alice"] == declared
+
+
+def test_people_are_read_whatever_their_shell_is() -> None:
+    text = (RECORDED / "lab" / "192.168.1.10.txt").read_text()
+    people = "alice 1000 /bin/sh\nbob 1001 /opt/a shell\neve 1002 \ncarl 1003\n"
+    machine = parse("x", recorded(text.replace("alice 1000\n", people)))
+    assert [name for name, _ in machine.people] == ["alice", "bob", "eve", "carl"]
+    assert machine.shells == {"alice": "/bin/sh", "bob": "/opt/a shell"}
