@@ -66,6 +66,7 @@ EXPLAINED = (
     (r"No (Partition|Node)Name information|no nodes configured", "values-refused partition-nodes"),
     (r"Invalid node names in partition|lookup failure for node", "partition-nodes"),
     (r"duplicate entry for partition", "partition-twice"),
+    (r"Partition \S+ has an invalid qos", "partition-qos"),
     (r"(cannot stat|unable to status) file \S+topology.conf", "values-refused"),
     (r"(cannot stat|unable to status) file", "include-lost"),
     (r"Invalid range|Unable to create Node", "node-names"),

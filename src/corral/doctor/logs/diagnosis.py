@@ -85,6 +85,8 @@ def _before(known: Diagnosis, statement: Diagnosis, log: LogText) -> bool:
     """
     if known.severity is not Severity.SYMPTOM:
         return False
+    if known.line == statement.line and statement.failure.id in known.failure.hides:
+        return True
     vague = statement.failure.severity is Severity.SYMPTOM
     if known.line == statement.line:
         return vague or not known.sure

@@ -207,3 +207,14 @@ def test_a_harmless_line_is_no_cause(line: str) -> None:
     assert explain(f"{line}\n").healthy
     cause = "FrobBLAS blas_thread_init: pthread_create: Resource temporarily unavailable"
     assert explain(f"{line}\n{cause}\n").findings[0].line == 2
+
+
+def test_a_collective_that_waited_is_not_read_as_a_connection() -> None:
+    """The output of tests/embedded/test_doctor_jobs.py's job whose one rank hangs."""
+    log = (
+        "[rank0]: Traceback (most recent call last):\n"
+        "[rank0]: RuntimeError: [./gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
+        "15000ms for recv operation to complete\n"
+        "srun: error: node0: task 0: Exited with exit code 1\n"
+    )
+    assert [finding.failure.id for finding in explain(log).findings] == ["F88"]

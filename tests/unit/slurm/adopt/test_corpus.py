@@ -287,6 +287,7 @@ def same_as_corral(key: str, value: str) -> bool:
 TRUE_TOO = {
     "defunct-key", "removed-key", "unknown-key", "wrong-type", "fault-hidden", "topology",
     "password-readable", "partition-twice", "node-names", "slurmdbd-differs", "accounting-enforced",
+    "partition-qos",
     "memory-default-missing", "cores-memory-open", "devices-open", "gres-mismatch",
     # A real slurmctld refuses these: tests/embedded/test_corpus_oracle.py.
     "obsolete-key", "value-unknown", "values-refused",

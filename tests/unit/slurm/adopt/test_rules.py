@@ -154,6 +154,8 @@ CASES = [
     Case("accounting-enforced", old="accounting_storage/slurmdbd",
          new="accounting_storage/none\nAccountingStorageEnforce=limits,qos"),
     Case("accounting", old="accounting_storage/slurmdbd", new="accounting_storage/none"),
+    Case("partition-qos", old="accounting_storage/slurmdbd",
+         new="accounting_storage/none\nPartitionName=b Nodes=ALL QOS=high"),
     Case("accounting", old="accounting_storage/slurmdbd", new="accounting_storage/filetxt"),
     Case("memlock", old="PropagateResourceLimitsExcept=MEMLOCK\n", fixed=True),
     Case("return-to-service", old="ReturnToService=2", new="ReturnToService=0", fixed=True),

@@ -14,6 +14,7 @@ from corral.spec.hostlist import fold_in_order
 
 _MANUAL: Final = "slurm.conf(5)"
 _SHORT: Final = 40
+_NO_QOS: Final = frozenset({"", "n/a", "none"})
 
 
 def partitions(existing: Existing) -> Iterator[Problem]:
@@ -60,6 +61,28 @@ def twice(existing: Existing) -> Iterator[Problem]:
                     where=_partition(row),
                 )
                 break
+
+
+def qos(existing: Existing) -> Iterator[Problem]:
+    """A QOS of a partition, without the database that has its limits.
+
+    Seen: slurmctld 24.11 starts, 26.05 ends with ``Partition NAME has an invalid qos``.
+    """
+    kind = existing.slurm.text("AccountingStorageType", "none").rpartition("/")[2].lower()
+    if kind == "slurmdbd" or existing.slurm.lost:
+        return
+    for row in existing.partitions:
+        setting = row.get("QOS")
+        if setting and setting.value.lower() not in _NO_QOS:
+            yield Problem(
+                setting.spot,
+                f"partition {shown(row.first.value)} has QOS={shown(setting.value)}, which "
+                "slurmdbd would know, and AccountingStorageType is not slurmdbd: it limits "
+                "nothing, and slurmctld 26.05 refuses to start",
+                "run slurmdbd and write AccountingStorageType=accounting_storage/slurmdbd, or "
+                "leave QOS out",
+                where=_partition(row),
+            )
 
 
 def defaults(existing: Existing) -> Iterator[Problem]:
@@ -123,6 +146,8 @@ RULES: Final = (
          "declared nodes", partitions, "", _MANUAL),
     Rule("partition-twice", E, Kind.SLURM, "A partition on two lines.", "one line", twice, "",
          "Slurm's slurmctld/read_config.c"),
+    Rule("partition-qos", W, Kind.SLURM, "QOS of a partition without slurmdbd.",
+         "slurmdbd, or nothing", qos, "F38", "Slurm's slurmctld/read_config.c"),
     Rule("partition-default", W, Kind.SLURM, "No partition, no default one, or two.",
          "Default=YES once", defaults, "", _MANUAL),
     Rule("node-unused", W, Kind.SLURM, "A node in no partition.", "Nodes= of a partition", unused,
