@@ -90,7 +90,7 @@ def explained(error: typer.TyperException, words: Sequence[str]) -> CorralError:
 def _given(parameter: Any, words: Sequence[str]) -> str:
     """What the command line has as an option's value; "" for an argument's."""
     options = parameter.opts if getattr(parameter, "param_type_name", "") == "option" else ()
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in zip(words, [*words[1:], ""], strict=False):
         name, equals, inline = word.partition("=")
         if name in options:
             return inline if equals else value
