@@ -80,7 +80,7 @@ class JobSpec(Model):
     name: JobName | None = Field(
         default=None, description="Left out: the name of the script or the command."
     )
-    nodes: int = Field(default=1, ge=1, le=100_000, description="Nodes.")
+    nodes: int = Field(default=1, ge=1, le=100_000, description="How many nodes: 1 or more.")
     gpus_per_node: int = Field(default=0, ge=0, le=64, description="GPUs on each node.")
     gpu_type: GpuType | None = Field(default=None, description="Type of GPU; left out: any.")
     ranks_per_node: int | None = Field(
@@ -135,7 +135,9 @@ class JobSpec(Model):
         description="Share its nodes with no other job; without mem it gets all of their memory.",
     )
     env: Annotated[dict[EnvName, Text], AfterValidator(_env)] = Field(
-        default={}, description="Environment of each rank; these values win over Corral's."
+        default={},
+        description="Environment of each rank, such as LR: 0.1 (--env LR=0.1); these values "
+        "win over Corral's.",
     )
     launcher: Literal["auto", "srun", "torchrun"] = Field(
         default="auto",
@@ -304,6 +306,17 @@ def readable(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
+def _fault(fault: Mapping[str, Any]) -> str:
+    """What is wrong with one field; its description has what it takes."""
+    bounds = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+    if fault["type"] == "string_pattern_mismatch":
+        return f"{fault['input']!r} is not of the form it must have"
+    if fault["type"] in bounds:
+        key, words = bounds[fault["type"]]
+        return f"it is {fault['input']} and must be {words} {fault['ctx'][key]}"
+    return readable(fault["msg"])
+
+
 def parse_job(fields: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from loose fields, as a command line or a job file gives them.
 
@@ -314,7 +327,7 @@ def parse_job(fields: Mapping[str, Any]) -> JobSpec:
         return JobSpec.model_validate(dict(fields))
     except ValidationError as error:
         faults = [
-            f"{'.'.join(str(part) for part in fault['loc'])}: {readable(fault['msg'])}".lstrip(": ")
+            f"{'.'.join(str(part) for part in fault['loc'])}: {_fault(fault)}".lstrip(": ")
             for fault in error.errors(include_url=False)
         ]
         raise CorralError(

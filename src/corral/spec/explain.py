@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from corral.spec import schema
+from corral.spec import schema, values
 from corral.spec.findings import Finding, Level, dotted, shown
 from corral.spec.providers import PROVIDERS
 from corral.spec.tree import Path, YamlNode
 
+_MIB: Final = {"G": 1024, "T": 1024 * 1024}
+"""MiB of other units of memory."""
 ErrorDetails = Mapping[str, Any]
 _SYNONYMS: Final = {
     "unlimited": "infinite",
@@ -170,12 +172,18 @@ def _wrong_text(name: str, value: str, text: str, field: schema.Field) -> tuple[
         meant = meant if meant in field.choices else near(text, field.choices)
         known = " or ".join(field.choices)
         hint = f"did you mean {meant}?" if meant and meant != text else f"write {known}"
+        if field.path == "groups.provider" and not meant:
+            hint = "machines that you have, in whatever cloud: write ssh, and addresses"
+        if field.path == "corral":
+            hint = "write v1; a file of a later version needs a later Corral: corral --version"
         return "wrong-value", f"{name} is {value}; it must be {known}", hint
     kind = field.kind
     if kind is None:
         return "wrong-value", f"{name} is {value}", field.meaning
     meant = _like(text, kind.pattern)
     hint = f"did you mean {meant}?" if meant else f"write for instance {kind.example}"
+    if kind is values.TIME_LIMIT and (span := _span(text)):
+        hint = f'write "{span}"'
     return "wrong-value", f"{name} is {value}; allowed: {kind.words}", hint
 
 
@@ -186,6 +194,7 @@ def _like(text: str, pattern: str) -> str:
     tries = (
         _SYNONYMS.get(low, ""),
         low,
+        re.sub(r"[\s;]+", ",", low),  # hostlists
         re.sub(r"\s+", "", low),
         re.sub(r"[^a-z0-9]+", "-", low).strip("-"),
         re.sub(r"[^a-z0-9]+", "", low),
@@ -193,6 +202,16 @@ def _like(text: str, pattern: str) -> str:
         f"/{text.strip('/')}",
     )
     return next((t for t in tries if t and t != text and re.fullmatch(pattern, t)), "")
+
+
+def _span(text: str) -> str:
+    """A time such as ``2 days`` as Slurm writes it; "" for others."""
+    match = re.fullmatch(r"\s*([0-9]{1,3})\s*([mhdw])[a-z]*\s*", text.lower())
+    if match is None:
+        return ""
+    minutes = int(match[1]) * {"m": 1, "h": 60, "d": 1440, "w": 10080}[match[2]]
+    days, rest = divmod(minutes, 1440)
+    return f"{days}-" * bool(days) + f"{rest // 60:02}:{rest % 60:02}:00"
 
 
 def _wrong_type(kind: str, name: str, node: YamlNode, field: schema.Field) -> tuple[str, str, str]:
@@ -225,15 +244,32 @@ def _expected(kind: str, node: YamlNode, field: schema.Field) -> tuple[str, str]
         as_list = f"[{shown_flow(node)}]" if node.text else example
         return "a list", f"write {field.name}: {as_list}, or begin each entry with '- '"
     if kind.startswith(("model", "dict")):
-        return "a mapping", f"write keys and values, such as {_flow(field.entry())}"
+        entry = field.entry() or {f.name: f.placeholder() for f in field.fields[:1]}
+        names = f"; its keys: {', '.join(f.name for f in field.fields)}" if field.fields else ""
+        return "a mapping", f"write keys and values, such as {_flow(entry)}{names}"
     if kind.startswith("bool"):
         word = {**_YES, **_NO}.get(node.text.lower())
         return "true or false", f"write {word} without quotes" if word else "write true or false"
     if kind.startswith(("int", "float")):
         number_type = "an integer" if field.type == "integer" else "a number"
-        digits = re.fullmatch(r"\s*([0-9]+)(\.0*)?\s*", node.text)
-        example = f"{digits[1]}, without quotes" if digits else f"a number such as {example}"
-        return number_type, f"write {example}"
+        return number_type, f"write {_number(node, field, example)}"
+    return _expected_text(node, field, example)
+
+
+def _number(node: YamlNode, field: schema.Field, example: str) -> str:
+    if digits := re.fullmatch(r"\s*([0-9]+)(\.0*)?\s*", node.text):
+        return f"{digits[1]}, without quotes"
+    if sized := re.fullmatch(r"\s*([0-9]{1,9})\s*([A-Za-z]+)(/s)?\s*", node.text):
+        unit = sized[2].upper()[:1] if field.name.endswith("_mib") else ""
+        return f"{int(sized[1]) * _MIB.get(unit, 1)}: a number without a unit"
+    return f"a number such as {example}"
+
+
+def _expected_text(node: YamlNode, field: schema.Field, example: str) -> tuple[str, str]:
+    if node.entries:
+        return "one text", f"write one of them: {field.name}: {node.entries[0].text or example}"
+    if field.kind is values.HOST_LIST and re.fullmatch(r"[1-9][0-9]{0,4}", node.text):
+        return "a text", f"write the names of the nodes: node[0-{int(node.text) - 1}]"
     if node.text and field.type == "text":
         return "a text", f'put it in quotes: "{shown(node.text).strip(chr(34))}"'
     return "a text", f"write {_flow(field.entry())}"

@@ -22,6 +22,7 @@ from corral.errors import Code, CorralError
 
 NODES_AT_MOST: Final = 65536
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_SPAN: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})")
 
 
@@ -142,11 +143,18 @@ def _read(hostlist: str, *, strict: bool) -> list[tuple[_Part, ...]]:
         raise _broken(hostlist, str(fault)) from fault
 
 
+def _in_order(hostlist: str, why: str) -> str:
+    if "runs backwards" not in why:
+        return ""
+    turned = _SPAN.sub(lambda m: f"{m[2]}-{m[1]}" if int(m[1]) > int(m[2]) else m[0], hostlist[:60])
+    return f"write {turned}"
+
+
 def _broken(hostlist: str, why: str) -> CorralError:
     return CorralError(
         Code.PARSE_FAILED,
         f'the hostlist "{hostlist[:60]}" is broken: {why}',
-        hint="write for instance node[0-2] or alpha,beta",
+        hint=_in_order(hostlist, why) or "write for instance node[0-2] or alpha,beta",
     )
 
 

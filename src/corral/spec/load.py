@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import stat
@@ -73,7 +74,7 @@ def load(path: Path) -> Loaded:
         with path.open("rb") as stream:
             data = stream.read(BYTES_AT_MOST + 1)
     except FileNotFoundError:
-        hint = f"write one with: corral init > {path.name}"
+        hint = _other_files(path) or f"write one with: corral init > {path.name}"
         return _refused("file-missing", "there is no such file", hint, file)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -148,6 +149,16 @@ def invalid(findings: Sequence[Finding], file: str) -> SpecInvalidError:
     return SpecInvalidError(
         code, message, tail="\n".join(lines), hint=hint, findings=tuple(findings)
     )
+
+
+def _other_files(path: Path) -> str:
+    """Cluster files of the same folder with a similar name."""
+    try:
+        names = sorted(other.name for other in path.parent.glob("*.y*ml"))
+    except (OSError, ValueError):
+        return ""
+    meant = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f"did you mean {path.with_name(meant[0])}?" if meant else ""
 
 
 def _refused(rule: str, message: str, hint: str, file: str) -> Loaded:

@@ -8,7 +8,7 @@ value keeps its line and column. Plain scalars are read as YAML 1.2's core schem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, cast
 
@@ -151,12 +151,15 @@ def _events(text: str) -> Iterator[Any]:
     except ReaderError as error:
         raise TreeError(_unreadable(text, error)) from error
     except MarkedYAMLError as error:
-        raise TreeError(_syntax(error)) from error
+        raise TreeError(_syntax(error, text)) from error
     except Exception as error:
         # ruamel.yaml 0.19 also raises plain errors: for "\UFFFFFFFF" it is chr()'s OverflowError.
         hint = "check the escapes after each \\ in double quotes"
         fault = Fault("yaml-syntax", f"not YAML: {shown(str(error))}", hint, 1, 1)
         raise TreeError(fault) from error
+
+
+_OPEN: Final = "a quote or bracket is opened and not closed"
 
 
 def _unreadable(text: str, error: ReaderError) -> Fault:
@@ -172,7 +175,7 @@ def _unreadable(text: str, error: ReaderError) -> Fault:
     )
 
 
-def _syntax(error: MarkedYAMLError) -> Fault:
+def _syntax(error: MarkedYAMLError, text: str) -> Fault:
     details = cast(Any, error)  # ruamel.yaml 0.19 ships no types for its errors
     mark, began = details.problem_mark or details.context_mark, details.context_mark
     problem = str(details.problem or details.context or "not YAML")
@@ -183,7 +186,20 @@ def _syntax(error: MarkedYAMLError) -> Fault:
     context = (
         f" ({details.context} from line {began.line + 1})" if details.context and began else ""
     )
-    return Fault("yaml-syntax", f"{problem}{context}", _hint(problem), line, column)
+    hint = _missing_space(text.splitlines()[:line]) or _hint(problem)
+    if began and began.line + 1 < line and hint == _OPEN:
+        hint = f"{_OPEN}: look at line {began.line + 1}"
+    return Fault("yaml-syntax", f"{problem}{context}", hint, line, column)
+
+
+def _missing_space(lines: Sequence[str]) -> str:
+    """A dash or colon without its space: YAML's own message is about a later line."""
+    for number, line in list(enumerate(lines, 1))[-3:]:
+        if match := re.match(r"\s*-([a-z_]+:)", line):
+            return f"a list entry begins with a dash and a space: line {number}: - {match[1]}"
+        if match := re.fullmatch(r"\s*([a-z_]+):([A-Za-z0-9]\S*)", line):
+            return f"a colon needs a space after it: line {number}: {match[1]}: {match[2]}"
+    return ""
 
 
 def _hint(problem: str) -> str:
@@ -192,7 +208,7 @@ def _hint(problem: str) -> str:
     if "expected <block end>" in problem or "could not find expected ':'" in problem:
         return "check the indentation: keys of one mapping begin in the same column"
     if "end of stream" in problem or "',' or" in problem:
-        return "a quote or bracket is opened and not closed"
+        return _OPEN
     if "cannot start any token" in problem:
         return "put the text in quotes"
     return "check indentation, quotes and brackets around here"

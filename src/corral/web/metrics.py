@@ -103,33 +103,14 @@ class Exporter:
             return self._text
 
     async def _polled(self) -> str:
-        begin, up, reported = time.monotonic(), 1.0, list[Family | Histogram]()
+        begin, up, reported = time.monotonic(), True, list[Family | Histogram]()
         try:
             reported = await self._asked()
         except (CorralError, TimeoutError) as error:
-            up = 0.0
+            up = False
             print(f"corral: {error}", file=sys.stderr)
         took = time.monotonic() - begin
-        about = (("version", metadata.version("corral")),)
-        return text_of(
-            [
-                Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
-                Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): up}),
-                Family(
-                    "corral_poll_seconds",
-                    "gauge",
-                    "Time that slurmctld's answers took.",
-                    {(): took},
-                ),
-                Family(
-                    "corral_proof_round_time_seconds",
-                    "gauge",
-                    "When the last round of the scheduled proof ended.",
-                    _rounds(),
-                ),
-                *reported,
-            ]
-        )
+        return text_of([*own_families(up=up, took=took, rounds=_rounds()), *reported])
 
     async def _asked(self) -> list[Family | Histogram]:
         (nodes, partitions), text = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
@@ -211,12 +192,33 @@ def _partitions(output: str) -> tuple[Partition, ...]:
     )
 
 
-def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
+def own_families(*, up: bool, took: float, rounds: float | None) -> list[Family]:
+    """What the exporter knows itself.
+
+    Args:
+        up: whether slurmctld answered.
+        took: seconds until then.
+        rounds: when the last round of the scheduled proof ended, in unix seconds.
+    """
+    about = (("version", metadata.version("corral")),)
+    return [
+        Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
+        Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): float(up)}),
+        Family("corral_poll_seconds", "gauge", "Time that slurmctld's answers took.", {(): took}),
+        Family(
+            "corral_proof_round_time_seconds",
+            "gauge",
+            "When the last round of the scheduled proof ended.",
+            {} if rounds is None else {(): rounds},
+        ),
+    ]
+
+
+def _rounds() -> float | None:
     try:
-        times = [entry.stat().st_mtime for entry in ROUNDS.iterdir()]
+        return max((entry.stat().st_mtime for entry in ROUNDS.iterdir()), default=None)
     except OSError:  # no scheduled proof here, or not for this user's eyes
-        return {}
-    return {(): max(times)} if times else {}
+        return None
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from corral.slurm.records import Job
 from corral.web.exposition import MOST, Family, Labels
 
 _US: Final = 1e-6
-_VALUES: Final[tuple[tuple[str, str, str, tuple[str, str], float], ...]] = (
+VALUES: Final[tuple[tuple[str, str, str, tuple[str, str], float], ...]] = (
     ("corral_slurmctld_threads", "gauge", "Server threads of slurmctld.",
      ("", "Server thread count"), 1),
     ("corral_slurmctld_agent_queue_messages", "gauge", "Messages to nodes that are queued.",
@@ -50,7 +50,7 @@ _VALUES: Final[tuple[tuple[str, str, str, tuple[str, str], float], ...]] = (
     ("corral_backfill_queue_jobs", "gauge", "Length of the queue in its last cycle.",
      ("backfill", "Last queue length"), 1),
 )  # fmt: skip
-_EVENTS: Final = ("submitted", "started", "completed", "canceled", "failed")
+EVENTS: Final = ("submitted", "started", "completed", "canceled", "failed")
 MOST_TYPES: Final = 100
 """Message types that have series; Slurm has more, of which a cluster uses about 60."""
 
@@ -59,12 +59,12 @@ def scheduler_families(diagnostics: Diagnostics) -> list[Family]:
     """What sdiag prints. Its counters begin again at midnight (UTC) and at slurmctld's start."""
     events: dict[Labels, float] = {
         (("event", event),): value
-        for event in _EVENTS
+        for event in EVENTS
         if (value := diagnostics.get("", f"Jobs {event}")) is not None
     }
     families = [
         Family(name, kind, about, {(): value * factor})
-        for name, kind, about, key, factor in _VALUES
+        for name, kind, about, key, factor in VALUES
         if (value := diagnostics.get(*key)) is not None
     ]
     calls = sorted(diagnostics.calls.items(), key=lambda item: -item[1].count)[:MOST_TYPES]

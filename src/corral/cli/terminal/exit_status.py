@@ -10,6 +10,7 @@ from typing import Final
 
 import typer
 
+from corral.cli.terminal import usage
 from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
 from corral.errors import Code, CorralError
 
@@ -24,7 +25,7 @@ def ended(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, InterruptedByUserError):
         _interrupted(ui, error, shlex.join(["corral", *words]))
         return INTERRUPTED
-    shown = error if isinstance(error, CorralError) else _as_corral_error(error)
+    shown = error if isinstance(error, CorralError) else _as_corral_error(error, own)
     show_error(ui, shown)
     return int(shown.exit)
 
@@ -38,14 +39,11 @@ def _interrupted(ui: Ui, error: InterruptedByUserError, same: str) -> None:
     ui.note(f"{'next' if error.again else 'the same command continues from there'}: {again}")
 
 
-def _as_corral_error(error: Exception) -> CorralError:
+def _as_corral_error(error: Exception, words: Sequence[str]) -> CorralError:
     if isinstance(error, typer.Abort):
         return CorralError(Code.USAGE, "aborted by the user")
     if isinstance(error, typer.TyperException):
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context else "corral"
-        message = error.format_message() or "what to do is missing"
-        return CorralError(Code.USAGE, message, hint=f"see: {path} --help")
+        return usage.explained(error, words)
     if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):
         traceback.print_exception(error)
     where = traceback.extract_tb(error.__traceback__)[-1:]

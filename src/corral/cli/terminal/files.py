@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import shlex
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,9 @@ def pasted(file: str) -> str:
             data = stream.read(LARGEST + 1)
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{file} cannot be read: {error.strerror}", hint="check the path"
+            Code.NOT_FOUND,
+            f"{file} cannot be read: {error.strerror}",
+            hint=f"list what there is: ls {shlex.quote(str(Path(file).parent))}",
         ) from error
     if len(data) > LARGEST:
         raise _refused(f"{name} has more than {LARGEST >> 20} MiB", "give the piece that matters")

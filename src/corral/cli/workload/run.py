@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -360,6 +360,7 @@ DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the batch script
 
 
 SHELL_NOTE: Final = "asks Slurm for it; exit releases it"
+_OF_THE_JOB: Final = ("-N", "--nodes", "-G", "--gpus-per-node", "--partition", "--time")
 _SEVERAL: Final = ("args", "command", "data", "after", "mounts", "sbatch")
 
 HELP: Final = """\
@@ -470,6 +471,7 @@ def _carried_out(given: dict[str, Any]) -> int:
             )
         return open_terminal(ui, lambda: api.shell_argv(spec, fields), SHELL_NOTE)
     _note_script(ui, fields)
+    _note_options(ui, script or "", fields.get("args", ()))
     fields, notes = api.script_fields(_with_script(script, fields))
     for note in notes:
         ui.note(note)
@@ -500,6 +502,17 @@ def _note_script(ui: Ui, fields: dict[str, Any]) -> None:
     word = next(iter(fields.get("command", ())), "")
     if word and not word.startswith("/") and "folder" not in fields and Path(word).is_file():
         ui.note(f"{word} is run as a command of the nodes; a script of this machine is before --")
+
+
+def _note_options(ui: Ui, script: str, args: Sequence[str]) -> None:
+    """An option of the job behind the dashes would silently be the script's."""
+    for word, value in zip(args, [*args[1:], ""], strict=False):
+        if word.partition("=")[0] in _OF_THE_JOB:
+            option = word if "=" in word else f"{word} {value}".strip()
+            ui.note(
+                f"{word} is passed to {script}, since it is after --; "
+                f"for the job: corral run {script} {option}"
+            )
 
 
 def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.spec.explain import near
-from corral.spec.findings import Level
+from corral.spec.findings import Level, one_line
 from corral.spec.hostlist import expand
 from corral.spec.rules.shared_resources import SYSTEM_FOLDERS, SYSTEM_TREES
 from corral.spec.sections.people import Limits
@@ -167,10 +167,15 @@ def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
         yield ("qos", i, "per_user"), qos.per_user
 
 
+_SECTIONS: Final = {"account": "accounts", "QOS": "qos"}
+
+
 def undeclared(path: Path, what: str, name: str, known: list[str]) -> Problem:
     """A name that the file does not declare, with the nearest one."""
     meant = near(name, known)
     hint = f"did you mean {meant}?" if meant else f"declared: {', '.join(known[:8]) or 'none'}"
+    if what in _SECTIONS and not meant:
+        hint += f"; or declare it: {_SECTIONS[what]}: [{{name: {one_line(name)}}}]"
     return Problem(path, f"no {what} is called {name}", hint)
 
 

@@ -142,7 +142,7 @@ def version_unknown(view: View) -> Iterator[Problem]:
         older = [known for known in RELEASES if known < release]
         newer = [known for known in RELEASES if known > release]
         message = f"there is no Slurm {release}"
-        hint = f"releases near it: {' and '.join([*older[-1:], *newer[:1]])}"
+        hint = f"write a release near it: {' or '.join([*older[-1:], *newer[:1]])}"
         yield Problem(("slurm", "version"), message, hint)
 
 

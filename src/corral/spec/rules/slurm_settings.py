@@ -53,7 +53,7 @@ def owned(view: View) -> Iterator[Problem]:
         if key.why:
             message = f"slurm.settings may not have {key.name}: {key.why}"
         if key.owner:
-            hint = f"{key.owner} of the cluster file decides over it"
+            hint = f"remove it; {key.owner} of the cluster file decides over it"
         elif key.why:
             hint = "remove it"
         else:

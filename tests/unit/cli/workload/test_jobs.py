@@ -346,3 +346,14 @@ def test_cancel_tries_all_and_ends_with_the_worst(corral: Run, fake: Fake, known
     for bad in ("twelve", "12_", "12_x", "-1", "1 2"):
         assert corral("cancel", "--", bad).exit_code == 2
         assert corral("logs", "--", bad).exit_code == 2
+
+
+def test_options_of_the_job_after_the_dashes_are_noted(
+    corral: Run, home: Path, known: object
+) -> None:
+    (home / "train.py").write_text("print(1)\n")
+    ended = corral("run", "train.py", "--dry-run", "--", "--nodes=2", "--epochs", "5")
+    assert ended.exit_code == 0
+    assert "for the job: corral run train.py --nodes=2" in " ".join(ended.stderr.split())
+    plain = corral("run", "train.py", "--dry-run", "--", "--epochs", "5")
+    assert "for the job" not in plain.stderr
