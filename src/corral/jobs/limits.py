@@ -27,7 +27,7 @@ from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm import duration
 from corral.slurm.records import Association, Node
 from corral.slurm.text import parse_nodes
-from corral.slurm.tres import of_type
+from corral.slurm.tres import mib, of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import partitions_of, users_of
@@ -371,7 +371,7 @@ def memory_share(job: JobSpec, nodes: Sequence[Node]) -> str:
 def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[Refusal]:
     """What Slurm's own view of the fitting nodes rules out: CPUs, memory, nodes that are down."""
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
-    memory = _mib(job.mem)
+    memory = int(mib(job.mem or "") or 0)
     refusals: list[Refusal] = []
     most_cpus = sorted((node.cpus for node in nodes), reverse=True)[: job.nodes]
     most_memory = sorted((node.memory for node in nodes), reverse=True)[: job.nodes]
@@ -405,10 +405,6 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
             )
         )
     return refusals
-
-
-def _mib(mem: str | None) -> int:
-    return int(mem[:-1]) << {"M": 0, "G": 10, "T": 20}[mem[-1]] if mem else 0
 
 
 _APPLY: Final = "corral apply corrects it"
