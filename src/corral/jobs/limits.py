@@ -17,7 +17,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, call, defined, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, Answers, shells
+from corral.inspect.question import Answer, Answers, inquiry
 from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
@@ -482,9 +482,9 @@ async def ask(
     texts = sections.require(asked.names, controller, "asking the controller")
     refuse(
         [
-            *_missing(_THERE.parse(texts[_THERE.name]), user, controller, mount),
+            *_missing(_THERE.read(texts), user, controller, mount),
             *([without_pyxis(job)] if PYXIS.read(texts) else []),
-            *_unread(_READABLE.parse(texts[_READABLE.name]), user, needed),
+            *_unread(_READABLE.read(texts), user, needed),
             *against_rights(job, user, _rights(user, texts)),
         ]
     )
@@ -518,7 +518,7 @@ def _questions(
         QOS.only(when=charged),
         NODES,
     )
-    return Inquiry(shells(questions), before=defined(_PROGRAM, "user_there"))
+    return inquiry(questions, before=defined(_PROGRAM, "user_there"))
 
 
 def _rights(user: str, answers: Answers) -> Rights:

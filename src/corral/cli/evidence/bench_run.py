@@ -260,7 +260,7 @@ def bytes_of(text: str) -> int:
     Raises:
         CorralError: USAGE.
     """
-    size = None if "." in text else scaled(text.upper())
+    size = None if set(text.upper()) & set(".TP") else scaled(text.upper())
     if not size:
         raise CorralError(
             Code.USAGE, f"{text!r} is not a size", hint="an integer with K, M or G: 64M"
