@@ -42,10 +42,14 @@ async def shown(what: str, work: Callable[[], Any]) -> None:
     async def threaded() -> None:
         await asyncio.to_thread(work)
 
-    async def in_aside() -> None:
+    async def by_page_work() -> None:
         await in_own_loop(work)
 
-    for name, variant in (("in the loop", inside), ("thread", threaded), ("aside", in_aside)):
+    for name, variant in (
+        ("in the loop", inside),
+        ("thread", threaded),
+        ("page_work", by_page_work),
+    ):
         took, worst = await watched(variant)
         block = f"longest block {worst * 1000:7.0f} ms"
         print(f"{what:36} {name:12} {took:7.2f} s, {block}", flush=True)

@@ -28,8 +28,6 @@ ALONE = {
         ("--nodes", "80", "--jobs", "60", "--viewers", "2", "--rounds", "1", "--turns", "1"),
         "server memory at most, MiB",
     ),
-    "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
-    "page_flood": (("--seconds", "1", "--only", "at once", "--rate", "50"), "new: 100.0 %"),
     "slurm_web": (("--nodes", "20", "--jobs", "60", "--rounds", "1"), "10 viewers of the nodes"),
 }
 ON_A_CLUSTER = {

@@ -21,7 +21,7 @@ import pytest
 from corral.errors import CorralError
 from corral.spec.providers import CLOUDS
 from corral.testing import machines
-from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER
+from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER, printed
 
 REPO = Path(__file__).parents[2]
 MODULES = sorted(
@@ -30,6 +30,11 @@ MODULES = sorted(
     if not module.name.endswith("corral_engine")  # runs inside pyinfra, in another environment
 )
 HERE = {"plan_scale", "clouds"}
+PROGRAMS = {
+    "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
+    "page_flood": (("--seconds", "1", "--only", "at once", "--rate", "50"), "server "),
+}
+"""Those that run as a program: they start the page's server, or measure their own event loop."""
 MACHINES = {"bare_metal"}
 DOORS = {"corral", "corral.api", "corral.events", "corral.agents", "corral.web.page_work"}
 TESTING = re.compile(r"corral\.testing\.[a-z]+")
@@ -80,7 +85,13 @@ def test_it_is_imported(name: str) -> None:
 
 def test_each_has_a_test() -> None:
     programs = {m.split(".")[1] for m in MODULES} - {"machine"}
-    assert programs == HERE | set(ALONE) | set(ON_A_CLUSTER) | MACHINES
+    assert programs == HERE | set(PROGRAMS) | set(ALONE) | set(ON_A_CLUSTER) | MACHINES
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_measures(name: str) -> None:
+    words, label = PROGRAMS[name]
+    assert label in printed(name, *words)
 
 
 @pytest.mark.parametrize("state", ["fresh", "done"])

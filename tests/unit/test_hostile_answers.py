@@ -15,7 +15,7 @@ from corral.doctor.tailnet import tailnet
 from corral.errors import Code, CorralError
 from corral.inspect.machine import USERS
 from corral.inspect.question import MachineState
-from corral.inspect.system import cgroup
+from corral.inspect.system import CGROUP
 from corral.jobs.arrays import _numbered, _points  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.control import _handle  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.datasets import kept_entries
@@ -119,7 +119,7 @@ def test_no_mount_of_a_user_changes_the_cgroup_version(blank: str) -> None:
     """FUSE mounts have any name; the kernel escapes ASCII's blanks and line feeds alone."""
     name = f"x{blank}\u2028x{blank}/sys/fs/cgroup{blank}cgroup"
     text = f"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n{name} /scratch/x fuse.x rw 0 0\n"
-    assert cgroup({"mounts": text}) == "v2"
+    assert CGROUP.read({"mounts": text}) == "v2"
 
 
 @pytest.mark.parametrize("word", [" OS=", " ", " RealMemory=1", " CoresPerSocket=1  "])

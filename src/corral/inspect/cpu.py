@@ -10,31 +10,61 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import sh
-from corral.inspect.question import Answers, Question, text
+from corral.inspect.question import Answers, Question
 
+
+def memory_mib(text: str, key: str = "MemTotal") -> int:
+    """A line of /proc/meminfo, in MiB."""
+    line = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
+    if line is None:
+        raise ValueError(f"no {key}")
+    return int(line[1]) // 1024
+
+
+def _assigned(answer: str) -> dict[str, str]:
+    return dict(re.findall(r"\b(\w+)=(\d+)", answer))
+
+
+def _listed(answer: str) -> list[tuple[str, str]]:
+    rows = (line.split(",") for line in answer.splitlines() if line[:1].isdigit())
+    return [(row[2] or "0", row[1] or "0") for row in rows]
+
+
+def _paired(answer: str) -> list[tuple[str, str]]:
+    pairs = (line.split() for line in answer.splitlines())
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+MEMORY: Final = Question("memory", sh("grep MemTotal: /proc/meminfo"), memory_mib)
 # slurmd's own view is what slurmctld will compare with; lscpu counts online CPUs only.
-QUESTIONS: Final = (
-    Question("memory", sh("grep MemTotal: /proc/meminfo"), text),
-    Question("slurmd", sh("if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi"), text),
-    Question(
-        "lscpu",
-        sh("if command -v lscpu >/dev/null; then LC_ALL=C lscpu -p=CPU,CORE,SOCKET; fi"),
-        text,
-    ),
-    Question(
-        "topology",
-        sh(
-            """\
+SLURMD: Final = Question(
+    "slurmd", sh("if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi"), _assigned
+)
+LSCPU: Final = Question(
+    "lscpu",
+    sh("if command -v lscpu >/dev/null; then LC_ALL=C lscpu -p=CPU,CORE,SOCKET; fi"),
+    _listed,
+)
+TOPOLOGY: Final = Question(
+    "topology",
+    sh(
+        """\
 if ! command -v lscpu >/dev/null; then
   for d in /sys/devices/system/cpu/cpu[0-9]*/topology; do
     {{ read -r p <"$d/physical_package_id" && read -r c <"$d/core_id"; }} 2>/dev/null &&
       echo "$p $c"
   done
 fi"""
-        ),
-        text,
     ),
-    Question("processors", sh("grep -c '^processor' /proc/cpuinfo"), text),
+    _paired,
+)
+PROCESSORS: Final = Question("processors", sh("grep -c '^processor' /proc/cpuinfo"), int)
+QUESTIONS: Final = (
+    MEMORY,
+    SLURMD,
+    LSCPU,
+    TOPOLOGY,
+    PROCESSORS,
 )
 
 
@@ -51,7 +81,7 @@ class Layout:
 
 def layout(parts: Answers) -> Layout:
     """CPUs and memory: slurmd's view, else the kernel's."""
-    known = dict(re.findall(r"\b(\w+)=(\d+)", parts.get("slurmd", "")))
+    known = SLURMD.read_or_empty(parts)
     if known:
         sockets = int(known.get("SocketsPerBoard") or known.get("Sockets") or 1)
         return _checked(
@@ -63,26 +93,13 @@ def layout(parts: Answers) -> Layout:
                 memory=int(known["RealMemory"]),
             )
         )
-    return _checked(_counted(_places(parts), memory_mib(parts["memory"])))
-
-
-def memory_mib(text: str, key: str = "MemTotal") -> int:
-    """A line of /proc/meminfo, in MiB."""
-    line = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
-    if line is None:
-        raise ValueError(f"no {key}")
-    return int(line[1]) // 1024
+    return _checked(_counted(_places(parts), MEMORY.read(parts)))
 
 
 def _places(parts: Answers) -> list[tuple[str, str]]:
     """(socket, core) of each CPU that is online."""
-    rows = [line.split(",") for line in parts.get("lscpu", "").splitlines() if line[:1].isdigit()]
-    if rows:
-        return [(row[2] or "0", row[1] or "0") for row in rows]
-    pairs = [line.split() for line in parts.get("topology", "").splitlines()]
-    if pairs:
-        return [(pair[0], pair[1]) for pair in pairs]
-    return [("0", str(n)) for n in range(int(parts["processors"]))]
+    places = LSCPU.read_or_empty(parts) or TOPOLOGY.read_or_empty(parts)
+    return places or [("0", str(n)) for n in range(PROCESSORS.read(parts))]
 
 
 def _counted(places: list[tuple[str, str]], memory: int) -> Layout:

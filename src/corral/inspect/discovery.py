@@ -6,7 +6,7 @@ One script, one round trip: its clock, the questions for facts, and those of ``M
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,57 +20,9 @@ from corral.inspect.facts import (
 )
 from corral.inspect.gpu import type_of, type_of_name
 from corral.inspect.machine import CLOCK, HOSTNAME
-from corral.inspect.question import Answers, Question, text
+from corral.inspect.question import Answers, Question
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
-MORE: Final = (
-    HOSTNAME,
-    Question("login", sh('echo "${{SUDO_USER:-$(id -un)}}"'), text),
-    Question("model", sh("sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1"), text),
-    Question(
-        "wireless",
-        sh(
-            """\
-for d in /sys/class/net/*; do
-  if [ -e "$d/wireless" ] || [ -e "$d/phy80211" ]; then echo "${{d##*/}}"; fi
-done"""
-        ),
-        text,
-    ),
-    # ip(8): "dynamic" addresses have a lifetime, which a DHCP client gave them.
-    Question("leased", sh("ip -o -4 addr show scope global dynamic 2>/dev/null"), text),
-    Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), text),
-    Question(
-        "ownname",
-        sh(
-            """\
-awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
-  /etc/hosts"""
-        ),
-        text,
-    ),
-    Question(
-        "sshd",
-        sh(
-            """\
-[ -d /run/sshd ] || mkdir -p -m 755 /run/sshd 2>/dev/null
-sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
-        ),
-        text,
-    ),
-    Question("python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), text),
-    Question(
-        "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3, $7 }}' /etc/passwd"), text
-    ),
-    Question(
-        "hostkey", sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"), text
-    ),
-)
-
-
-def discovery_inquiry() -> Inquiry:
-    """The questions that ``parse`` needs answered."""
-    return question.inquiry((CLOCK, *QUESTIONS, *MORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +32,101 @@ class Disk:
     mount: str
     size_gb: int
     free_gb: int
+
+
+def _line(answer: str) -> str:
+    return answer.strip().partition("\n")[0]
+
+
+def _words(answer: str) -> tuple[str, ...]:
+    return tuple(answer.split())
+
+
+def _leased(answer: str) -> tuple[str, ...]:
+    return tuple(re.findall(r" inet ([0-9.]+)/", answer))
+
+
+def _people(answer: str) -> list[tuple[str, int, str]]:
+    """Name, number and login shell of each person."""
+    rows = re.findall(r"^(\S+) (\d+)(?: (.*))?$", answer, re.MULTILINE)
+    return [(name, int(uid), shell) for name, uid, shell in rows]
+
+
+def _disks(text: str) -> tuple[Disk, ...]:
+    """Rows of ``df -P -k``; a disk that is mounted several times counts once."""
+    disks: dict[str, Disk] = {}
+    for row in text.splitlines():
+        device, size, _, free, _, mount = [*row.split(None, 5), "", "", "", "", "", ""][:6]
+        if size.isdecimal() and free.isdecimal() and not mount.startswith(NO_ROOM):
+            disk = Disk(mount, int(size) * 1024 // 10**9, int(free) * 1024 // 10**9)
+            disks.setdefault(device, disk)
+    return tuple(sorted(disks.values(), key=lambda d: (-d.free_gb, d.mount)))
+
+
+LOGIN: Final = Question("login", sh('echo "${{SUDO_USER:-$(id -un)}}"'), _line)
+MODEL: Final = Question(
+    "model", sh("sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1"), _line
+)
+WIRELESS: Final = Question(
+    "wireless",
+    sh(
+        """\
+for d in /sys/class/net/*; do
+  if [ -e "$d/wireless" ] || [ -e "$d/phy80211" ]; then echo "${{d##*/}}"; fi
+done"""
+    ),
+    _words,
+)
+# ip(8): "dynamic" addresses have a lifetime, which a DHCP client gave them.
+LEASED: Final = Question(
+    "leased", sh("ip -o -4 addr show scope global dynamic 2>/dev/null"), _leased
+)
+DISKS: Final = Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), _disks)
+OWN_NAME: Final = Question(
+    "ownname",
+    sh(
+        """\
+awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
+  /etc/hosts"""
+    ),
+    _words,
+)
+PASSWORDS: Final = Question(
+    "sshd",
+    sh(
+        """\
+[ -d /run/sshd ] || mkdir -p -m 755 /run/sshd 2>/dev/null
+sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
+    ),
+    _line,
+)
+PYTHON: Final = Question(
+    "python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), _line
+)
+PEOPLE: Final = Question(
+    "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3, $7 }}' /etc/passwd"), _people
+)
+HOST_KEY: Final = Question(
+    "hostkey", sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"), _line
+)
+MORE: Final = (
+    HOSTNAME,
+    LOGIN,
+    MODEL,
+    WIRELESS,
+    LEASED,
+    DISKS,
+    OWN_NAME,
+    PASSWORDS,
+    PYTHON,
+    PEOPLE,
+    HOST_KEY,
+)
+
+
+def discovery_inquiry() -> Inquiry:
+    """The questions that ``parse`` needs answered."""
+    return question.inquiry((CLOCK, *QUESTIONS, *MORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,44 +199,25 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
     kinds = [type_of(card) for card in cards]
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
-    line = _line(parts)
-    people = re.findall(r"^(\S+) (\d+)(?: (.*))?$", parts.get("people", ""), re.MULTILINE)
+    people = PEOPLE.read_or_empty(parts)
     return DiscoveredMachine(
         at=at,
         facts=facts,
-        hostname=line("hostname").partition(".")[0].lower(),
-        login=line("login"),
-        system=system.os_release(parts).name,
-        processor=line("model"),
+        hostname=_line(HOSTNAME.read_or_empty(parts)).partition(".")[0].lower(),
+        login=LOGIN.read_or_empty(parts),
+        system=system.OS.read(parts).name,
+        processor=MODEL.read_or_empty(parts),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
         driver=bool(names),
-        wireless=tuple(parts.get("wireless", "").split()),
-        leased=tuple(re.findall(r" inet ([0-9.]+)/", parts.get("leased", ""))),
-        disks=_disks(parts.get("disks", "")),
-        own_name=tuple(parts.get("ownname", "").split()),
-        passwords=line("sshd").endswith(" yes"),
-        python=line("python").removeprefix("Python "),
-        people=tuple((name, int(uid)) for name, uid, _ in people),
+        wireless=WIRELESS.read_or_empty(parts),
+        leased=LEASED.read_or_empty(parts),
+        disks=DISKS.read_or_empty(parts),
+        own_name=OWN_NAME.read_or_empty(parts),
+        passwords=PASSWORDS.read_or_empty(parts).endswith(" yes"),
+        python=PYTHON.read_or_empty(parts).removeprefix("Python "),
+        people=tuple((name, uid) for name, uid, _ in people),
         shells={name: shell for name, _, shell in people if shell},
-        host_key=line("hostkey"),
-        clock=CLOCK.parse(parts.get(CLOCK.name, "")),
+        host_key=HOST_KEY.read_or_empty(parts),
+        clock=CLOCK.read_or_empty(parts),
     )
-
-
-def _line(parts: Answers) -> Callable[[str], str]:
-    def line(name: str) -> str:
-        return parts.get(name, "").strip().partition("\n")[0]
-
-    return line
-
-
-def _disks(text: str) -> tuple[Disk, ...]:
-    """Rows of ``df -P -k``; a disk that is mounted several times counts once."""
-    disks: dict[str, Disk] = {}
-    for row in text.splitlines():
-        device, size, _, free, _, mount = [*row.split(None, 5), "", "", "", "", "", ""][:6]
-        if size.isdecimal() and free.isdecimal() and not mount.startswith(NO_ROOM):
-            disk = Disk(mount, int(size) * 1024 // 10**9, int(free) * 1024 // 10**9)
-            disks.setdefault(device, disk)
-    return tuple(sorted(disks.values(), key=lambda d: (-d.free_gb, d.mount)))

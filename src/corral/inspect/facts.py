@@ -140,32 +140,32 @@ def parse_facts(node: str, answers: Answers) -> Facts:
 
 
 def _facts(node: str, parts: Answers) -> Facts:
-    release = system.os_release(parts)
+    release = system.OS.read(parts)
     layout = cpu.layout(parts)
     nics = network.interfaces(parts)
     return Facts(
         node=node,
         os_id=release.id,
         os_version=release.version,
-        kernel=parts["kernel"].strip(),
+        kernel=system.KERNEL.read(parts),
         cpus=layout.cpus,
         sockets=layout.sockets,
         cores_per_socket=layout.cores,
         threads_per_core=layout.threads,
         memory_mib=layout.memory,
-        cgroup=system.cgroup(parts),
-        systemd=system.systemd(parts),
+        cgroup=system.CGROUP.read(parts),
+        systemd=system.SYSTEMD.read(parts),
         address=network.address(parts, nics),
         gpus=tuple(Gpu(*row) for row in gpu.gpus(parts)),
         nics=tuple(Nic(nic.name, nic.addresses, nic.speed, nic.mtu) for nic in nics),
-        slurm=slurm.installed(parts),
-        slurm_candidate=slurm.candidate(parts),
-        plugins=slurm.plugins(parts),
-        swap_limit=system.swap_limit(parts),
+        slurm=slurm.VERSION.read(parts),
+        slurm_candidate=slurm.CANDIDATE.read(parts),
+        plugins=slurm.PLUGINS.read(parts),
+        swap_limit=system.SWAP_LIMIT.read_or_empty(parts),
         nvidia_pci=gpu.nvidia_pci(parts),
-        secure_boot=system.secure_boot(parts),
-        firewall=system.firewall(parts),
-        cloud_init=system.cloud_init(parts),
+        secure_boot=system.SECURE_BOOT.read_or_empty(parts),
+        firewall=system.FIREWALL.read_or_empty(parts),
+        cloud_init=system.CLOUD_INIT.read_or_empty(parts),
         mesh=tailnet.mesh(parts),
     )
 

@@ -25,45 +25,58 @@ done"""
     ),
     text,
 )
-QUESTIONS: Final = (
-    DEVICES,
-    MINORS,
-    Question(
-        "smi",
-        sh(
-            """\
+
+
+def _smi_rows(answer: str) -> list[list[str]]:
+    return [[field.strip() for field in line.split(",")] for line in answer.splitlines()]
+
+
+def _pci_rows(answer: str) -> list[tuple[str, str]]:
+    """Class and device id of each of NVIDIA's devices."""
+    rows = (line.partition(" ") for line in answer.splitlines())
+    return [(kind, device.removeprefix("0x")) for kind, _, device in rows]
+
+
+SMI: Final = Question(
+    "smi",
+    sh(
+        """\
 if command -v nvidia-smi >/dev/null; then
   t=; ! command -v timeout >/dev/null || t='timeout 20'
   $t nvidia-smi --query-gpu=pci.bus_id,name,memory.total --format=csv,noheader,nounits 2>/dev/null
 fi"""
-        ),
-        text,
     ),
-    Question(
-        "pci",
-        sh(
-            """\
+    _smi_rows,
+)
+PCI: Final = Question(
+    "pci",
+    sh(
+        """\
 for d in /sys/bus/pci/devices/*; do
   v= c= i=
   {{ read -r v <"$d/vendor" && read -r c <"$d/class" && read -r i <"$d/device"; }} 2>/dev/null
   [ "$v" != 0x10de ] || echo "$c $i"
 done"""
-        ),
-        text,
     ),
+    _pci_rows,
+)
+QUESTIONS: Final = (
+    DEVICES,
+    MINORS,
+    SMI,
+    PCI,
 )
 
 
 def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
     """(device file, name, MiB) of each GPU, in the order of their device files."""
-    minors = device_files(parts.get("minors", ""))
+    minors = device_files(MINORS.read_or_empty(parts))
     named: dict[str, tuple[str, int]] = {}
-    for index, line in enumerate(parts.get("smi", "").splitlines()):
-        fields = [field.strip() for field in line.split(",")]
+    for index, fields in enumerate(SMI.read_or_empty(parts)):
         if len(fields) == 3:  # noqa: PLR2004  # else a message: the driver does not work
             device = minors.get(bus_address(fields[0]), f"/dev/nvidia{index}")
             named[device] = (fields[1], int(fields[2]) if fields[2].isdecimal() else 0)
-    devices = {d for d in parts["devices"].split() if re.fullmatch(r"/dev/nvidia\d+", d)}
+    devices = {d for d in DEVICES.read(parts) if re.fullmatch(r"/dev/nvidia\d+", d)}
     return tuple(
         (device, *named.get(device, ("", 0)))
         for device in sorted(devices | set(named), key=lambda d: int(d.removeprefix("/dev/nvidia")))
@@ -91,20 +104,15 @@ def bus_address(text: str) -> str:
 
 def nvidia_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs and NVSwitches, sorted, one per device: ``("22a3", "2330")``."""
-    ids: list[str] = []
-    for line in parts.get("pci", "").splitlines():
-        kind, _, device = line.partition(" ")
-        # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
-        if kind.startswith(("0x03", "0x0680")):
-            ids.append(device.removeprefix("0x"))
-    return tuple(sorted(ids))
+    # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
+    rows = PCI.read_or_empty(parts)
+    return tuple(sorted(device for kind, device in rows if kind.startswith(("0x03", "0x0680"))))
 
 
 def gpu_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
-    rows = (line.partition(" ") for line in parts.get("pci", "").splitlines())
-    ids = (device for kind, _, device in rows if kind.startswith(("0x0300", "0x0302")))
-    return tuple(device.removeprefix("0x") for device in ids)
+    rows = PCI.read_or_empty(parts)
+    return tuple(device for kind, device in rows if kind.startswith(("0x0300", "0x0302")))
 
 
 class GpuType(Row):

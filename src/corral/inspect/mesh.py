@@ -18,14 +18,10 @@ _MARKERS: Final = tuple(rental.marker for rental in RENTALS.values() if rental.m
 FABRIC: Final = "/run/corral-fabric"
 """On a rented container: its address on a network that it shares with its like, if any."""
 
-# The lines of `tailnet_status` that stay the same while nothing changes: the plan's digest is made
-# from them.
-# unshare makes a process, so it is asked only of containers: a machine of its own always can.
-QUESTIONS: Final = (
-    Question(
-        "container",
-        sh(
-            """\
+CONTAINER: Final = Question(
+    "container",
+    sh(
+        """\
 if [ -e /run/.containerenv ] || [ -e /.dockerenv ]{markers}; then
   echo yes
   if unshare -Ur true 2>/dev/null; then echo userns; fi
@@ -35,15 +31,15 @@ fi
 for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
   if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
 done""",
-            fabric=FABRIC,
-            markers=join([sh(' || [ -n "$(printenv {name})" ]', name=name) for name in _MARKERS]),
-        ),
-        text,
+        fabric=FABRIC,
+        markers=join([sh(' || [ -n "$(printenv {name})" ]', name=name) for name in _MARKERS]),
     ),
-    Question(
-        "mesh",
-        sh(
-            """\
+    text,
+)
+STATUS: Final = Question(
+    "mesh",
+    sh(
+        """\
 {status}
 [ ! -c /dev/net/tun ] || echo tun
 sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
@@ -51,11 +47,17 @@ if command -v tailscale >/dev/null; then
   [ ! -e {joined} ] || echo "joined $(cat {joined})"
   tailnet_status | sed '/^Online /d'
 fi""",
-            status=shipped("tailnet-status.sh"),
-            joined=JOINED,
-        ),
-        text,
+        status=shipped("tailnet-status.sh"),
+        joined=JOINED,
     ),
+    text,
+)
+# The lines of `tailnet_status` that stay the same while nothing changes: the plan's digest is made
+# from them.
+# unshare makes a process, so it is asked only of containers: a machine of its own always can.
+QUESTIONS: Final = (
+    CONTAINER,
+    STATUS,
 )
 
 TunnelMode = Literal["tun", "userspace"]
@@ -126,15 +128,16 @@ def own_status(text: str) -> dict[str, str]:
 
 def mesh(parts: Answers) -> MeshFacts:
     """Take the sections apart; facts recorded before they were read give the defaults."""
-    around = parts.get("container", "").split()
-    lines = [line.partition(" ") for line in parts.get("mesh", "").splitlines()]
-    first = own_status(parts.get("mesh", ""))
+    container, status = CONTAINER.read_or_empty(parts), STATUS.read_or_empty(parts)
+    around = container.split()
+    lines = [line.partition(" ") for line in status.splitlines()]
+    first = own_status(status)
     return MeshFacts(
         container="yes" in around,
         userns="userns" in around,
-        fabric=_line(r"fabric ([0-9]{1,3}(?:\.[0-9]{1,3}){3})", parts),
-        name=_line(r"name ([a-z0-9][a-z0-9-]{0,62})(?:\..*)?", parts),
-        limit_mib=_limit(parts.get("container", "")),
+        fabric=_line(r"fabric ([0-9]{1,3}(?:\.[0-9]{1,3}){3})", container),
+        name=_line(r"name ([a-z0-9][a-z0-9-]{0,62})(?:\..*)?", container),
+        limit_mib=_limit(container),
         tun="tun" in first,
         net_admin=bool(int(first.get("caps") or "0", 16) >> NET_ADMIN & 1),
         version=first.get("Version", ""),
@@ -150,8 +153,8 @@ def mesh(parts: Answers) -> MeshFacts:
     )
 
 
-def _line(pattern: str, parts: Answers) -> str:
-    match = re.search(f"^{pattern}$", parts.get("container", ""), re.MULTILINE)
+def _line(pattern: str, text: str) -> str:
+    match = re.search(f"^{pattern}$", text, re.MULTILINE)
     return match[1] if match else ""
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from corral.hosts.quote import sh
@@ -40,84 +41,6 @@ def mtus(answer: str) -> dict[str, int]:
     return {link[1]: int(link[2]) for link in links}
 
 
-ADDRESSES: Final = Question(
-    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), addresses
-)
-LINKS: Final = Question(
-    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), mtus
-)
-# Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
-QUESTIONS: Final = (
-    Question(
-        "default", sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"), text
-    ),
-    ADDRESSES,
-    Question("routes", sh("if ! command -v ip >/dev/null; then cat /proc/net/route; fi"), text),
-    Question("trie", sh("if ! command -v ip >/dev/null; then cat /proc/net/fib_trie; fi"), text),
-    Question(
-        "nics",
-        sh(
-            """\
-for d in /sys/class/net/*; do
-  s=0 m=1500 k=virtual
-  [ ! -e "$d/device" ] || k=device
-  {{ read -r s <"$d/speed"; read -r m <"$d/mtu"; }} 2>/dev/null
-  echo "${{d##*/}} $k ${{s:-0}} ${{m:-1500}}"
-done"""
-        ),
-        text,
-    ),
-    Question("connection", sh('echo "$SSH_CONNECTION"'), text),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """One network interface as the kernel lists it."""
-
-    name: str
-    addresses: tuple[str, ...]
-    speed: int
-    mtu: int
-
-
-def interfaces(parts: Answers) -> tuple[Interface, ...]:
-    """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
-    known = _by_interface(parts)
-    nics: list[Interface] = []
-    for line in parts["nics"].splitlines():
-        name, kind, speed, mtu = line.split()
-        own = tuple(known.get(name, ()))
-        if name != "lo" and (own or kind == "device"):
-            nics.append(Interface(name, own, max(0, int(speed)), int(mtu)))
-    return tuple(nics)
-
-
-def _by_interface(parts: Answers) -> dict[str, list[str]]:
-    listed: dict[str, list[str]] = {}
-    for name, own in addresses(parts["addresses"], strict=True):
-        listed.setdefault(name, []).append(str(own.ip))
-    return listed or _addresses_of_kernel(parts)
-
-
-def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
-    """Addresses by interface from fib_trie (local addresses) and route (whose network it is)."""
-    last = ""
-    local: list[str] = []
-    for line in parts.get("trie", "").splitlines():
-        fields = line.split()
-        if fields[:1] == ["|--"]:
-            last = fields[1]
-        elif fields == ["/32", "host", "LOCAL"] and last not in local:
-            local.append(last)
-    listed: dict[str, list[str]] = {}
-    for name, network in _own_networks(parts):
-        if network.prefixlen:
-            inside = [a for a in local if ipaddress.IPv4Address(a) in network]
-            listed.setdefault(name, []).extend(inside)
-    return listed
-
-
 @dataclass(frozen=True, slots=True)
 class Route:
     """One row of the kernel's table."""
@@ -136,9 +59,112 @@ def kernel_routes(table: str) -> Iterator[Route]:
         yield Route(fields[0], network, gateway=bool(int(fields[2], 16)))
 
 
+def _kernel_routes(table: str) -> tuple[Route, ...]:
+    return tuple(kernel_routes(table))
+
+
+def local_addresses(trie: str) -> list[str]:
+    """The machine's own addresses out of /proc/net/fib_trie."""
+    last = ""
+    local: list[str] = []
+    for line in trie.splitlines():
+        fields = line.split()
+        if fields[:1] == ["|--"]:
+            last = fields[1]
+        elif fields == ["/32", "host", "LOCAL"] and last not in local:
+            local.append(last)
+    return local
+
+
+def _nics(answer: str) -> list[tuple[str, str, int, int]]:
+    """Name, ``device`` or ``virtual``, speed and MTU of each interface."""
+    rows = (line.split() for line in answer.splitlines())
+    return [(name, kind, int(speed), int(mtu)) for name, kind, speed, mtu in rows]
+
+
+ADDRESSES: Final = Question(
+    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), addresses
+)
+LINKS: Final = Question(
+    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), mtus
+)
+DEFAULT: Final = Question(
+    "default", sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"), text
+)
+ROUTES: Final = Question(
+    "routes", sh("if ! command -v ip >/dev/null; then cat /proc/net/route; fi"), _kernel_routes
+)
+TRIE: Final = Question(
+    "trie", sh("if ! command -v ip >/dev/null; then cat /proc/net/fib_trie; fi"), local_addresses
+)
+NICS: Final = Question(
+    "nics",
+    sh(
+        """\
+for d in /sys/class/net/*; do
+  s=0 m=1500 k=virtual
+  [ ! -e "$d/device" ] || k=device
+  {{ read -r s <"$d/speed"; read -r m <"$d/mtu"; }} 2>/dev/null
+  echo "${{d##*/}} $k ${{s:-0}} ${{m:-1500}}"
+done"""
+    ),
+    _nics,
+)
+CONNECTION: Final = Question("connection", sh('echo "$SSH_CONNECTION"'), str.split)
+_STRICT: Final = replace(ADDRESSES, parse=partial(addresses, strict=True))
+# Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
+QUESTIONS: Final = (
+    DEFAULT,
+    ADDRESSES,
+    ROUTES,
+    TRIE,
+    NICS,
+    CONNECTION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One network interface as the kernel lists it."""
+
+    name: str
+    addresses: tuple[str, ...]
+    speed: int
+    mtu: int
+
+
+def interfaces(parts: Answers) -> tuple[Interface, ...]:
+    """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
+    known = _by_interface(parts)
+    nics: list[Interface] = []
+    for name, kind, speed, mtu in NICS.read(parts):
+        own = tuple(known.get(name, ()))
+        if name != "lo" and (own or kind == "device"):
+            nics.append(Interface(name, own, max(0, speed), mtu))
+    return tuple(nics)
+
+
+def _by_interface(parts: Answers) -> dict[str, list[str]]:
+    listed: dict[str, list[str]] = {}
+    for name, own in _STRICT.read(parts):
+        listed.setdefault(name, []).append(str(own.ip))
+    return listed or _addresses_of_kernel(parts)
+
+
+def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
+    """Addresses by interface from fib_trie (local addresses) and route (whose network it is)."""
+    local = TRIE.read_or_empty(parts)
+    listed: dict[str, list[str]] = {}
+    for name, network in _own_networks(parts):
+        if network.prefixlen:
+            inside = [a for a in local if ipaddress.IPv4Address(a) in network]
+            listed.setdefault(name, []).extend(inside)
+    return listed
+
+
 def _own_networks(parts: Answers) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
     """Networks that are reached directly, and those of default routes."""
-    for route in kernel_routes(parts.get("routes", "")):
+    for route in ROUTES.read_or_empty(parts):
         if not route.gateway or not route.network.prefixlen:
             yield route.device, route.network
 
@@ -149,13 +175,14 @@ def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
     "" when the machine has no IPv4 address but loopback.
     """
     own = [a for nic in nics for a in nic.addresses]
-    reached = parts.get("connection", "").split()
+    reached = CONNECTION.read_or_empty(parts)
     if len(reached) == 4 and reached[2] in own:  # noqa: PLR2004  # behind NAT it is another's
         return reached[2]
-    source = re.search(r"\bsrc (\S+)", parts["default"])
+    default = DEFAULT.read(parts)
+    source = re.search(r"\bsrc (\S+)", default)
     if source:
         return _ipv4(source[1])
-    device = re.search(r"\bdev (\S+)", parts["default"])
+    device = re.search(r"\bdev (\S+)", default)
     name = device[1] if device else _default_of_kernel(parts)
     first = [a for nic in nics if nic.name == name for a in nic.addresses]
     return (first or own or [""])[0]

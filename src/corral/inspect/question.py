@@ -76,6 +76,10 @@ class Question(Generic[T_co]):
         """
         return self.parse(answers[self.name])
 
+    def read_or_empty(self, answers: Answers) -> T_co:
+        """As ``read``; a missing answer is an empty text (answers recorded before it was asked)."""
+        return self.parse(answers.get(self.name, ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
@@ -93,6 +97,18 @@ class Answer(Generic[T_co]):
         """The question with this shell."""
         return Question(self.name, shell, self.parse)
 
+    def read(self, answers: Answers) -> T_co:
+        """Its answer among those to all questions of a script.
+
+        Raises:
+            KeyError: it was not asked.
+        """
+        return self.parse(answers[self.name])
+
+    def read_or_empty(self, answers: Answers) -> T_co:
+        """As ``read``; a missing answer is an empty text."""
+        return self.parse(answers.get(self.name, ""))
+
 
 def shells(questions: Iterable[Question[object]]) -> dict[str, Script]:
     """The shell of each question by its name.
@@ -107,9 +123,14 @@ def shells(questions: Iterable[Question[object]]) -> dict[str, Script]:
     return scripts
 
 
-def inquiry(questions: Iterable[Question[object]]) -> Inquiry:
-    """These questions as one script."""
-    return Inquiry(shells(questions))
+def inquiry(questions: Iterable[Question[object]], *, before: Script = NOTHING) -> Inquiry:
+    """These questions as one script.
+
+    Args:
+        questions: in the order in which they are asked.
+        before: as of ``Inquiry``.
+    """
+    return Inquiry(shells(questions), before=before)
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,26 @@ from dataclasses import replace
 from typing import Final
 
 from corral.hosts.quote import Script, defined, sh
-from corral.inspect.question import Answers, Question, T, pairs, text
+from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
-from corral.slurm.records import Association
+from corral.slurm.records import Association, Job, Partition
 from corral.slurm.states.jobs import HOLDING
 from corral.slurm.steps import QUEUE_BATCH
 from corral.slurm.text import (
+    SHOW_JOB,
     SHOW_NODES,
+    SHOW_PARTITION,
+    TIME_FORMAT,
+    parse_history,
+    parse_job,
+    parse_queue,
     queue_format,
     readable_associations,
     readable_nodes,
+    readable_partitions,
     show_associations,
+    show_history,
+    show_queue,
 )
 from corral.slurm.version import SlurmVersion
 
@@ -193,6 +202,44 @@ def associations_of(user: str) -> Question[tuple[Association, ...]]:
     return Question("associations", sh("{show} 2>/dev/null", show=[*show]), _charged)
 
 
+UNIX_TIMES: Final = sh("export {time}", time="=".join(TIME_FORMAT))
+"""Runs before ``job_queue`` and ``job_history``: Slurm's commands then print unix seconds."""
+
+
+def job_queue(mark: str, *options: str) -> Question[tuple[Job, ...]]:
+    """Jobs that slurmctld knows; reading them raises CorralError for a line of another kind.
+
+    Args:
+        mark: separates fields; letters and digits nobody can know beforehand.
+        options: of squeue.
+    """
+    shell = sh("{words}", words=[*show_queue(mark), *options])
+    return Question("job-queue", shell, lambda answer: parse_queue(answer, mark))
+
+
+def job_history(mark: str, *options: str) -> Question[tuple[Job, ...]]:
+    """Jobs that accounting knows, as ``job_queue``; none where it does not answer.
+
+    Args:
+        mark: as of ``job_queue``.
+        options: of sacct.
+    """
+    shell = sh("{words} 2>/dev/null", words=[*show_history(mark), *options])
+    return Question("job-history", shell, lambda answer: parse_history(answer, mark))
+
+
+def job_request(job: int | str) -> Question[Job | None]:
+    """One job as slurmctld has it."""
+    return Question("asked", sh("{show} {job} | head -n 1", show=[*SHOW_JOB], job=job), parse_job)
+
+
+def partition_named(name: str) -> Question[tuple[Partition, ...]]:
+    """One partition; nothing where slurmctld has none of that name."""
+    return Question(
+        "partition", sh("{show} {name}", show=[*SHOW_PARTITION], name=name), readable_partitions
+    )
+
+
 def mpi_kinds(answer: str) -> tuple[str, ...]:
     """The kinds of MPI in srun's list, in its words: pmi2, pmix, pmix_v5."""
     words = answer.replace(",", " ").replace(":", " ").split()
@@ -241,53 +288,58 @@ for c in slurmd slurmctld slurmdbd sackd scontrol; do
   if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then break; else v=; fi
 done"""
 )
-INSTALLED: Final = (
-    Question(
-        "version",
-        sh('{version}\n[ -z "$v" ] || printf \'%s\\n\' "$v"', version=_VERSION),
-        text,
-    ),
-    Question(
-        "candidate",
-        sh(
-            """\
+
+
+def _installed(answer: str) -> str:
+    match = re.search(r"^slurm\S* (\d+\.\d+\.\d+\S*)$", answer, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _candidate(answer: str) -> str:
+    # Debian policy 5.6.12: [epoch:]upstream[-revision]
+    releases = re.findall(r"Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", answer)
+    return max(releases, key=lambda version: [int(n) for n in version.split(".")], default="")
+
+
+def _plugins(answer: str) -> frozenset[str]:
+    return frozenset(line.removesuffix(".so") for line in answer.split())
+
+
+VERSION: Final = Question(
+    "version",
+    sh('{version}\n[ -z "$v" ] || printf \'%s\\n\' "$v"', version=_VERSION),
+    _installed,
+)
+"""Installed version, as ``24.11.5``; "" when there is none."""
+CANDIDATE: Final = Question(
+    "candidate",
+    sh(
+        """\
 {version}
 if [ -z "$v" ] && command -v apt-cache >/dev/null; then
   LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null | grep Candidate:
 fi""",
-            version=_VERSION,
-        ),
-        text,
+        version=_VERSION,
     ),
-    Question(
-        "plugins",
-        sh(
-            """\
+    _candidate,
+)
+"""Upstream version the package source offers, the newest of its packages; "" if none."""
+PLUGINS: Final = Question(
+    "plugins",
+    sh(
+        """\
 for p in auth cgroup cred data_parser gpu metrics mpi serializer switch tls topology; do
   for d in /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm /usr/lib/slurm; do
     for f in $d/${{p}}_*.so; do [ ! -f "$f" ] || echo "${{f##*/}}"; done
   done
 done"""
-        ),
-        text,
     ),
+    _plugins,
+)
+"""Names of installed plugins, as ``auth_slurm``."""
+INSTALLED: Final = (
+    VERSION,
+    CANDIDATE,
+    PLUGINS,
 )
 """What is installed and what could be; for facts."""
-
-
-def installed(parts: Answers) -> str:
-    """Installed version, as ``24.11.5``; "" when there is none."""
-    match = re.search(r"^slurm\S* (\d+\.\d+\.\d+\S*)$", parts["version"], re.MULTILINE)
-    return match[1] if match else ""
-
-
-def candidate(parts: Answers) -> str:
-    """Upstream version the package source offers, the newest of its packages; "" if none."""
-    # Debian policy 5.6.12: [epoch:]upstream[-revision]
-    releases = re.findall(r"Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", parts["candidate"])
-    return max(releases, key=lambda version: [int(n) for n in version.split(".")], default="")
-
-
-def plugins(parts: Answers) -> frozenset[str]:
-    """Names of installed plugins, as ``auth_slurm``."""
-    return frozenset(line.removesuffix(".so") for line in parts["plugins"].split())

@@ -6,13 +6,81 @@ Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a Co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
 from corral.hosts.quote import sh
-from corral.inspect.question import Answers, Question, text
+from corral.inspect.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """ID, VERSION_ID (rolling releases have none: "") and PRETTY_NAME of os-release."""
+
+    id: str
+    version: str
+    name: str
+
+
+def os_release(answer: str) -> System:
+    """What the operating system is.
+
+    Raises:
+        ValueError: os-release does not name it.
+    """
+    fields = release_fields(answer)
+    if not fields.get("ID"):
+        raise ValueError("os-release has no ID")
+    return System(fields["ID"], fields.get("VERSION_ID", ""), fields.get("PRETTY_NAME", ""))
+
+
+def release_fields(text: str) -> dict[str, str]:
+    """Keys and values of os-release(5), whose values are quoted as in a shell."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, assigned, value = line.partition("=")
+        if assigned and not key.startswith("#"):
+            fields[key.strip()] = " ".join(shlex.split(value))
+    return fields
+
+
+CgroupMode = Literal["v1", "hybrid", "v2", "none"]
+
+
+def cgroup(answer: str) -> CgroupMode:
+    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
+    kinds: set[str] = set()
+    # Users mount by FUSE: the kernel escapes line feeds and blanks of their names, and no others.
+    for line in answer.split("\n"):
+        fields = line.split(" ")
+        if len(fields) > 2 and fields[1].startswith("/sys/fs/cgroup"):  # noqa: PLR2004
+            kinds.add(fields[2])
+    if "cgroup2" in kinds:
+        return "hybrid" if "cgroup" in kinds else "v2"
+    return "v1" if "cgroup" in kinds else "none"
+
+
+def _booted_by_systemd(answer: str) -> bool:
+    words = answer.split()
+    return words[:1] in (["systemd"], ["init"]) and "booted" in words
+
+
+def _is(word: str) -> Callable[[str], bool]:
+    return lambda answer: answer.split()[:1] == [word]
+
+
+Firewall = Literal["", "ufw", "firewalld", "nftables", "iptables"]
+_FIREWALLS: Final[Mapping[str, Firewall]] = MappingProxyType(
+    {"ufw": "ufw", "firewalld": "firewalld", "nftables": "nftables", "iptables": "iptables"}
+)
+
+
+def firewall(answer: str) -> Firewall:
+    """The firewall that is on; "" when none is."""
+    return _FIREWALLS.get(answer.strip(), "")
+
 
 # ufw itself takes half a second to print its one setting. nft: a chain that drops, by its policy or
 # by its last rule, is a firewall that is on.
@@ -33,108 +101,41 @@ elif command -v iptables >/dev/null; then
     echo iptables
 fi"""
     ),
-    text,
+    firewall,
 )
-QUESTIONS: Final = (
-    Question("os", sh("grep -E '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release"), text),
-    Question("kernel", sh("uname -r"), text),
-    Question("pid1", sh("cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"), text),
-    Question("mounts", sh("grep cgroup /proc/self/mounts"), text),
-    Question(
-        "swap",
-        sh(
-            """\
+OS: Final = Question(
+    "os", sh("grep -E '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release"), os_release
+)
+KERNEL: Final = Question("kernel", sh("uname -r"), str.strip)
+SYSTEMD: Final = Question(
+    "pid1", sh("cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"), _booted_by_systemd
+)
+"""PID 1 is systemd and it booted the machine (sd_booted(3))."""
+CGROUP: Final = Question("mounts", sh("grep cgroup /proc/self/mounts"), cgroup)
+SWAP_LIMIT: Final = Question(
+    "swap",
+    sh(
+        """\
 for f in /sys/fs/cgroup/memory/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.swap.max; do
   if [ -e "$f" ]; then echo accounted; break; fi
 done"""
-        ),
-        text,
     ),
-    Question(
-        "secureboot",
-        sh(
-            """\
+    _is("accounted"),
+)
+"""The kernel can limit a job's swap."""
+SECURE_BOOT: Final = Question(
+    "secureboot",
+    sh(
+        """\
 for f in /sys/firmware/efi/efivars/SecureBoot-*; do
   [ ! -r "$f" ] || od -An -tu1 -j4 -N1 "$f"
 done"""
-        ),
-        text,
     ),
-    Question("cloudinit", sh("[ ! -e /etc/cloud/cloud.cfg ] || echo yes"), text),
-    FIREWALL,
+    _is("1"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """ID, VERSION_ID (rolling releases have none: "") and PRETTY_NAME of os-release."""
-
-    id: str
-    version: str
-    name: str
-
-
-def os_release(parts: Answers) -> System:
-    """What the operating system is."""
-    fields = release_fields(parts["os"])
-    if not fields.get("ID"):
-        raise ValueError("os-release has no ID")
-    return System(fields["ID"], fields.get("VERSION_ID", ""), fields.get("PRETTY_NAME", ""))
-
-
-def release_fields(text: str) -> dict[str, str]:
-    """Keys and values of os-release(5), whose values are quoted as in a shell."""
-    fields: dict[str, str] = {}
-    for line in text.splitlines():
-        key, assigned, value = line.partition("=")
-        if assigned and not key.startswith("#"):
-            fields[key.strip()] = " ".join(shlex.split(value))
-    return fields
-
-
-CgroupMode = Literal["v1", "hybrid", "v2", "none"]
-
-
-def cgroup(parts: Answers) -> CgroupMode:
-    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
-    kinds: set[str] = set()
-    # Users mount by FUSE: the kernel escapes line feeds and blanks of their names, and no others.
-    for line in parts["mounts"].split("\n"):
-        fields = line.split(" ")
-        if len(fields) > 2 and fields[1].startswith("/sys/fs/cgroup"):  # noqa: PLR2004
-            kinds.add(fields[2])
-    if "cgroup2" in kinds:
-        return "hybrid" if "cgroup" in kinds else "v2"
-    return "v1" if "cgroup" in kinds else "none"
-
-
-def swap_limit(parts: Answers) -> bool:
-    """True when the kernel can limit a job's swap (facts recorded before this was read: False)."""
-    return parts.get("swap", "").strip() == "accounted"
-
-
-def systemd(parts: Answers) -> bool:
-    """True when PID 1 is systemd and it booted the machine (sd_booted(3))."""
-    words = parts["pid1"].split()
-    return words[:1] in (["systemd"], ["init"]) and "booted" in words
-
-
-Firewall = Literal["", "ufw", "firewalld", "nftables", "iptables"]
-_FIREWALLS: Final[Mapping[str, Firewall]] = MappingProxyType(
-    {"ufw": "ufw", "firewalld": "firewalld", "nftables": "nftables", "iptables": "iptables"}
+"""The firmware boots signed kernels only, which load signed modules only."""
+CLOUD_INIT: Final = Question(
+    "cloudinit", sh("[ ! -e /etc/cloud/cloud.cfg ] || echo yes"), _is("yes")
 )
-
-
-def firewall(parts: Answers) -> Firewall:
-    """The firewall that is on; "" when none is (or when facts were recorded before it was read)."""
-    return _FIREWALLS.get(parts.get("firewall", "").strip(), "")
-
-
-def secure_boot(parts: Answers) -> bool:
-    """True when the firmware boots signed kernels only, which load signed modules only."""
-    return parts.get("secureboot", "").split()[:1] == ["1"]
-
-
-def cloud_init(parts: Answers) -> bool:
-    """True when cloud-init is there, which may write host name and /etc/hosts at each boot."""
-    return parts.get("cloudinit", "").strip() == "yes"
+"""cloud-init is there, which may write host name and /etc/hosts at each boot."""
+QUESTIONS: Final = (OS, KERNEL, SYSTEMD, CGROUP, SWAP_LIMIT, SECURE_BOOT, CLOUD_INIT, FIREWALL)

@@ -7,26 +7,25 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.framing import Inquiry
-from corral.hosts.quote import call, sh
+from corral.hosts.quote import call, join, sh
 from corral.hosts.transport import check
+from corral.inspect.question import Answer, Answers, inquiry
+from corral.inspect.slurm import UNIX_TIMES, job_history
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobHandle
 from corral.jobs.points import MOST_POINTS, count_points, indices, points
+from corral.slurm.records import Job
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import (
-    TIME_FORMAT,
-    parse_history,
     queue_format,
     readable_queue,
-    show_history,
 )
 
 FOR_EVER: Final = 365 * 86400.0
@@ -39,6 +38,25 @@ _STATUS: Final = re.compile(r"[0-9]{1,3}")
 _COLUMNS: Final = ("%i", "%T", "%r", "%S")
 
 _PROGRAM: Final = "jobs/user.sh"
+
+
+def _points(about: str) -> tuple[Mapping[str, str], ...]:
+    try:
+        sweep = json.loads(about)["job"]["sweep"]
+        named = {str(k): [str(v) for v in values] for k, values in sweep.items()}
+        return points(named) if count_points(named) <= MOST_POINTS else ()
+    except BAD_JSON:
+        return ()
+
+
+def _numbered(text: str) -> list[tuple[int, str]]:
+    rows = [line.partition(" ") for line in text.split("\n")]
+    return [(int(number), rest) for number, _, rest in rows if _NUMBER.fullmatch(number)]
+
+
+_ABOUT: Final = Answer("array-points", _points)
+_LAST: Final = Answer("last", _numbered)
+_ENDED: Final = Answer("ended", _numbered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +172,22 @@ async def array_state(
         )
     states = dict(known if known is not None else await _queued(fleet, job))
     mark = f"m{secrets.token_hex(8)}"
-    history = sh(
-        "export {time}; {history} --jobs={id} 2>/dev/null",
-        time="=".join(TIME_FORMAT),
-        history=sh("{words}", words=show_history(mark)),
-        id=job.id,
+    history = job_history(mark, f"--jobs={job.id}")
+    questions = (
+        _ABOUT.by(sh("cat {path}", path=f"{job.folder}/job.json")),
+        replace(history, shell=join([UNIX_TIMES, history.shell])),
+        _LAST.by(call(_PROGRAM, "array_lines", job.folder)),
+        _ENDED.by(call(_PROGRAM, "array_ends", job.folder)),
     )
-    fragments = {
-        "about": sh("cat {path}", path=f"{job.folder}/job.json"),
-        "history": history,
-        "last": call(_PROGRAM, "array_lines", job.folder),
-        "ended": call(_PROGRAM, "array_ends", job.folder),
-    }
-    asked = Inquiry(
-        {name: sh("( {as_user} )", as_user=as_user(job.user, s)) for name, s in fragments.items()}
+    asked = inquiry(
+        replace(q, shell=sh("( {as_user} )", as_user=as_user(job.user, q.shell))) for q in questions
     )
     what, hint = f"asking for array {job.id}", f"is {job.folder} still there?"
     result = await fleet.run(job.controller, asked.script, timeout=300)
     sections = asked.read(check(result, what, hint=hint).stdout)
     texts = sections.require(asked.names, job.controller, what)
-    sections.succeeded("about", job.controller, what, hint=hint, stderr=result.stderr)
-    return ArrayOutcome(job.id, _parts(job, states, texts, mark))
+    sections.succeeded(_ABOUT.name, job.controller, what, hint=hint, stderr=result.stderr)
+    return ArrayOutcome(job.id, _parts(job, states, texts, history.read(texts)))
 
 
 async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
@@ -222,17 +235,17 @@ class _Progress:
 
 
 def _parts(
-    job: JobHandle, states: Mapping[int, JobState], texts: Mapping[str, str], mark: str
+    job: JobHandle, states: Mapping[int, JobState], answers: Answers, ended_jobs: tuple[Job, ...]
 ) -> tuple[Part, ...]:
     past = {
         int(job.label.rpartition("_")[2]): job
-        for job in parse_history(texts["history"], mark)
+        for job in ended_jobs
         if job.label.rpartition("_")[2].isdecimal()
     }
-    lines = dict(_numbered(texts["last"]))
-    ended = _numbered(texts["ended"])
+    lines = dict(_LAST.read(answers))
+    ended = _ENDED.read(answers)
     statuses = {number: int(text) for number, text in ended if _STATUS.fullmatch(text)}
-    every = _points(texts["about"])
+    every = _ABOUT.read(answers)
     parts: list[Part] = []
     for number in job.array:
         record = past.get(number)
@@ -253,17 +266,3 @@ def _parts(
             )
         )
     return tuple(parts)
-
-
-def _points(about: str) -> tuple[Mapping[str, str], ...]:
-    try:
-        sweep = json.loads(about)["job"]["sweep"]
-        named = {str(k): [str(v) for v in values] for k, values in sweep.items()}
-        return points(named) if count_points(named) <= MOST_POINTS else ()
-    except BAD_JSON:
-        return ()
-
-
-def _numbered(text: str) -> list[tuple[int, str]]:
-    rows = [line.partition(" ") for line in text.split("\n")]
-    return [(int(number), rest) for number, _, rest in rows if _NUMBER.fullmatch(number)]

@@ -13,9 +13,10 @@ from typing import Final
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, call, sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import UNIX_TIMES, job_history, job_queue
 from corral.jobs.follow import (
     Live,
     Outcome,
@@ -32,12 +33,7 @@ from corral.slurm.rest.read import jobs_of
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import (
     QUEUE_TRES,
-    TIME_FORMAT,
-    parse_history,
-    parse_queue,
     parse_tres,
-    show_history,
-    show_queue,
 )
 from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
@@ -196,26 +192,16 @@ async def list_jobs(
         CorralError: COMMAND_FAILED, slurmctld does not answer.
     """
     mark = _mark()
-    every = ["--states=all"] if all else []
-    history = sh(
-        "{command} --allusers --starttime=now-{days}days 2>/dev/null",
-        command=show_history(mark),
-        days=days,
-    )
-    asked = Inquiry(
-        {
-            "queue": sh("{words}", words=[*show_queue(mark), *every]),
-            "history": history if all else NOTHING,
-        },
-        before=sh("export {time}", time="=".join(TIME_FORMAT)),
-    )
+    queue = job_queue(mark, *(["--states=all"] if all else []))
+    history = job_history(mark, "--allusers", f"--starttime=now-{days}days").only(when=all)
+    asked = inquiry((queue, history), before=UNIX_TIMES)
     result = await fleet.run(controller, asked.script, timeout=60)
     what, hint = "asking Slurm for its jobs", "is slurmctld up? see corral status"
     sections = asked.read(check(result, what, hint=hint).stdout)
-    queue = sections.succeeded("queue", controller, what, hint=hint, stderr=result.stderr)
-    past = sections.require(asked.names, controller, what)["history"]
-    jobs = {job.label: job for job in gpus_settled(parse_history(past, mark), cluster=gpus)}
-    for job in parse_queue(queue, mark):
+    sections.succeeded(queue.name, controller, what, hint=hint, stderr=result.stderr)
+    answers = sections.require(asked.names, controller, what)
+    jobs = {job.label: job for job in gpus_settled(history.read(answers), cluster=gpus)}
+    for job in queue.read(answers):
         # What ended is known better by accounting, which keeps its exit code.
         known = jobs.get(job.label)
         if known is None or not (known.ended and job.ended):

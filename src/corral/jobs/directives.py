@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.jobs import requests
 from corral.slurm import duration
-from corral.slurm.directives import Directive, directives, kib
-from corral.slurm.tres import asked
+from corral.slurm.directives import Directive, directives
+from corral.slurm.tres import asked, memory_option
 
 CARRIED: Final = frozenset(
     {"account", "begin", "cluster-constraint", "comment", "constraint", "contiguous",
@@ -260,28 +261,28 @@ def _gpus_of_rank(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
     return _gpus(count * int(known["ranks_per_node"]), kind, known)
 
 
-def _kib(value: str) -> int:
-    size = kib(value)
+def _mib(value: str) -> float:
+    size = memory_option(value)
     if not size:
         raise _CarryError("a size such as 16G (0, all of a node's, is not supported)")
     return size
 
 
-def _memory(kib: int) -> dict[str, Any]:
-    return {"mem": f"{-(-kib // 1024)}M" if kib % (1 << 20) else f"{kib >> 20}G"}
+def _memory(mib: float) -> dict[str, Any]:
+    return {"mem": f"{ceil(mib)}M" if mib % 1024 else f"{int(mib) >> 10}G"}
 
 
 def _mem_per_cpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
     ranks = known.get("ranks_per_node") or max(1, int(known.get("gpus_per_node", 0)))
     if "cpus_per_rank" not in known:
         raise _CarryError("give --cpus-per-task too, or --mem")
-    return _memory(_kib(value) * int(known["cpus_per_rank"]) * int(ranks))
+    return _memory(_mib(value) * int(known["cpus_per_rank"]) * int(ranks))
 
 
 def _mem_per_gpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
     if not known.get("gpus_per_node"):
         raise _CarryError("the job asks for no GPUs")
-    return _memory(_kib(value) * int(known["gpus_per_node"]))
+    return _memory(_mib(value) * int(known["gpus_per_node"]))
 
 
 def _time(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
@@ -319,7 +320,7 @@ _FIELDS: Final[Mapping[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]]]
     "nodes": _nodes, "ntasks-per-node": _number("ranks_per_node"), "ntasks": _ntasks,
     "cpus-per-task": _number("cpus_per_rank"), "gres": _gres,
     "gpus-per-node": lambda value, known: _gpus(*_typed(value), known),
-    "gpus": _gpus_in_all, "gpus-per-task": _gpus_of_rank, "mem": lambda v, _: _memory(_kib(v)),
+    "gpus": _gpus_in_all, "gpus-per-task": _gpus_of_rank, "mem": lambda v, _: _memory(_mib(v)),
     "mem-per-cpu": _mem_per_cpu, "mem-per-gpu": _mem_per_gpu, "time": _time, "array": _array,
     "requeue": lambda _value, _known: {"requeue": True}, "export": _export,
     "container-image": _as("container"),

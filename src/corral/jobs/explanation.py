@@ -9,9 +9,9 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import check
+from corral.inspect.question import Answer, inquiry, text
 from corral.jobs import requests
 from corral.jobs.batch import containers
 from corral.jobs.batch.containers import mounts_of
@@ -94,6 +94,7 @@ def _shell(job: JobSpec) -> Script:
 
 
 MOST_NODES = 64
+_ROWS: Final = Answer("rows", text)
 """Nodes that are asked: on a large cluster those the job would fill first."""
 
 
@@ -128,12 +129,12 @@ async def explain(
     names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
     first = addresses.get(names[0], names[0]) if names else ""
     rows = as_user(user_of(job, spec), explain_script(first, job.env, setup))
-    asked = Inquiry({"rows": sh("( {rows} )", rows=rows)})
+    asked = inquiry([_ROWS.by(sh("( {rows} )", rows=rows))])
     answers = await fleet.all(asked.script, names, timeout=60) if names else {}
     texts: dict[str, str] = {}
     for node, answer in answers.items():
         if not isinstance(answer, CorralError):
-            section = asked.read(answer.stdout).get("rows")
+            section = asked.read(answer.stdout).get(_ROWS.name)
             texts |= {node: section.text} if section and section.status == 0 else {}
     if not texts:
         raise CorralError(

@@ -17,7 +17,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, call, defined, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, Answers, shells
+from corral.inspect.question import Answer, Answers, inquiry
 from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
@@ -27,7 +27,7 @@ from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm import duration
 from corral.slurm.records import Association, Node
 from corral.slurm.text import parse_nodes
-from corral.slurm.tres import of_type
+from corral.slurm.tres import mib, of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import partitions_of, users_of
@@ -371,7 +371,7 @@ def memory_share(job: JobSpec, nodes: Sequence[Node]) -> str:
 def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[Refusal]:
     """What Slurm's own view of the fitting nodes rules out: CPUs, memory, nodes that are down."""
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
-    memory = _mib(job.mem)
+    memory = int(mib(job.mem or "") or 0)
     refusals: list[Refusal] = []
     most_cpus = sorted((node.cpus for node in nodes), reverse=True)[: job.nodes]
     most_memory = sorted((node.memory for node in nodes), reverse=True)[: job.nodes]
@@ -405,10 +405,6 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
             )
         )
     return refusals
-
-
-def _mib(mem: str | None) -> int:
-    return int(mem[:-1]) << {"M": 0, "G": 10, "T": 20}[mem[-1]] if mem else 0
 
 
 _APPLY: Final = "corral apply corrects it"
@@ -486,9 +482,9 @@ async def ask(
     texts = sections.require(asked.names, controller, "asking the controller")
     refuse(
         [
-            *_missing(_THERE.parse(texts[_THERE.name]), user, controller, mount),
+            *_missing(_THERE.read(texts), user, controller, mount),
             *([without_pyxis(job)] if PYXIS.read(texts) else []),
-            *_unread(_READABLE.parse(texts[_READABLE.name]), user, needed),
+            *_unread(_READABLE.read(texts), user, needed),
             *against_rights(job, user, _rights(user, texts)),
         ]
     )
@@ -522,7 +518,7 @@ def _questions(
         QOS.only(when=charged),
         NODES,
     )
-    return Inquiry(shells(questions), before=defined(_PROGRAM, "user_there"))
+    return inquiry(questions, before=defined(_PROGRAM, "user_there"))
 
 
 def _rights(user: str, answers: Answers) -> Rights:

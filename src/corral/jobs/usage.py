@@ -9,19 +9,17 @@ job's cgroup lets it see, which is the job's own GPUs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.model import JobSpec
 from corral.slurm.duration import seconds
+from corral.slurm.tres import entries, mib
 
 FIELDS: Final = ("JobID", "NTasks", "AveCPU", "MaxRSS", "TRESUsageInTot")
 """What ``in_words`` wants of sstat, in this order, with ``--parsable2``."""
 
-_SIZE: Final = re.compile(r"([0-9.]+)([KMGTP]?)")
-_KIB: Final = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1048576.0, "T": 1073741824.0}
 _ENOUGH: Final = 10.0
 
 
@@ -37,7 +35,7 @@ def in_words(line: str) -> str:
     if len(parts) != len(FIELDS) or not parts[0].rpartition(".")[2].isdecimal():
         return ""
     ranks, cpu, largest, tres = parts[1:]
-    used = dict(pair.split("=", 1) for pair in tres.split(",") if "=" in pair)
+    used = entries(tres)
     words: list[str] = []
     memory = _mib(used.get("mem", ""))
     if memory:
@@ -55,8 +53,7 @@ def in_words(line: str) -> str:
 
 
 def _mib(text: str) -> float:
-    match = _SIZE.fullmatch(text)
-    return float(match[1]) * _KIB.get(match[2], 0.0) / 1024 if match else 0.0
+    return mib(text, bare="") or 0.0
 
 
 def _gib(mib: float) -> str:

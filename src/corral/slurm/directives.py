@@ -20,8 +20,6 @@ LONGEST: Final = 1 << 16
 MOST: Final = 2000
 """Options of a script, or of a command line."""
 
-_SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
-_KIB: Final = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 _MARKS: Final = ("#SBATCH", "#SLURM")
 _FOREIGN: Final = re.compile(r"#(PBS|BSUB)\s+-")
 _PIECE: Final = re.compile(
@@ -63,12 +61,6 @@ _LONG: Final = {
     **dict.fromkeys(_WITH.split(), REQUIRED),
 }
 """Whether an option takes a value. OPTIONAL: only after ``=``. The container ones are Pyxis'."""
-
-
-def kib(size: str) -> int | None:
-    """A size as --mem takes it, in KiB: without a unit MiB; None for anything else."""
-    match = _SIZE.fullmatch(size)
-    return None if match is None else int(match[1]) * _KIB[match[2].upper() or "M"]
 
 
 @dataclass(frozen=True, slots=True)

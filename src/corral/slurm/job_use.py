@@ -8,7 +8,6 @@ its tasks added up. Accounting has neither while a step goes on, and none at all
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,11 +15,10 @@ from typing import Final
 from corral.errors import CorralError
 from corral.slurm.duration import seconds
 from corral.slurm.rest.json_values import Record, integer, record, records, text
+from corral.slurm.tres import entries, mib
 
 _COLUMNS: Final = ("JobIDRaw", "TotalCPU", "TRESUsageInTot")
 _SHOW: Final = ("sacct", "--noheader", "--parsable2", f"--format={','.join(_COLUMNS)}")
-_MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
-_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MIB: Final = 1 << 20
 
 
@@ -67,7 +65,7 @@ def parse_uses(answer: str) -> dict[int, JobUse]:
         number, _, step = fields[0].partition(".")
         if len(fields) != len(_COLUMNS) or not (number.isascii() and number.isdigit()):
             continue
-        time, memory = _time(fields[1]), _bytes(fields[2])
+        time, memory = _time(fields[1]), _memory(fields[2])
         if step:
             steps.setdefault(int(number), []).append((time, memory))
         else:
@@ -82,7 +80,7 @@ def use_of(raw: Record) -> JobUse:
     TRESUsageIn (24.11, src/plugins/data_parser, STEP_TRES_REQ_TOT).
     """
     steps = [
-        (_spent(step), float(_counted(records(_total(step).get("total")))))
+        (_spent(step), _counted(records(_total(step).get("total"))) / _MIB)
         for step in records(raw.get("steps"))
     ]
     return _use(_spent(raw), steps)
@@ -103,7 +101,7 @@ def _counted(listed: Iterable[Record]) -> int:
 
 def _use(every: float, steps: list[tuple[float, float]]) -> JobUse:
     cpu = max(every, sum(time for time, _ in steps))
-    memory = max((memory for _, memory in steps), default=0.0) / _MIB
+    memory = max((memory for _, memory in steps), default=0.0)
     return JobUse(cpu or None, memory or None)
 
 
@@ -116,6 +114,5 @@ def _time(value: str) -> float:
     return float(length or 0) + (float(f"0.{fraction}") if fraction.isdecimal() else 0.0)
 
 
-def _bytes(tres: str) -> float:
-    match = _MEMORY.search(tres)
-    return float(match[1]) * _UNITS[match[2]] if match else 0.0
+def _memory(tres: str) -> float:
+    return mib(entries(tres).get("mem", ""), bare="") or 0.0

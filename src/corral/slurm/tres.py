@@ -13,20 +13,54 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_COUNT: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
-_MIB: Final = {"K": 1 / 1024, "": 1, "M": 1, "G": 1 << 10, "T": 1 << 20, "P": 1 << 30}
+SUFFIXES: Final = "KMGTP"
+"""Powers of 1024, in their order (``convert_num_unit`` of Slurm's slurm_protocol_api.c)."""
+_SIZE: Final = re.compile(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,6}})?)([{SUFFIXES}]?)")
+
+
+def scaled(text: str, *, bare: str = "") -> float | None:
+    """A number with Slurm's suffix: ``1.50K`` is 1536; None for anything else.
+
+    Args:
+        text: as Slurm prints it.
+        bare: the suffix of a number without one.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    suffix = match[2] or bare
+    return float(match[1]) * (1 << 10 * (SUFFIXES.index(suffix) + 1 if suffix else 0))
+
+
+def mib(text: str, *, bare: str = "M") -> float | None:
+    """A size in MiB; None for anything else.
+
+    Args:
+        text: ``10G``, ``1.50T``.
+        bare: the suffix of a size without one: MiB in TRES, ``""`` for bytes in what steps used.
+    """
+    size = scaled(text, bare=bare)
+    return None if size is None else size / (1 << 20)
+
+
+def memory_option(text: str) -> float | None:
+    """A size as --mem takes it (``16g``, ``512MB``; no fractions), in MiB; None for others."""
+    return None if "." in text else mib(text.upper().removesuffix("B"))
+
+
+def entries(text: str) -> dict[str, str]:
+    """A list of TRES, ``cpu=2,mem=4G,gres/gpu:h200=1``: what is given for each resource."""
+    pairs = (part.split("=", 1) for part in text.split(",") if "=" in part)
+    return {name.strip(): value.strip() for name, value in pairs}
 
 
 def counts(text: str) -> dict[str, int]:
-    """Each resource's count, memory in MiB, also without a unit. Others are left out."""
-    amounts: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        match = _COUNT.fullmatch(value.strip())
-        if match is not None:
-            unit = _MIB[match[2]] if name == "mem" else 1
-            amounts[name.strip()] = int(float(match[1]) * unit)
-    return amounts
+    """Each resource's count, memory in MiB. What is not a number is left out."""
+    amounts = {
+        name: mib(value) if name == "mem" else scaled(value)
+        for name, value in entries(text).items()
+    }
+    return {name: int(amount) for name, amount in amounts.items() if amount is not None}
 
 
 _NOTE: Final = re.compile(r"\([^()]*\)")
@@ -128,13 +162,10 @@ def listed(text: str) -> int | None:
     return max(totals) if totals else sum(count for count, _ in counts)
 
 
-_GRES_COUNT: Final = re.compile(r"([0-9]+)[kKmMgG]?")
-
-
 def gres_count(text: str) -> int | None:
-    """A count as gres.conf and slurm.conf have it, without its unit; None for anything else."""
-    match = _GRES_COUNT.fullmatch(text)
-    return int(match[1]) if match else None
+    """A count as gres.conf and slurm.conf have it (``4``, ``2K``); None for anything else."""
+    count = None if "." in text else scaled(text.upper())
+    return None if count is None else int(count)
 
 
 def gres_of(text: str) -> list[tuple[str, str, int]]:

@@ -49,7 +49,7 @@ from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
 from corral.web.users.sessions import Sessions
-from corral.web.users.user_commands import ByHelper, BySsh, Own
+from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
@@ -155,7 +155,7 @@ def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm |
     return ByCommands(spec)
 
 
-def _own(settings: Settings, spec: ClusterSpec | None) -> Own | None:
+def _own(settings: Settings, spec: ClusterSpec | None) -> UserCommands | None:
     if settings.as_user:
         return ByHelper(settings.as_user)
     return BySsh(spec) if spec is not None and not settings.service else None

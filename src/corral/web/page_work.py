@@ -10,7 +10,7 @@ from corral.slurm.rest.read import jobs_of
 from corral.web.slurm.search import ordered, parse
 from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import job_rows
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 
 
 def many_jobs(body: object, version: int, count: int) -> tuple[Job, ...]:
@@ -41,4 +41,4 @@ def in_own_loop(work: Callable[[], object]) -> Awaitable[None]:
     async def use_case(_: object) -> None:
         work()
 
-    return aside(use_case)
+    return in_thread(use_case)

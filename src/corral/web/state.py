@@ -29,8 +29,8 @@ from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
 from corral.web.users.scopes import needed
 from corral.web.users.sessions import RateLimit, Session, Sessions
-from corral.web.users.user_commands import Own
-from corral.web.users.worker_process import Limited
+from corral.web.users.user_commands import UserCommands
+from corral.web.users.worker_process import WorkerProcesses
 
 COOKIE: Final = "corral_session"
 """With the port: browsers have one jar of cookies for all ports of a host, and two pages on one
@@ -74,11 +74,11 @@ class State:
     by_token: BearerSessions
     node_events: NodeEvents
     spec: ClusterSpec | None = None
-    own: Own | None = None
+    own: UserCommands | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
     plans: PendingPlans = field(default_factory=PendingPlans)
-    limited: Limited = field(default_factory=Limited)
+    workers: WorkerProcesses = field(default_factory=WorkerProcesses)
     answers: KeptAnswers = field(default_factory=KeptAnswers)
     counted: Counted = field(default_factory=Counted)
     streams: Streams = field(default_factory=Streams)

@@ -50,14 +50,14 @@ def answer(tmp_path: Path, ruleset: str) -> dict[str, str]:
     ("ruleset", "kind"), [(DROPS, "nftables"), (ENDS, "nftables"), (OPEN, ""), ("", "")]
 )
 def test_a_firewall_is_on_where_a_chain_drops(tmp_path: Path, ruleset: str, kind: str) -> None:
-    assert system.firewall(answer(tmp_path, ruleset)) == kind
+    assert system.FIREWALL.read(answer(tmp_path, ruleset)) == kind
 
 
 def test_ufw_is_asked_first_and_counts_only_when_it_is_on(tmp_path: Path) -> None:
     (tmp_path / "ufw.conf").write_text("# x\nENABLED=yes\n")
-    assert system.firewall(answer(tmp_path, DROPS)) == "ufw"
+    assert system.FIREWALL.read(answer(tmp_path, DROPS)) == "ufw"
     (tmp_path / "ufw.conf").write_text("ENABLED=no\n")
-    assert system.firewall(answer(tmp_path, "")) == ""
+    assert system.FIREWALL.read(answer(tmp_path, "")) == ""
 
 
 def test_gpus_and_switches_are_distinguished_from_sound_and_usb() -> None:
@@ -68,11 +68,11 @@ def test_gpus_and_switches_are_distinguished_from_sound_and_usb() -> None:
 
 
 def test_secure_boot_and_cloud_init() -> None:
-    assert system.secure_boot({"secureboot": "   1\n"})
-    assert not system.secure_boot({"secureboot": "   0\n"})
-    assert not system.secure_boot({})
-    assert system.cloud_init({"cloudinit": "yes\n"})
-    assert not system.cloud_init({})
+    assert system.SECURE_BOOT.read_or_empty({"secureboot": "   1\n"})
+    assert not system.SECURE_BOOT.read_or_empty({"secureboot": "   0\n"})
+    assert not system.SECURE_BOOT.read_or_empty({})
+    assert system.CLOUD_INIT.read_or_empty({"cloudinit": "yes\n"})
+    assert not system.CLOUD_INIT.read_or_empty({})
 
 
 def test_facts_recorded_before_are_read_with_defaults() -> None:

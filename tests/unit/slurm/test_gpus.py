@@ -300,7 +300,7 @@ def test_what_an_option_asks_for(text: str, named: bool, gpus: tuple[int, str] |
         ("(null)", []),
         ("gpu", [("gpu", "", 1)]),
         ("GPU:h200:8(S:0-1),shard:16", [("gpu", "h200", 8), ("shard", "", 16)]),
-        ("gpu:no_consume:2k,lic(CNT:4)", [("gpu", "", 2), ("lic", "", 4)]),
+        ("gpu:no_consume:2k,lic(CNT:4)", [("gpu", "", 2048), ("lic", "", 4)]),
     ],
 )
 def test_each_resource_of_a_list(text: str, expected: list[tuple[str, str, int]]) -> None:

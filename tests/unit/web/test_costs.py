@@ -13,7 +13,7 @@ from corral.errors import Code, CorralError
 from corral.spec.load import load_or_raise
 from corral.web.routes.streams import LiveView, Streams
 from corral.web.users.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
-from corral.web.users.worker_process import MAX_TEXT, MOST, Limited
+from corral.web.users.worker_process import MAX_TEXT, MOST, WorkerProcesses
 from tests.unit.web.fake import FakeRest, Page, token
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -111,7 +111,7 @@ def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
 
 def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
     async def work() -> None:
-        slow = Limited((sys.executable, "-c", "while True: pass"), limit_s=1.0)
+        slow = WorkerProcesses((sys.executable, "-c", "while True: pass"), limit_s=1.0)
         judging = asyncio.create_task(slow.lint("x", "x", "kim"))
         turns = 0
         while not judging.done():
@@ -127,7 +127,7 @@ def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
 
 def test_slow_texts_of_one_user_do_not_keep_another_waiting() -> None:
     async def work() -> None:
-        slow = Limited((sys.executable, "-c", "while True: pass"), limit_s=1.5)
+        slow = WorkerProcesses((sys.executable, "-c", "while True: pass"), limit_s=1.5)
         flood = [asyncio.create_task(slow.lint("x", "x", "mallory")) for _ in range(12)]
         await asyncio.sleep(0.1)
         refused = [task.exception() for task in flood if task.done()]
@@ -157,7 +157,7 @@ def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
                 reply = await page.post(path, {"text": "#" * (MAX_TEXT + 1)})
                 assert reply.status_code == 422
         text = (EXAMPLES / "laptop.yaml").read_text()
-        judged, findings = await Limited().lint(text, "laptop.yaml", "kim")
+        judged, findings = await WorkerProcesses().lint(text, "laptop.yaml", "kim")
         assert judged == spec
         assert [f for f in findings if f["level"] == "error"] == []
 

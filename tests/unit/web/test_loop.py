@@ -16,7 +16,7 @@ from corral.passwords import Person, accompanied, person
 from corral.slurm.rest import write
 from corral.spec.load import load_or_raise
 from corral.web.routes import form, jobs, past_jobs
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.routes.test_again import Keeping
@@ -90,7 +90,9 @@ def test_events_come_before_the_result_and_in_the_callers_loop() -> None:
 
     async def work() -> None:
         assert (
-            await aside(use_case, lambda event: seen.append((threading.get_ident(), event.subject)))
+            await in_thread(
+                use_case, lambda event: seen.append((threading.get_ident(), event.subject))
+            )
             == 7
         )
         assert seen == [(threading.get_ident(), str(n)) for n in range(100)]
@@ -107,7 +109,9 @@ def test_who_is_there_answers_there_too() -> None:
 
     async def work() -> None:
         with accompanied(Person(ask, only=frozenset({"n1"}))):
-            assert await asyncio.gather(*(aside(use_case) for _ in range(20))) == ["secret"] * 20
+            assert (
+                await asyncio.gather(*(in_thread(use_case) for _ in range(20))) == ["secret"] * 20
+            )
 
     run(work())
 
@@ -126,7 +130,7 @@ def test_a_cancelled_use_case_cleans_up() -> None:
                 await asyncio.sleep(0.01)
                 cleaned.append("done")
 
-        task = asyncio.create_task(aside(use_case))
+        task = asyncio.create_task(in_thread(use_case))
         await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -142,7 +146,7 @@ def test_errors_are_the_use_cases_own() -> None:
 
     async def work() -> None:
         with pytest.raises(CorralError, match="busy"):
-            await aside(use_case)
+            await in_thread(use_case)
 
     run(work())
 

@@ -415,7 +415,7 @@ def sized(run: Run, counts: list) -> Speed:
             "bytes": speed.size,
             "batch": run.options.batch,
             "length": run.options.length,
-            "beside": run.local_ranks,
+            "ranks_per_node": run.local_ranks,
             "device": torch.cuda.get_device_name() if run.gpu else "cpu",
             "rank": RANK,
             "small_bytes": speed.small,

@@ -231,13 +231,13 @@ async def ask_machines(
             if isinstance(answer, CorralError):
                 raise answer
             texts = asked.answers(check(answer, "reading facts").stdout, node, "reading facts")
-            hostname = HOSTNAME.parse(texts[HOSTNAME.name]).partition(".")[0]
-            users = USERS.parse(texts[USERS.name])
+            hostname = HOSTNAME.read(texts).partition(".")[0]
+            users = USERS.read(texts)
             name = named[node] or hostname or node
             more = {
                 "hostname": hostname,
                 "uids": {user: int(uid) for user, uid in users.items() if uid.isdigit()},
-                "open_keys": OPEN_KEYS.parse(texts[OPEN_KEYS.name]),
+                "open_keys": OPEN_KEYS.read(texts),
             }
             machines[name] = machine_of(parse_facts(name, texts), more)
         return machines

@@ -23,21 +23,17 @@ from corral.doctor.pending_reason import QUEUE_COLUMNS, WhyPending, queue_ahead,
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
-from corral.inspect.slurm import NODES
+from corral.inspect.question import Answer, Question, inquiry
+from corral.inspect.slurm import NODES, job_request, partition_named
 from corral.slurm.records import Partition
 from corral.slurm.text import (
-    SHOW_JOB,
-    SHOW_PARTITION,
     SHOW_QUEUE,
     TIME_FORMAT,
-    parse_job,
     parse_nodes,
     parse_queue,
     queue_format,
-    readable_partitions,
 )
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
@@ -149,17 +145,18 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
                 tail="" if answer.ok else answer.tail,
                 hint=f"how it ended: corral logs {job_id}",
             )
-        asked = _rest(job_id, jobs[0].partition)
+        first = jobs[0].partition.partition(",")[0]
+        request, of_partition = job_request(job_id), partition_named(first)
+        asked = inquiry((request, of_partition, _ahead(jobs[0].id, first), NODES))
         rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
     sections = asked.read(check(rest, "asking Slurm").stdout)
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
-    ahead = queue_ahead(jobs[0].id, parts["queue"])
-    asked_for = parse_job(parts["asked"])
-    first = jobs[0].partition.partition(",")[0]
-    partition = next(iter(readable_partitions(parts["partition"])), Partition(first))
-    return why_pending(jobs[0], asked_for.tres if asked_for else "", partition, nodes, ahead)
+    ahead = _ahead(jobs[0].id, first).read(parts)
+    asked_for = request.read(parts)
+    shown_partition = next(iter(of_partition.read(parts)), Partition(first))
+    return why_pending(jobs[0], asked_for.tres if asked_for else "", shown_partition, nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:
@@ -173,17 +170,11 @@ def _job(job_id: int | str) -> Script:
     )
 
 
-def _rest(job_id: int | str, partition: str) -> Inquiry:
-    first = partition.partition(",")[0]
-    return Inquiry(
-        {
-            "asked": sh("{show} {id} | head -n 1", show=[*SHOW_JOB], id=job_id),
-            "partition": sh("{show} {first}", show=[*SHOW_PARTITION], first=first),
-            "queue": sh(
-                "squeue -h --array --all --states=PENDING --partition={first} -o {format}",
-                first=first,
-                format=queue_format(QUEUE_COLUMNS),
-            ),
-            NODES.name: NODES.shell,
-        }
+def _ahead(job: int, partition: str) -> Question[int]:
+    """How many pending jobs of a partition have a higher priority."""
+    shell = sh(
+        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
+        partition=partition,
+        format=queue_format(QUEUE_COLUMNS),
     )
+    return Answer[int]("queue-ahead", lambda answer: queue_ahead(job, answer)).by(shell)

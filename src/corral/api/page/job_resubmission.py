@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 
 from corral.api.sync import reached
 from corral.errors import BAD_JSON, Code, CorralError
-from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import check
+from corral.inspect.question import Answer, inquiry, text
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
@@ -23,6 +23,21 @@ _SUBMIT_LINE: Final = """\
 timeout 20 sacct --noheader --parsable2 --allocations --jobs={id} --format=SubmitLine 2>/dev/null |
   head -n 1 | head -c 65536"""
 _ABOUT: Final = "[ ! -f {folder}/job.json ] || head -c {longest} {folder}/job.json"
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """The job of a job.json; nothing where it is another file."""
+    try:
+        about: Any = json.loads(text) if text else {}
+    except BAD_JSON:
+        return {}
+    job = cast("dict[str, Any]", about).get("job") if isinstance(about, dict) else None
+    return dict(cast("dict[str, Any]", job)) if isinstance(job, dict) else {}
+
+
+_SCRIPT: Final = Answer("script", text)
+_LINE: Final = Answer("line", text)
+_OWN: Final = Answer("job-form", fields_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +71,24 @@ async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = F
         CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
     """
     folder = folder_of(job)
-    asked = Inquiry(
-        {
-            "script": as_user(user, call(_USER, "job_script", job.id, LONGEST)),
-            "line": as_user(user, sh(_SUBMIT_LINE, id=job.id)),
-            "about": as_user(user, sh(_ABOUT, folder=folder, longest=LONGEST)),
-        }
+    asked = inquiry(
+        (
+            _SCRIPT.by(as_user(user, call(_USER, "job_script", job.id, LONGEST))),
+            _LINE.by(as_user(user, sh(_SUBMIT_LINE, id=job.id))),
+            _OWN.by(as_user(user, sh(_ABOUT, folder=folder, longest=LONGEST))),
+        )
     )
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, asked.script, timeout=90)
         texts = asked.read(check(result, "reading what the job was").stdout).texts()
-        own = fields_of(texts.get("about", ""))
+        own = _OWN.read_or_empty(texts)
         program = ""
         if own.get("script") and not own.get("in_place"):
             located = await fleet.run(controller, as_user(user, program_script(folder, own)))
             program = located.stdout.strip()
-    script = texts.get("script", "")
+    script = _SCRIPT.read_or_empty(texts)
     return Recorded(
-        f"{script}\n" if script else "", texts.get("line", ""), own, program or _in_place(own)
+        f"{script}\n" if script else "", _LINE.read_or_empty(texts), own, program or _in_place(own)
     )
 
 
@@ -92,16 +107,6 @@ def program_script(folder: str, own: Mapping[str, Any]) -> Script:
     base = script.rpartition("/")[2]
     relative = base if script.startswith("/") or ".." in script.split("/") else script
     return call(_USER, "job_program", folder, relative, base)
-
-
-def fields_of(text: str) -> dict[str, Any]:
-    """The job of a job.json; nothing where it is another file."""
-    try:
-        about: Any = json.loads(text) if text else {}
-    except BAD_JSON:
-        return {}
-    job = cast("dict[str, Any]", about).get("job") if isinstance(about, dict) else None
-    return dict(cast("dict[str, Any]", job)) if isinstance(job, dict) else {}
 
 
 def _in_place(own: Mapping[str, Any]) -> str:

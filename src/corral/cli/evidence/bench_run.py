@@ -35,6 +35,7 @@ from corral.prove.fabric.corral_benchmark import MEASURES, TYPES, Progress
 from corral.prove.fabric.model import Table
 from corral.prove.fabric.transport import Transport
 from corral.prove.fabric.verdict import Outcome, Verdict
+from corral.slurm.tres import scaled
 
 STYLES: Final = {
     Outcome.PASS: "green",
@@ -108,7 +109,6 @@ RUN_EPILOG: Final = examples(
     "corral bench history lab",
 )
 HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history lab --json")
-_UNITS: Final = {"K": 10, "M": 20, "G": 30}
 
 COLLECTIVES = Annotated[
     str,
@@ -260,12 +260,12 @@ def bytes_of(text: str) -> int:
     Raises:
         CorralError: USAGE.
     """
-    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
-    if not number.isdecimal() or (unit and unit not in _UNITS) or not int(number):
+    size = None if set(text.upper()) & set(".TP") else scaled(text.upper())
+    if not size:
         raise CorralError(
             Code.USAGE, f"{text!r} is not a size", hint="an integer with K, M or G: 64M"
         )
-    return int(number) << _UNITS.get(unit, 0)
+    return int(size)
 
 
 def _show_row(ui: Ui, row: Progress) -> None:

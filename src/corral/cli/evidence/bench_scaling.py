@@ -119,7 +119,7 @@ def _view(measurement: Measured) -> list[RenderableType]:
         (speedup["way"], speedup["ranks"]): speedup["times"]
         for speedup in measurement.figures["speedups"]
     }
-    ranks_per_node = measurement.figures["beside"]
+    ranks_per_node = measurement.figures["ranks_per_node"]
     rows = [
         (
             str(max(1, run["ranks"] // ranks_per_node)),

@@ -11,6 +11,7 @@ from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
+from corral.inspect.question import Answer, inquiry, text
 from corral.plurals import plural
 from corral.prove.context import ProveContext, as_user, failed, left_out, verdict_of
 from corral.prove.launch import (
@@ -87,11 +88,15 @@ def _names(hostlist: str) -> Iterable[str]:
     return expand(hostlist) if hostlist[:1].isalnum() else ()
 
 
+_USER: Final = Answer("user", text)
+_EXEMPT: Final = Answer("exempt", text)
+
+
 def _without_job(ctx: ProveContext, name: str) -> Inquiry:
     groups = {node.name: node.group for node in ctx.nodes}
     group = groups[name]
     exempt = group.ssh.user if group.capabilities.owned else "root"
-    return Inquiry({"user": login(ctx.person), "exempt": login(exempt)})
+    return inquiry((_USER.by(login(ctx.person)), _EXEMPT.by(login(exempt))))
 
 
 def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> list[str]:
@@ -99,14 +104,14 @@ def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> li
     if isinstance(answer, CorralError):
         return [f"{node} cannot be reached ({answer.message})"]
     texts = answer.texts()
-    if set(texts) != {"user", "exempt"}:
+    if set(texts) != {_USER.name, _EXEMPT.name}:
         return [f"{node}: incomplete response: who may log in there is unknown"]
-    text, exempt = texts["user"], texts["exempt"]
+    shown, exempt = _USER.read(texts), _EXEMPT.read(texts)
     problems: list[str] = []
-    if not busy and "@ in " in text:
+    if not busy and "@ in " in shown:
         problems.append(f"{node} lets a user in who has no job there")
-    elif not busy and REFUSED_BY not in text:
-        why = text.strip()[-200:] or "no output"
+    elif not busy and REFUSED_BY not in shown:
+        why = shown.strip()[-200:] or "no output"
         problems.append(f"{node} refuses, but not by {REFUSED_BY}: {why}")
     if "@ in " not in exempt:
         problems.append(f"{node} locks Corral's own login user out")

@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, call, sh
+from corral.inspect.question import Answer, inquiry, text
 from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
@@ -181,6 +182,9 @@ def _evidence(
 
 
 _PROGRAM: Final = "prove/jobs.sh"
+_SNAPSHOT: Final = Answer("snapshot", text)
+_OTHER_JOBS: Final = Answer("others", text)
+_RECORDS: Final = Answer("records", text)
 _FULL: Final = 3
 """Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
 
@@ -192,12 +196,12 @@ async def _run(
     result = await ctx.control(asked.script, timeout=90.0)
     sections = asked.read(result.stdout)
     texts = sections.texts()
-    first = sections.get("snapshot")
+    first = sections.get(_SNAPSHOT.name)
     watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
     return Run(
-        texts.get("snapshot", ""),
-        parse_others(texts.get("others", ""), ctx.job_name),
-        texts.get("records", ""),
+        _SNAPSHOT.read_or_empty(texts),
+        parse_others(_OTHER_JOBS.read_or_empty(texts), ctx.job_name),
+        _RECORDS.read_or_empty(texts),
         "" if watched else result.stderr.strip()[-200:] or "no output",
         clip(f"{sections.shown()}\n{result.stderr.strip()}"),
     )
@@ -212,16 +216,17 @@ def _questions(
     snapshot = as_user(ctx.user, start)
     end = call(_PROGRAM, "slots_end", name, queue_format(_COLUMNS), round(WAIT + ctx.slack))
     cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
-    return Inquiry(
-        {
-            "snapshot": sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot),
-            "others": sh(
-                "squeue -h -t R -w {nodes} -o {format}",
-                nodes=fold(capacity.batch.names),
-                format=queue_format(_OTHERS),
-            ),
-            "records": sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end)),
-        },
+    others = sh(
+        "squeue -h -t R -w {nodes} -o {format}",
+        nodes=fold(capacity.batch.names),
+        format=queue_format(_OTHERS),
+    )
+    return inquiry(
+        (
+            _SNAPSHOT.by(sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot)),
+            _OTHER_JOBS.by(others),
+            _RECORDS.by(sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end))),
+        ),
         before=sh("trap {cancel} EXIT", cancel=str(sh("( {c} )", c=cancel))),
     )
 

@@ -10,6 +10,7 @@ from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result
+from corral.inspect.question import Answer, inquiry, text
 from corral.inspect.rules import FolderFault, folder_fault
 from corral.inspect.storage import FAILED
 from corral.prove.context import ProveContext, as_user, output_of, verdict_of
@@ -115,11 +116,11 @@ def _write(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
 def _read(ctx: ProveContext, files: tuple[Asked, ...]) -> Inquiry:
     """Each file as the user reads it; framed by root, whose script no user sees."""
     paths = [_path(ctx.token, file) for file in files]
-    return Inquiry(
-        {
-            path: sh("( {cat} ) 2>&1", cat=as_user(ctx.person, sh("cat {path}", path=path)))
-            for path in paths
-        }
+    return inquiry(
+        Answer(path, text).by(
+            sh("( {cat} ) 2>&1", cat=as_user(ctx.person, sh("cat {path}", path=path)))
+        )
+        for path in paths
     )
 
 

@@ -104,7 +104,7 @@ class Scaling:
         size: bytes of its gradients.
         small: bytes of them as PowerSGD sends them.
         tokens: of a rank's micro-batch.
-        per_node: ranks on each node; ``beside`` in JSON.
+        ranks_per_node: ranks on each node.
         device: what computes.
         timed: all_reduces.
         trained: each method, for each number of ranks.
@@ -118,7 +118,7 @@ class Scaling:
     size: int
     small: int
     tokens: int
-    per_node: int
+    ranks_per_node: int
     device: str
     timed: tuple[Timed, ...]
     trained: tuple[Trained, ...]
@@ -138,7 +138,7 @@ class Scaling:
 
     @property
     def one_node(self) -> Trained | None:
-        return self.of("ddp", self.per_node) or self.of("ddp", 1)
+        return self.of("ddp", self.ranks_per_node) or self.of("ddp", 1)
 
     def speedup(self, trained: Trained) -> float:
         """Times as many tokens in a second as on one node."""
@@ -187,7 +187,7 @@ def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
         size,
         int(model["small_bytes"]),
         int(model["batch"]) * int(model["length"]),
-        int(model["beside"]),
+        int(model["ranks_per_node"]),
         str(model["device"]),
         timed,
         trained,
@@ -345,7 +345,7 @@ def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tupl
         now: the declared rate, 0 when none is.
     """
     plain = seen.of("ddp", seen.counts[-1]) if seen.counts else None
-    if plain is None or plain.ranks <= seen.per_node or seen.one_node is None:
+    if plain is None or plain.ranks <= seen.ranks_per_node or seen.one_node is None:
         return _early(seen)
     remarks = (_plain(seen), _advice(seen, plain), _others(seen, plain), _exact(seen))
     rest = [r for some in remarks for r in some]
@@ -381,7 +381,7 @@ def pays_from(seen: Scaling) -> Pays | None:
     backward pass does not hide; the exchange depends on the model's size and not on the step.
     """
     base, ranks = seen.one_node, seen.counts[-1] if seen.counts else 0
-    plain = seen.of("ddp", ranks) if base and ranks > seen.per_node else None
+    plain = seen.of("ddp", ranks) if base and ranks > seen.ranks_per_node else None
     if base is not None and plain is not None:
         at = [timing for timing in seen.timed if timing.ranks == ranks]
         cost = fitted(at) if len(at) > 1 else seen.cost
@@ -392,7 +392,7 @@ def pays_from(seen: Scaling) -> Pays | None:
         # All times of this step are as measured, also where the fit has more traffic than was seen.
         parts = (min(net, visible + hidden), max(0.0, visible - net), hidden / step, own / step)
         return _pays(seen, ranks, step, parts)
-    if seen.speed is None or seen.speed.ranks <= seen.per_node or not seen.speed.cost.beta:
+    if seen.speed is None or seen.speed.ranks <= seen.ranks_per_node or not seen.speed.cost.beta:
         return None
     ranks, cost = seen.speed.ranks, seen.speed.cost
     step = base.seconds if base else seen.speed.alone
@@ -402,7 +402,7 @@ def pays_from(seen: Scaling) -> Pays | None:
 
 def _pays(seen: Scaling, ranks: int, step: float, parts: tuple[float, float, float, float]) -> Pays:
     net, extra, hidden, slower = parts
-    nodes = ranks / seen.per_node
+    nodes = ranks / seen.ranks_per_node
     now = nodes * step / (slower * step + max(0.0, net - hidden * step) + extra)
 
     def reached(times: float) -> float | None:
@@ -465,7 +465,7 @@ def _not_measured(seen: Scaling) -> Iterator[Remark]:
 
 
 def _nodes(seen: Scaling, ranks: int) -> str:
-    return f"{max(1, ranks // seen.per_node)} nodes"
+    return f"{max(1, ranks // seen.ranks_per_node)} nodes"
 
 
 def _what(seen: Scaling) -> str:
@@ -479,9 +479,9 @@ def _what(seen: Scaling) -> str:
 def _plain(seen: Scaling) -> Iterator[Remark]:
     for ranks in seen.counts:
         trained = seen.of("ddp", ranks)
-        if trained is None or ranks <= seen.per_node:
+        if trained is None or ranks <= seen.ranks_per_node:
             continue
-        times, nodes = seen.speedup(trained), ranks // seen.per_node
+        times, nodes = seen.speedup(trained), ranks // seen.ranks_per_node
         share = times / nodes
         head = f"{_nodes(seen, ranks)}, {_what(seen)}"
         tail = f"; {_spent(trained)}"
@@ -512,7 +512,7 @@ def _spent(trained: Trained) -> str:
 
 
 def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
-    base, nodes = seen.speedup(plain), plain.ranks // seen.per_node
+    base, nodes = seen.speedup(plain), plain.ranks // seen.ranks_per_node
     rest = [t for t in seen.trained if t.ranks == plain.ranks and t.method != "ddp"]
     if base >= EFFICIENT * nodes or not rest:
         return
@@ -608,14 +608,14 @@ def curve(seen: Scaling) -> Plot | None:
         Series(
             method,
             tuple(
-                (float(max(1, t.ranks // seen.per_node)), seen.speedup(t))
+                (float(max(1, t.ranks // seen.ranks_per_node)), seen.speedup(t))
                 for t in seen.trained
                 if t.method == method
             ),
         )
         for method in METHODS
     ]
-    most = max(1, seen.counts[-1] // seen.per_node)
+    most = max(1, seen.counts[-1] // seen.ranks_per_node)
     ideal = Series("as many as nodes", ((1.0, 1.0), (float(most), float(most))))
     shown = tuple(line for line in lines if line.points)
     title = f"training of {seen.parameters / 1e6:.3g} million parameters"
@@ -626,7 +626,7 @@ def figures(seen: Scaling) -> dict[str, object]:
     """JSON-ready fields."""
     pays = pays_from(seen)
     return {
-        **_keyed(asdict(seen), "per_node", "beside"),
+        **asdict(seen),
         "trained": [_keyed(asdict(t), "method", "way") for t in seen.trained],
         "speedups": [
             {"way": t.method, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained

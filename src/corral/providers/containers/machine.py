@@ -145,7 +145,7 @@ def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: 
         cores_per_socket=layout.cores,
         threads_per_core=layout.threads,
         memory_mib=memory,
-        cgroup=system.cgroup(answers),
+        cgroup=system.CGROUP.read(answers),
         systemd=True,
         address=address,
     )
@@ -159,7 +159,7 @@ def host_routes() -> tuple[Network, ...]:
 
 def host_runtime() -> tuple[str, ...]:
     """``runtime_options`` of this machine."""
-    return runtime_options(system.cgroup(host_answers()))
+    return runtime_options(system.CGROUP.read(host_answers()))
 
 
 def carries(pid: int, container_id: str) -> bool:

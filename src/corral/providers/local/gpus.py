@@ -36,7 +36,7 @@ def require_usable(answers: Answers) -> None:
     listed = {bus_address(bus) for bus in nvidia.LISTED.read(answers)}
     if not listed:
         return
-    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.parse(answers["programs"])):
+    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.read(answers)):
         raise _unusable(
             "nvidia-smi is not installed", "install the driver's programs, or put it on the PATH"
         )

@@ -38,8 +38,6 @@ T = TypeVar("T")
 
 TEMPLATE: Final = "Ubuntu 22.04"
 REGIONS: Final = ("ny2", "ca1", "ams1")
-SCRIPT_WAIT_S: Final = 10.0
-SCRIPT_TRIES: Final = 3
 
 
 class Paperspace:
@@ -183,21 +181,18 @@ class Paperspace:
         """
         digest = hashlib.sha256(request.boot.encode()).hexdigest()[:12]
         name = f"{PREFIX}{request.label.cluster}-boot-{digest}"
-        left = SCRIPT_TRIES
-        while True:
-            for known, its_name in await self._all("/startup-scripts", _script):
-                if its_name == name:
-                    return known
-            try:
-                body = {"name": name, "script": request.boot, "isRunOnce": True}
-                return await self.caller.call(
-                    "POST", "/startup-scripts", lambda data: identity(data["id"]), body=body
-                )
-            except CloudError as error:
-                left -= 1
-                if not (error.unsure and left):
-                    raise
-                await asyncio.sleep(SCRIPT_WAIT_S)
+
+        async def known() -> str | None:
+            scripts = await self._all("/startup-scripts", _script)
+            return next((script for script, its_name in scripts if its_name == name), None)
+
+        async def made() -> str:
+            body = {"name": name, "script": request.boot, "isRunOnce": True}
+            return await self.caller.call(
+                "POST", "/startup-scripts", lambda data: identity(data["id"]), body=body
+            )
+
+        return await self.caller.find_or_make(known, made)
 
     async def _all(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> list[T]:
         """All pages of a list."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm import duration
-from corral.slurm.directives import Directive, directives, kib
+from corral.slurm.directives import Directive, directives
+from corral.slurm.tres import memory_option
 
 _STRUCTS: Final = 39
 """From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
@@ -121,10 +123,10 @@ def _nodes(value: str, _: Number) -> dict[str, Any]:
 
 def _memory(field: str) -> Field:
     def read(value: str, number: Number) -> dict[str, Any]:
-        size = kib(value)
+        size = memory_option(value)
         if not size:
             raise ValueError(f"{value[:60]!r}: a size such as 16G")
-        return {field: number(-(-size // 1024))}
+        return {field: number(ceil(size))}
 
     return read
 

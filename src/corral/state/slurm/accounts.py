@@ -14,6 +14,7 @@ from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.duration import seconds
 from corral.slurm.records import Association
 from corral.slurm.text import readable_associations, show_associations
+from corral.slurm.tres import entries, mib
 from corral.state.base import (
     Change,
     Context,
@@ -33,7 +34,6 @@ QOS: Final = (
 )
 _GROUP: Final = ("GrpTRES", "GrpJobs", "GrpSubmitJobs")
 _PER_USER: Final = ("MaxTRESPerUser", "MaxJobsPerUser", "MaxSubmitJobsPerUser")
-_UNITS: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 
 Fields = Mapping[str, str]
 """What sacctmgr sets, by its own word; TRES one by one, as ``GrpTRES gres/gpu``."""
@@ -167,20 +167,15 @@ def _limit_fields(seen: list[str], words: tuple[str, str, str]) -> dict[str, str
     tres, jobs, submitted = seen
     word, jobs_word, submitted_word = words
     limits = {f"{word} {name}": NO_LIMIT for name in TRES}
-    for pair in tres.split(","):
-        name, _, value = pair.partition("=")
+    for name, value in entries(tres).items():
         if name in TRES:
             limits[f"{word} {name}"] = _mib(value) if name == "mem" else value
     return limits | {jobs_word: jobs or NO_LIMIT, submitted_word: submitted or NO_LIMIT}
 
 
 def _mib(text: str) -> str:
-    """Memory as sacctmgr prints it (``10G``, ``1.50T``, plain is MiB), in MiB."""
-    number = text.rstrip("KMGTP")
-    try:
-        return str(round(float(number) * _UNITS[text[len(number) :] or "M"]))
-    except (ValueError, KeyError):
-        return text
+    size = mib(text)
+    return text if size is None else str(round(size))
 
 
 def set_of(names: Iterable[str]) -> str:

@@ -156,7 +156,7 @@ async def _filled(
     spec = _spec(state)
     script_ = fields.get("script")
     if fields.get("command") and not script_:  # a command takes no file along
-        return await state.limited.job({**fields, "user": session.user}, spec)
+        return await state.workers.job({**fields, "user": session.user}, spec)
     path = PurePosixPath(script_ if isinstance(script_, str) else "")
     mounts = [s.mount for s in spec.storage]
     if ".." in path.parts or not any(path.is_relative_to(mount) for mount in mounts):
@@ -168,4 +168,4 @@ async def _filled(
             else "this cluster has none",
         )
     # Its size is the viewer's: 100,000 points of a sweep take seconds.
-    return await state.limited.job({**fields, "user": session.user, "in_place": True}, spec)
+    return await state.workers.job({**fields, "user": session.user, "in_place": True}, spec)

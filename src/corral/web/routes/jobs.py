@@ -37,7 +37,7 @@ from corral.web.state import (
     state_of,
 )
 from corral.web.users.sessions import Session
-from corral.web.users.user_commands import Own
+from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
@@ -410,7 +410,7 @@ async def own_job(state: State, session: Session, job_id: int) -> Job:
     return record
 
 
-def own_commands(state: State) -> Own:
+def own_commands(state: State) -> UserCommands:
     """How a user's own commands are done.
 
     Raises:

@@ -18,7 +18,7 @@ from corral.slurm.rest import write
 from corral.web.slurm.node_gpus import gpus_of, jobs_on
 from corral.web.slurm.snapshot import job_rows
 from corral.web.state import Changer, Here, Owner, State, Viewer, here_of, poller_of
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/nodes", tags=["nodes"])
@@ -77,7 +77,7 @@ async def node_figures(request: Request, name: NodeName, session: Viewer, state:
 @router.post("/{name}/health")
 async def health(name: NodeName, owner: Owner, session: Changer, state: Here) -> Any:
     """Run the node's health check now; it changes nothing and drains no node."""
-    result = await aside(lambda _: api.node_health(owner[1], name))
+    result = await in_thread(lambda _: api.node_health(owner[1], name))
     return {
         "at": time.time(),
         "checks": [{"check": c.check, "word": c.word, "text": c.text} for c in result.lines],

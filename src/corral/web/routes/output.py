@@ -22,7 +22,7 @@ from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Here, State, Viewer, still_in
 from corral.web.users.sessions import Session
-from corral.web.users.user_commands import Own
+from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 PIECES_AT_ONCE: Final = 16
@@ -217,7 +217,7 @@ def printed(record: Job) -> Job:
 
 
 async def read(
-    own: Own, session: Session, record: Job, question: api.LogQuestion
+    own: UserCommands, session: Session, record: Job, question: api.LogQuestion
 ) -> tuple[bytes, int]:
     """Bytes of a file, and how long it is.
 
@@ -298,7 +298,9 @@ class Output:
         trouble: why no more come, None where the job or its file has ended.
     """
 
-    def __init__(self, own: Own, state: State, session: Session, job: Job, file: str) -> None:
+    def __init__(
+        self, own: UserCommands, state: State, session: Session, job: Job, file: str
+    ) -> None:
         self._own = own
         self._state = state
         self._session = session

@@ -25,7 +25,7 @@ from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Changer, Here, Owner, State, bearer_of, state_of, still_in
 from corral.web.tasks.pending_plans import Pending
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import Session
 from corral.web.users.worker_process import MAX_TEXT
 
@@ -70,7 +70,7 @@ def _read(path: str) -> str:
 async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
     source = state.settings.source or "cluster file"
-    _, findings = await state.limited.lint(edited.text, source, session.user)
+    _, findings = await state.workers.lint(edited.text, source, session.user)
     return {"findings": findings}
 
 
@@ -78,7 +78,7 @@ async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any
 async def plan(request: Request, edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
     source = state.settings.source or "cluster file"
-    spec, _ = await state.limited.lint(edited.text, source, session.user)
+    spec, _ = await state.workers.lint(edited.text, source, session.user)
     if spec is None:
         raise CorralError(
             Code.SPEC_INVALID, "the cluster file has errors", hint="each is shown at its line"
@@ -91,7 +91,7 @@ async def plan(request: Request, edited: Text, owner: Owner, session: Changer, s
         )
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda relay: planned(request, spec, session, relay), emit)
+        return await in_thread(lambda relay: planned(request, spec, session, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(session.user, "plan", spec.name)
@@ -104,7 +104,7 @@ async def apply(confirmation: Confirm, owner: Owner, session: Changer, state: He
     pending = _confirmed(confirmation, session, state)
 
     async def work(emit: Emit) -> Any:
-        await aside(lambda relay: api.apply(pending.spec, pending.plan, relay), emit)
+        await in_thread(lambda relay: api.apply(pending.spec, pending.plan, relay), emit)
         return {"ok": True}
 
     identity = state.background.start("apply", work)
@@ -118,7 +118,7 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
     """Diagnose all machines; findings with cause and fix."""
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda _: _examined(owner[1]))
+        return await in_thread(lambda _: _examined(owner[1]))
 
     identity = state.background.start("doctor", work)
     state.audit.note(session.user, "doctor", owner[1].name)
@@ -136,7 +136,7 @@ async def prove(owner: Owner, session: Changer, state: Here) -> Any:
     """Prove the cluster again."""
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda relay: _proven(owner[1], relay), emit)
+        return await in_thread(lambda relay: _proven(owner[1], relay), emit)
 
     state.audit.note(session.user, "prove", owner[1].name)
     return {"id": state.background.start("prove", work)}

@@ -16,7 +16,7 @@ from corral.report.page import policy
 from corral.spec.hostlist import expand
 from corral.web.routes.owner import planned
 from corral.web.state import Changer, Here, Owner, Viewer
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 
 router = APIRouter(prefix="/api", tags=["report"])
 
@@ -82,7 +82,7 @@ async def fix_plan(request: Request, owner: Owner, session: Changer, state: Here
     spec = owner[1]
 
     async def work(emit: Emit) -> Any:
-        return await aside(lambda relay: planned(request, spec, session, relay), emit)
+        return await in_thread(lambda relay: planned(request, spec, session, relay), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(owner[0].user, "plan", spec.name)

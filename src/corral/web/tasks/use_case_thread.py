@@ -23,7 +23,7 @@ END_S: Final = 10.0
 """How long its clean-up may take once it is cancelled."""
 
 
-async def aside(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit = ignore) -> T:
+async def in_thread(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit = ignore) -> T:
     """What a use case returns or raises; cancelling this cancels it.
 
     Args:

@@ -16,13 +16,13 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login, dumps
-from corral.web.tasks.use_case_thread import aside
+from corral.web.tasks.use_case_thread import in_thread
 
 LINE: Final = 4 << 20
 OnLine = Callable[[str], None]
 
 
-class Own(Protocol):
+class UserCommands(Protocol):
     """What is done as the user, with the user's rights only."""
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
@@ -57,23 +57,23 @@ class BySsh:
         self._spec = spec
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         await api.job_log(self._spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         return await api.job_text(self._spec, login.user, job_id)
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         return await api.job_recorded(self._spec, login.user, job)
 
     async def requeue(self, login: Login, job_id: int) -> None:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         await api.requeue_job(self._spec, login.user, job_id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         return await api.job_extras(
             self._spec,
             login.user,
@@ -84,9 +84,9 @@ class BySsh:
         )
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         # The points of a sweep are written out: of 100,000 that takes a while.
-        return (await aside(lambda _: api.submit(self._spec, job))).id
+        return (await in_thread(lambda _: api.submit(self._spec, job))).id
 
 
 class ByHelper:
@@ -100,7 +100,7 @@ class ByHelper:
         self._path = path
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         fields = question.model_dump()
         bounds = api.LogBounds(question)
         async for reply in self._ask(login, do="log", job=job.id, fields=fields):
@@ -110,25 +110,25 @@ class ByHelper:
                 on_line(line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         return str((await self._first(login, do="script", job=job_id))["text"])
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
     async def requeue(self, login: Login, job_id: int) -> None:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         await self._first(login, do="requeue", job=job_id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         reply = await self._first(login, do="extras", job=job.id)
         pairs = tuple((str(name), str(value)) for name, value in reply["environment"])
         return api.Extras(pairs, reply["run"], reply["tracking"], tuple(reply["recordings"]))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
-        """See ``Own``."""
+        """See ``UserCommands``."""
         fields = job.model_dump(mode="json", exclude_defaults=True)
         return int((await self._first(login, do="submit", fields=fields))["id"])
 

@@ -34,7 +34,7 @@ _ARGV: Final = (sys.executable, "-m", "corral.web.users.worker_process")
 
 
 @dataclass(slots=True)
-class Limited:
+class WorkerProcesses:
     """Answers questions of viewers, a few at once.
 
     Attributes:

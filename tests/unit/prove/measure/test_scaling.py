@@ -161,7 +161,7 @@ def lines(two: float, three: float, sgd: float) -> list[str]:
         "tensors": 148,
         "batch": 8,
         "length": 512,
-        "beside": 1,
+        "ranks_per_node": 1,
         "device": "cpu",
         "small_bytes": 4_000_000,
     }
@@ -374,7 +374,7 @@ def test_what_is_known_at_any_time() -> None:
 
 def test_a_model_that_was_made_smaller_is_named() -> None:
     model, *rest = lines(5.0, 6.5, 1.6)
-    smaller = model.replace('"beside"', '"smaller": true, "beside"')
+    smaller = model.replace('"ranks_per_node"', '"smaller": true, "ranks_per_node"')
     texts = [r.text for r in answer(read_scaling([smaller, SPEED, PLAN, *rest]))]
     assert any(text.startswith("the usual model does not fit into 2.5 min") for text in texts)
     assert not [r for r in answer(read_scaling([model, SPEED, PLAN, *rest])) if "usual" in r.text]

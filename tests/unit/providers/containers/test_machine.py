@@ -88,7 +88,7 @@ def test_the_host_is_read_as_its_nodes_are(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     answers = machine.host_answers(tmp_path)
     assert cpu.layout(answers) == cpu.Layout(4, 2, 2, 1, 8192)
-    assert system.cgroup(answers) == "v2"
+    assert system.CGROUP.read(answers) == "v2"
     assert cpu.memory_mib(answers["memory"], "MemAvailable") == 2048
 
 

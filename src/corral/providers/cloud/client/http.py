@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from types import MappingProxyType
@@ -23,7 +23,9 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
+    stop_after_attempt,
     wait_exponential,
+    wait_fixed,
     wait_random,
 )
 
@@ -52,6 +54,10 @@ ATTEMPTS: Final[Mapping[Reason, int]] = MappingProxyType(
 PAUSES_S: Final = 120.0
 LIMITED_S: Final = 600.0
 """Seconds of one call: pauses after failures; pauses and attempts where the cloud limits calls."""
+
+UNSURE_TRIES: Final = 3
+UNSURE_WAIT_S: Final = 10.0
+"""How often, and how far apart, what may exist already is looked for and made."""
 
 HOLD_AT_MOST_S: Final = 60.0
 LIST_S: Final = 600.0
@@ -166,6 +172,28 @@ class Caller:
             wait=lambda state: _error(state).after or _PAUSE(state),
             before_sleep=hold,
             # Tenacity's own looks for the loop's kind; the loop's clock may be a test's.
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        return await retrying(attempt)
+
+    async def find_or_make(
+        self, find: Callable[[], Awaitable[T | None]], make: Callable[[], Awaitable[T]]
+    ) -> T:
+        """What ``find`` finds, else what ``make`` makes; looked for again when that is unsure.
+
+        Raises:
+            CloudError: as ``call``, of the last attempt.
+        """
+
+        async def attempt() -> T:
+            known = await find()
+            return await make() if known is None else known
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.unsure),
+            stop=stop_after_attempt(UNSURE_TRIES),
+            wait=wait_fixed(UNSURE_WAIT_S),
             sleep=asyncio.sleep,
             reraise=True,
         )

@@ -125,7 +125,7 @@ def read(answers: Answers) -> HostGpus:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
     gpus = host_gpu_rows(answers, device_files(MINORS.read(answers)))
-    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.parse(answers["programs"])):
+    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.read(answers)):
         hint = "install the driver's programs, or put nvidia-smi on the PATH"
         raise _unusable("nvidia-smi is not installed", hint=hint)
     if broken := sorted(listed - {gpu.bus for gpu in gpus}):

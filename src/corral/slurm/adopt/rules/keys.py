@@ -11,10 +11,11 @@ from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
+from corral.slurm.tres import SUFFIXES
 from corral.spec.findings import Level, shown
 from corral.tables import Row, read_table
 
-_NUMBER: Final = re.compile(r"([0-9]+|0[xX][0-9a-fA-F]+)[kKmMgGtT]?|UNLIMITED|INFINITE", re.I)
+_NUMBER: Final = re.compile(rf"([0-9]+|0x[0-9a-f]+)[{SUFFIXES}]?|UNLIMITED|INFINITE", re.I)
 _FLAG: Final = frozenset({"yes", "no", "up", "down", "true", "false", "1", "0"})
 _SOURCE: Final = "Slurm's parse_config.c"
 

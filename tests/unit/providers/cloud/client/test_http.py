@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.providers.cloud.client import accounts
 from corral.providers.cloud.client.http import ATTEMPT_S, LIMITED_S
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -45,6 +45,31 @@ def test_lists_are_repeated_launches_are_not(tmp_path: Path) -> None:
     assert caught.value.unsure
     assert [c.operation.split()[0] for c in here.sim.calls].count("POST") == 2  # key, launch
     assert len(here.sim.alive()) == 1
+
+
+@pytest.mark.parametrize(("reason", "calls"), [(Reason.CUT, 2), (Reason.FORBIDDEN, 1)])
+def test_what_an_unsure_call_made_is_looked_for(tmp_path: Path, reason: Reason, calls: int) -> None:
+    here = world(tmp_path)
+    made: list[str] = []
+
+    async def find() -> str | None:
+        return made[1] if len(made) > 1 else None
+
+    async def make() -> str:
+        made.append(f"script{len(made)}")
+        raise CloudError(Code.PROVIDER_FAILED, "no answer", reason=reason)
+
+    async def called() -> str:
+        api = here.client()
+        assert isinstance(api, LambdaCloud)
+        return await api.caller.find_or_make(find, make)
+
+    if calls == 1:
+        with pytest.raises(CloudError, match="no answer"):
+            run(here.loop, called())
+    else:
+        assert run(here.loop, called()) == "script1"
+    assert len(made) == calls
 
 
 def test_a_429_holds_back_all_processes(tmp_path: Path) -> None:
