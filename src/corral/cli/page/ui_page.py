@@ -131,16 +131,17 @@ def _announce(screen: Ui, page: Page, *, browser: bool) -> None:
         "Ctrl-C closes the page; the cluster keeps running.",
     )
     if browser:
-        webbrowser.open(_doorway(page).as_uri())
+        open_secretly(f"{page.url}#code={page.code}")
 
 
-def _doorway(page: Page) -> Path:
-    """A file of this user's alone that leads to the page with the code.
+def open_secretly(url: str) -> None:
+    """Open an address with a secret in it in this machine's browser.
 
-    In an argument list of the browser others on this machine could read the code.
+    By a file of this user's alone: in an argument list of the browser others on this machine could
+    read the secret.
     """
     handle, name = tempfile.mkstemp(prefix="corral-", suffix=".html")
-    target = html.escape(f"{page.url}#code={page.code}", quote=True)
+    target = html.escape(url, quote=True)
     with os.fdopen(handle, "w") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={target}">')
-    return Path(name)
+    webbrowser.open(Path(name).as_uri())
