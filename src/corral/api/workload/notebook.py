@@ -24,7 +24,7 @@ from corral.apply.session import Session
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs import control
 from corral.jobs.follow import as_user
@@ -188,13 +188,8 @@ async def _place(fleet: Fleet, handle: JobHandle) -> _Place:
         CorralError: NOT_FOUND, the job is not a notebook; PARSE_FAILED.
     """
     # The job's user made these files: they are read with that user's rights.
-    script = sh(
-        "cd {folder} && [ -e {program} ] || exit {other}\n"
-        "[ ! -f notebook.json ] || timeout 20 head -c 4096 notebook.json",
-        folder=handle.folder or "/nonexistent",
-        program=f"code/{PROGRAM.name}",
-        other=OTHER,
-    )
+    folder = handle.folder or "/nonexistent"
+    script = call("jobs/user.sh", "notebook_place", folder, PROGRAM.name, OTHER)
     result = await fleet.run(handle.controller, as_user(handle.user, script), timeout=60)
     if result.status == OTHER:
         raise CorralError(
