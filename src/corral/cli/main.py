@@ -82,10 +82,8 @@ VERBS: Final = MappingProxyType(
         ),
         "shell": Verb("workload.shell", _JOBS, "Open a terminal on a node, with GPUs."),
         "attach": Verb("workload.attach", _JOBS, "Open a shell inside a running job."),
-        "forward": Verb(
-            "workload.forward", _JOBS, "Reach a port of a running job's node from here."
-        ),
-        "notebook": Verb("workload.notebook", _JOBS, "Run JupyterLab as a job and open it here."),
+        "forward": Verb("workload.forward", _JOBS, "Reach a port of a running job's node."),
+        "notebook": Verb("workload.notebook", _JOBS, "Run JupyterLab as a job."),
         "jobs": Verb("workload.jobs", _JOBS, "List jobs."),
         "logs": Verb("workload.logs", _JOBS, "Show what a job printed."),
         "profile": Verb("workload.profile", _JOBS, "Show where the time of a profiled job went."),
@@ -102,7 +100,7 @@ VERBS: Final = MappingProxyType(
         "doctor": Verb("operations.doctor", _NODES, "List what is broken, why, and what to do."),
         "ui": Verb("page.ui_page", _NODES, "Show and run the cluster in a browser."),
         "exec": Verb("operations.exec_", _NODES, "Run a command as root on nodes, all at once."),
-        "ssh": Verb("operations.ssh", _NODES, "Log in to a node, or write ssh's configuration."),
+        "ssh": Verb("operations.ssh", _NODES, "Log in to a node."),
         "drain": Verb("operations.drain", _NODES, "Let nodes take no new jobs."),
         "resume": Verb("operations.resume", _NODES, "Let drained nodes take jobs again."),
         "keys": Verb(

@@ -14,7 +14,7 @@ import typer
 from corral import api
 from corral.api.page.page_server import Page
 from corral.cli.cluster_choice import cluster
-from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.options import BROWSER, CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
@@ -74,9 +74,7 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     hours: Annotated[
         float, typer.Option("--hours", min=0.1, max=168, help="How long the login is good.")
     ] = 8.0,
-    browser: Annotated[
-        bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
-    ] = False,
+    browser: BROWSER = False,
     controller: Annotated[
         bool,
         typer.Option(

@@ -10,7 +10,15 @@ import typer
 from corral import api
 from corral.api.workload.batch import JobOutcome
 from corral.cli.cluster_choice import cluster
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import (
+    BROWSER,
+    CLUSTER,
+    JOB_PART_HELP,
+    JSON,
+    NODE_OF_JOB,
+    examples,
+    verb_app,
+)
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.cli.workload.run import USER, job_ref
@@ -27,9 +35,6 @@ LOCAL_PORT = Annotated[
         show_default=False,
     ),
 ]
-BROWSER = Annotated[
-    bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
-]
 
 app = verb_app()
 
@@ -44,7 +49,7 @@ def forward(
         str,
         typer.Argument(
             metavar="JOB",
-            help="A running job: 12, or 12_3 for part 3 of an array.",
+            help=JOB_PART_HELP,
             callback=job_ref,
             show_default=False,
         ),
@@ -60,22 +65,17 @@ def forward(
         ),
     ],
     *,
-    node: Annotated[
-        str,
-        typer.Option(
-            "--node", "-n", metavar="NODE", help="Left out: its first node.", show_default=False
-        ),
-    ] = "",
+    node: NODE_OF_JOB = "",
     local_port: LOCAL_PORT = 0,
     browser: BROWSER = False,
     user: USER = "",
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Reach a port of a running job's node from this machine.
+    """Reach a port of a running job's node.
 
-    Prints the address here and keeps an ssh tunnel open until the job ends or Ctrl-C. It listens
-    on this machine's loopback, for every user of this machine. The job may be of plain sbatch.
+    Prints its address on this machine and keeps an ssh tunnel open until the job ends or Ctrl-C.
+    The tunnel is open to every user of this machine. The job may be of plain sbatch.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, named, administers=False)
