@@ -150,7 +150,7 @@ def notebook(
     return _open(ui, spec, number, user, local_port, browser=browser)
 
 
-def _open(  # noqa: PLR0917
+def _open(
     ui: Ui, spec: ClusterSpec, number: str, user: str, local_port: int, *, browser: bool
 ) -> int:
     """Hold a tunnel to JupyterLab until its job ends; returns the exit status."""
