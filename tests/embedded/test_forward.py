@@ -38,6 +38,9 @@ WHEELS = parse_lock((Path(__file__).parent / "jupyter.lock").read_text())["3.13"
 JUPYTER = "/shared/test-jupyter"
 SERVER = "echo from $(hostname) > page && exec python3 -m http.server {port} --bind 127.0.0.1"
 PORT = 8123
+SERVES = sh(
+    "timeout 60 sh -c {until}", until=f"until grep -q :{PORT:04X} /proc/net/tcp; do sleep 0.2; done"
+)
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ def test_a_port_of_a_job_and_plain_ssh_into_its_node(lab: Live, alice: Laptop) -
     command = ("--", "sh", "-c", SERVER.format(port=PORT))
     job = alice.submitted("-w", "node1", "--workdir", "/tmp", *command)
     try:
+        lab.run("node1", SERVES)
         with alice.held("forward", job, str(PORT)) as tunnel:
             url = event(tunnel, "forwarded")["url"]
             page = get(f"{url}page")
@@ -298,7 +302,7 @@ def test_jupyterlab_is_a_job_that_is_opened_again(lab: Live, alice: Laptop, jupy
 def secret_places(lab: Live, job: str, token: str) -> set[str]:
     """Files of the job that hold the token, with their modes; and argument lists that do."""
     script = sh(
-        "cd /shared/corral/jobs/alice/*-notebook-* && "
+        "cd $(ls -d /shared/corral/jobs/alice/*-notebook-* | tail -n 1) && "
         "grep -rl --exclude-dir=jupyter {token} . | xargs stat -c '%n %a' | sed 's,^./,,'\n"
         "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p 2>/dev/null; echo; done | "
         "grep -F {token} | grep -v grep | sed 's/^/argv /'\n:",

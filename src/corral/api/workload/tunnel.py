@@ -197,11 +197,8 @@ async def _end_of_job(fleet: Fleet, handle: JobHandle, tunnel: Child, node: str)
     broken = asyncio.create_task(tunnel.wait())
     try:
         await asyncio.wait({watched, broken}, return_when=asyncio.FIRST_COMPLETED)
-        if watched.done():
-            return await watched
         # Where nodes admit those alone who have a job there, the login ends with the job.
-        outcome = await control.state(fleet, handle)
-        if outcome.state is JobState.RUNNING:
+        if not watched.done() and await _runs(fleet, handle):
             raise CorralError(
                 Code.UNREACHABLE,
                 f"the tunnel to {node} broke; job {handle.ref} keeps running",
@@ -209,8 +206,12 @@ async def _end_of_job(fleet: Fleet, handle: JobHandle, tunnel: Child, node: str)
                 tail=await tunnel.stderr_tail(),
                 hint="run the same command again",
             )
-        return outcome
+        return await watched
     finally:
         for task in (watched, broken):
             task.cancel()
         await asyncio.gather(watched, broken, return_exceptions=True)
+
+
+async def _runs(fleet: Fleet, handle: JobHandle) -> bool:
+    return (await control.state(fleet, handle)).state is JobState.RUNNING
