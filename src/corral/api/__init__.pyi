@@ -104,6 +104,9 @@ from corral.api.operations.nodes import execute as execute
 from corral.api.operations.nodes import resume as resume
 from corral.api.operations.nodes import slurm_command as slurm_command
 from corral.api.operations.nodes import ssh_argv as ssh_argv
+from corral.api.operations.openssh_config import remove_ssh_config as remove_ssh_config
+from corral.api.operations.openssh_config import ssh_config as ssh_config
+from corral.api.operations.openssh_config import write_ssh_config as write_ssh_config
 from corral.api.operations.overview import Status as Status
 from corral.api.operations.overview import status as status
 from corral.api.operations.repair import Repaired as Repaired
@@ -181,8 +184,13 @@ from corral.api.workload.batch import submit as submit
 from corral.api.workload.data import Fed as Fed
 from corral.api.workload.data import bench_data as bench_data
 from corral.api.workload.data import shard_data as shard_data
+from corral.api.workload.notebook import Notebook as Notebook
+from corral.api.workload.notebook import notebook_job as notebook_job
+from corral.api.workload.notebook import open_notebook as open_notebook
 from corral.api.workload.profile import job_profile as job_profile
 from corral.api.workload.profile import keep_profile as keep_profile
+from corral.api.workload.tunnel import Forwarded as Forwarded
+from corral.api.workload.tunnel import forward as forward
 from corral.doctor.drain_reason import fixed_by_plan as fixed_by_plan
 from corral.jobs.arrays import ArrayOutcome as ArrayOutcome
 from corral.jobs.arrays import Part as Part

@@ -82,6 +82,8 @@ VERBS: Final = MappingProxyType(
         ),
         "shell": Verb("workload.shell", _JOBS, "Open a terminal on a node, with GPUs."),
         "attach": Verb("workload.attach", _JOBS, "Open a shell inside a running job."),
+        "forward": Verb("workload.forward", _JOBS, "Reach a port of a running job's node."),
+        "notebook": Verb("workload.notebook", _JOBS, "Run JupyterLab as a job."),
         "jobs": Verb("workload.jobs", _JOBS, "List jobs."),
         "logs": Verb("workload.logs", _JOBS, "Show what a job printed."),
         "profile": Verb("workload.profile", _JOBS, "Show where the time of a profiled job went."),

@@ -96,6 +96,16 @@ IMAGE_HELP: Final = (
 )
 JOB_HELP: Final = "Its number; 12_3: part 3 of array 12."
 INLINE: Final = "corral.command"
+NODE_OF_JOB = Annotated[
+    str,
+    typer.Option(
+        "--node", "-n", metavar="NODE", help="Left out: its first node.", show_default=False
+    ),
+]
+BROWSER = Annotated[
+    bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
+]
+JOB_PART_HELP: Final = "A running job: 12, or 12_3 for part 3 of an array."
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 

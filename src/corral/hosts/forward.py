@@ -2,7 +2,8 @@
 
     python -m corral.hosts.forward NEAR FAR [NEAR FAR...]
 
-NEAR: the path of a socket, for this user alone, or HOST:PORT. FAR: HOST:PORT.
+NEAR: the path of a socket, for this user alone, or HOST:PORT. FAR: HOST:PORT,
+an IPv6 address in brackets.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ async def forward(pairs: Sequence[tuple[str, str]]) -> None:
 
 async def _listen(near: str, far: str) -> asyncio.Server:
     host, _, port = far.rpartition(":")
+    host = host.strip("[]")
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -191,13 +191,33 @@ async def attach(
 ) -> Script:
     """What gives a job's user a shell inside of it, next to its ranks; run as root.
 
+    Raises:
+        CorralError: as ``running_on``.
+    """
+    user = user or users_of(spec)[0].name
+    job, name = await running_on(fleet, controller, ref, user=user, node=node, verb="attach")
+    # --overlap and no separate memory: the ranks keep all that they have.
+    inner = sh(
+        "cd\nexec srun --jobid={id} --overlap --pty --nodes=1 --ntasks=1 --mem-per-cpu=0 "
+        '--nodelist={node} "${{SHELL:-/bin/bash}}" -l',
+        id=job.id,
+        node=name,
+    )
+    return as_user(user, inner)
+
+
+async def running_on(
+    fleet: Fleet, controller: str, ref: str, *, user: str, node: str, verb: str
+) -> tuple[Job, str]:
+    """A running job of a user, and a node of it.
+
     Args:
         fleet: the cluster's machines.
         controller: the node that runs slurmctld.
-        spec: the cluster.
         ref: the job, or a part of an array.
-        user: whose it must be; "" for the cluster's first.
+        user: whose it must be.
         node: one of its nodes; "" for its first.
+        verb: the command, as hints repeat it.
 
     Raises:
         CorralError: USAGE, no job has such a number, or it is an array, or another user's;
@@ -207,7 +227,6 @@ async def attach(
         raise CorralError(
             Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
         )
-    user = user or users_of(spec)[0].name
     mark = f"m{secrets.token_hex(8)}"
     query = sh(
         "export {time}\n{words}",
@@ -222,24 +241,17 @@ async def attach(
             hint="corral jobs lists those that are; corral jobs --all those that ended",
         )
     check(result, "asking Slurm for the job", hint="is slurmctld up? see corral status")
-    job = _running(parse_queue(result.stdout, mark), ref, user)
+    job = _running(parse_queue(result.stdout, mark), ref, user, verb)
     names = expand(job.nodes)
     if node and node not in names:
         raise CorralError(
             Code.NOT_FOUND, f"job {ref} does not run on {node}", hint=f"it runs on {job.nodes}"
         )
-    # --overlap and no separate memory: the ranks keep all that they have.
-    inner = sh(
-        "cd\nexec srun --jobid={id} --overlap --pty --nodes=1 --ntasks=1 --mem-per-cpu=0 "
-        '--nodelist={node} "${{SHELL:-/bin/bash}}" -l',
-        id=job.id,
-        node=node or names[0],
-    )
-    return as_user(user, inner)
+    return job, node or names[0]
 
 
-def _running(jobs: Sequence[Job], ref: str, user: str) -> Job:
-    """The one job that can be attached to.
+def _running(jobs: Sequence[Job], ref: str, user: str, verb: str) -> Job:
+    """The one job that is running.
 
     Raises:
         CorralError: none of them is running, there are several, or it is another user's.
@@ -251,12 +263,12 @@ def _running(jobs: Sequence[Job], ref: str, user: str) -> Job:
         raise CorralError(
             Code.USAGE,
             f"job {ref} is {job.user}'s, not {user}'s",
-            hint=f"corral attach --user {job.user} {ref}, if you may act for {job.user}",
+            hint=f"corral {verb} --user {job.user} {ref}, if you may act for {job.user}",
         )
     if len(jobs) > 1 or (job.label != ref and "_" in job.label):
         part = next((each.label for each in jobs if each.running), f"{ref}_0")
         raise CorralError(
-            Code.USAGE, f"job {ref} is an array", hint=f"name one part: corral attach {part}"
+            Code.USAGE, f"job {ref} is an array", hint=f"name one part: corral {verb} {part}"
         )
     if not job.running:
         why = f" ({job.reason})" if job.reason else ""

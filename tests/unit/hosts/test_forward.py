@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.hosts.ports import free_port
 from corral.hosts.process import Child
 
 
@@ -65,3 +66,34 @@ def test_nobody_at_the_far_end(tmp_path: Path) -> None:
         return answer
 
     assert asyncio.run(asyncio.wait_for(refused(), 60)) == b""
+
+
+@pytest.mark.enable_socket
+def test_an_ipv6_address_is_in_brackets() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 on this machine's loopback")
+
+    async def forwarded() -> bytes:
+        server = await asyncio.start_server(_echo, "::1", 0)
+        there, here = server.sockets[0].getsockname()[1], free_port()
+        argv = [sys.executable, "-m", "corral.hosts.forward"]
+        async with (
+            server,
+            await Child.start([*argv, f"127.0.0.1:{here}", f"[::1]:{there}"]) as child,
+        ):
+            while child.running:
+                try:
+                    reader, writer = await asyncio.open_connection("127.0.0.1", here)
+                    break
+                except OSError:
+                    await asyncio.sleep(0.05)
+            else:
+                raise AssertionError("it ended")
+            writer.write_eof()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(forwarded()) == b"back "

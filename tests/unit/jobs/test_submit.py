@@ -12,7 +12,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.jobs import control
 from corral.jobs.batch.script import Place
-from corral.jobs.explanation import attach, shell_script
+from corral.jobs.explanation import attach, running_on, shell_script
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.submit import dry_run, submit
 from corral.spec.models import ClusterSpec, Storage
@@ -158,6 +158,14 @@ def test_jobs_that_no_shell_can_be_in(
     assert caught.value.code is expected[0]
     assert expected[1] in caught.value.message
     assert caught.value.hint
+
+
+def test_hints_name_the_verb(slurm: FakeSlurm) -> None:
+    slurm.queue("RUNNING", nodes="node[0-1]")
+    work = running_on(slurm.fleet, "node0", "42", user="ada", node="", verb="forward")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(work)
+    assert caught.value.hint.startswith("corral forward --user corral 42")
 
 
 def test_a_shell_in_a_job_that_slurm_does_not_know(slurm: FakeSlurm) -> None:

@@ -81,6 +81,20 @@ recording_read() (
   timeout 300 head -c "$2" "$1" | base64 -w0
 )
 
+# notebook_place FOLDER PROGRAM OTHER: what the job's JupyterLab wrote about where it is, if it has; ends with OTHER where the job
+# does not run PROGRAM. Its user may put a FIFO there.
+notebook_place() (
+  cd "$1" && [ -e "code/$2" ] || exit "$3"
+  [ ! -f notebook.json ] || timeout 20 head -c 4096 notebook.json
+)
+
+# listeners_list USER: the user's uid, then the kernel's tables of TCP sockets, of both families where there are two.
+listeners_list() (
+  id -u "$1" || exit 1
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
+  exit 0
+)
+
 # shards_kept FOLDER: size and description of each complete shard.
 shards_kept() (
   cd "$1" 2>/dev/null || exit 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ from corral.jobs.follow import as_user
 from corral.providers.lookup import here, providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
+from corral.spec.client import ClientSpec
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
 UPDATE_TIMEOUT: Final = 30.0
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")
 RESUMED_S: Final = 15
 """Seconds that a resumed node may take until slurmctld has pinged it."""
 
@@ -74,19 +77,38 @@ async def execute(
     return tuple(_outcome(node, answer) for node, answer in answers.items())
 
 
-async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) -> list[str]:
+async def ssh_argv(
+    spec: ClusterSpec, node: str, command: Sequence[str] = (), *, user: str = ""
+) -> list[str]:
     """The ssh command line that logs in to a node, or runs a command there, with all it needs.
 
     Where the node is this machine: a login shell of root, or that shell with the command.
 
+    Args:
+        spec: the cluster.
+        node: the node.
+        command: what to run there, joined and given to the login shell as ssh does.
+        user: whose login shell it is, by way of root; "" for root's, or a profile's user's.
+
     Raises:
         CorralError: NOT_FOUND, no such node, or it does not run; FORBIDDEN, this machine's user
-            cannot see it.
+            cannot see it, or a profile is for its own user; USAGE, no user has such a name.
     """
     (name,) = chosen(spec, node)[:1]
+    if isinstance(spec, ClientSpec):
+        if user not in ("", spec.profile.user):
+            raise CorralError(
+                Code.FORBIDDEN,
+                f"profile {spec.profile.name} logs in as {spec.profile.user}, not as {user}",
+                hint=f"corral login {user}@{spec.profile.host} --name NAME makes another profile",
+            )
+        user = ""
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
     if here(provider):
-        shell = ["/bin/sh", "-l", *(["-c", " ".join(command)] if command else [])]
+        if user:
+            shell = _login_shell(user, command)
+        else:
+            shell = ["/bin/sh", "-l", *(["-c", " ".join(command)] if command else [])]
         return shell if os.geteuid() == 0 else ["sudo", "--", *shell]
     observed = await provider.observe()
     if not observed.machines[name].running:
@@ -95,7 +117,24 @@ async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) ->
         raise CorralError(
             Code.NOT_FOUND, "does not run", node=name, hint="start it with: corral up FILE"
         )
-    return login(provider.ssh_target(name), name, command)
+    target = provider.ssh_target(name)
+    if not user or user == target.user:
+        return login(target, name, command)
+    become = [*([] if target.user == "root" else ["sudo", "--"]), *_login_shell(user, command)]
+    argv = login(target, name, [shlex.join(["exec", *become])])
+    # With a command ssh asks for no terminal.
+    return argv if command else [argv[0], "-t", *argv[1:]]
+
+
+def _login_shell(user: str, command: Sequence[str]) -> list[str]:
+    """What makes root another user, with that user's login shell."""
+    if not _USER.fullmatch(user):
+        raise CorralError(
+            Code.USAGE,
+            f"{user!r} is not the name of a Linux user",
+            hint="use letters, digits, dots, underscores and dashes",
+        )
+    return ["runuser", "-l", user, *(["-c", " ".join(command)] if command else [])]
 
 
 async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:

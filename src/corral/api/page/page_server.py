@@ -244,13 +244,18 @@ async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] 
     return bool(words), RELEASE.parse(release), sudo
 
 
-async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str]) -> list[str]:
-    """The command that forwards to the controller: each from a socket or address here to one there.
+async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "") -> list[str]:
+    """The command that forwards to a node: each from a socket or address here to one there.
+
+    Args:
+        spec: the cluster.
+        *forwards: from where to where.
+        node: the node; "" for the controller.
 
     Raises:
         CorralError: UNREACHABLE.
     """
-    name = controller_of(spec)
+    name = node or controller_of(spec)
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
     if here(provider):
         control_path(control_dir(), "tunnel")  # makes the folder of the sockets

@@ -14,7 +14,7 @@ import typer
 from corral import api
 from corral.api.page.page_server import Page
 from corral.cli.cluster_choice import cluster
-from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.options import BROWSER, CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
@@ -74,9 +74,7 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     hours: Annotated[
         float, typer.Option("--hours", min=0.1, max=168, help="How long the login is good.")
     ] = 8.0,
-    browser: Annotated[
-        bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
-    ] = False,
+    browser: BROWSER = False,
     controller: Annotated[
         bool,
         typer.Option(
@@ -131,16 +129,17 @@ def _announce(screen: Ui, page: Page, *, browser: bool) -> None:
         "Ctrl-C closes the page; the cluster keeps running.",
     )
     if browser:
-        webbrowser.open(_doorway(page).as_uri())
+        open_secretly(f"{page.url}#code={page.code}")
 
 
-def _doorway(page: Page) -> Path:
-    """A file of this user's alone that leads to the page with the code.
+def open_secretly(url: str) -> None:
+    """Open an address with a secret in it in this machine's browser.
 
-    In an argument list of the browser others on this machine could read the code.
+    By a file of this user's alone: in an argument list of the browser others on this machine could
+    read the secret.
     """
     handle, name = tempfile.mkstemp(prefix="corral-", suffix=".html")
-    target = html.escape(f"{page.url}#code={page.code}", quote=True)
+    target = html.escape(url, quote=True)
     with os.fdopen(handle, "w") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={target}">')
-    return Path(name)
+    webbrowser.open(Path(name).as_uri())

@@ -8,7 +8,7 @@ import typer
 
 from corral import api
 from corral.cli.cluster_choice import cluster
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, JOB_PART_HELP, JSON, NODE_OF_JOB, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.workload.run import USER, job_ref, open_terminal
 
@@ -21,17 +21,12 @@ def attach(
         str,
         typer.Argument(
             metavar="JOB",
-            help="A running job: 12, or 12_3 for part 3 of an array.",
+            help=JOB_PART_HELP,
             callback=job_ref,
             show_default=False,
         ),
     ],
-    node: Annotated[
-        str,
-        typer.Option(
-            "--node", "-n", metavar="NODE", help="Left out: its first node.", show_default=False
-        ),
-    ] = "",
+    node: NODE_OF_JOB = "",
     user: USER = "",
     named: CLUSTER = "",
     as_json: JSON = False,

@@ -11,7 +11,15 @@ from rich.live import Live as Picture
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.batch import ArrayOutcome, JobHandle, JobOutcome, JobSpec, Live, RankLine
+from corral.api.workload.batch import (
+    ArrayOutcome,
+    JobHandle,
+    JobOutcome,
+    JobRef,
+    JobSpec,
+    Live,
+    RankLine,
+)
 from corral.cli.terminal.text import coloured, duration, one_line
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.cli.workload.jobview import end_line, parts_view
@@ -258,16 +266,27 @@ class Following:
             return InterruptedByUserError(
                 "the job was not submitted, or only just", again="corral jobs"
             )
-        ask = f"Cancel job {handle.id}? Otherwise it keeps running."
-        if self._ui.interactive and self._ui.confirm(ask, state=f"job {handle.id} keeps running"):
-            self._ui.quietly(lambda: api.cancel(self._spec, (handle.id,)))
-            return InterruptedByUserError(
-                f"job {handle.id} is cancelled", again="corral jobs --all"
-            )
-        return InterruptedByUserError(
-            f"job {handle.id} keeps running; `corral cancel {handle.id}` ends it",
-            again=f"corral logs {handle.id} --follow",
+        return left_running(
+            self._ui, self._spec, handle.id, again=f"corral logs {handle.id} --follow"
         )
+
+
+def left_running(ui: Ui, spec: ClusterSpec, job: JobRef, *, again: str) -> InterruptedByUserError:
+    """Ask at Ctrl-C whether the job is cancelled; the end that reports what became of it.
+
+    Args:
+        ui: where to ask; without a terminal the job keeps running.
+        spec: the cluster.
+        job: the job.
+        again: the command that goes on with it.
+    """
+    ask = f"Cancel job {job}? Otherwise it keeps running."
+    if ui.interactive and ui.confirm(ask, state=f"job {job} keeps running"):
+        ui.quietly(lambda: api.cancel(spec, (job,)))
+        return InterruptedByUserError(f"job {job} is cancelled", again="corral jobs --all")
+    return InterruptedByUserError(
+        f"job {job} keeps running; `corral cancel {job}` ends it", again=again
+    )
 
 
 def status_of(job: JobSpec, outcome: JobOutcome | ArrayOutcome) -> int:
