@@ -17,7 +17,7 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.jobs.points import MOST_POINTS, count_points, indices, points
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.states.reasons import explain

@@ -17,7 +17,7 @@ from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
-from corral.spec.load import digest
+from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
 from corral.spec.providers import OWNED

@@ -22,7 +22,7 @@ from corral.providers.cloud.elastic import on_call
 from corral.roles.data_loss import controller_moved
 from corral.roles.machine import containers, storage
 from corral.roles.slurm import packages
-from corral.spec.load import digest
+from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 

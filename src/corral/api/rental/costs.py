@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
@@ -335,7 +335,7 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
         },
         before=sh("export {time}", time="=".join(TIME_FORMAT)),
     )
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         answer = check(
             await session.fleet.run(session.controller, asked.script, timeout=90),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.live import Live as Picture
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.batch import ArrayOutcome, JobHandle, JobOutcome, JobSpec, Live, RankLine
+from corral.api.workload.queue import ArrayOutcome, JobHandle, JobOutcome, Live, RankLine
 from corral.cli.terminal.text import coloured, duration, one_line
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.cli.workload.jobview import end_line, parts_view
@@ -20,6 +20,9 @@ from corral.errors import CorralError, Exit
 from corral.events import Emit, Event, Kind
 from corral.slurm.states.jobs import JobState
 from corral.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from corral.api.workload.batch import JobSpec
 
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_green")
 """Of ranks' numbers; red alone is kept for what failed."""

@@ -16,7 +16,7 @@ from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
 from corral.roles.services.mlflow import uri
-from corral.spec.load import digest
+from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
 FILE: Final = "track.json"
