@@ -23,7 +23,7 @@ from corral.jobs.follow import as_user
 from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
 from corral.roles.services.mlflow import PORT, PROGRAM, UNIT
-from corral.spec.digest import digest
+from corral.spec.nodes import digest
 from corral.spec.sections.services import Services
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from corral.roles.machine.mesh import (
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-from corral.spec.tailnet import mesh_of, tag_of
+from corral.spec.sections.tailnet import mesh_of, tag_of
 
 
 def minter(spec: ClusterSpec) -> Mint | None:

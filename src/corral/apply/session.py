@@ -34,9 +34,8 @@ from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.order import desired_stages
 from corral.slurm.packages import DebSet
-from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of
+from corral.spec.nodes import digest, nodes_of
 from corral.state.base import DesiredStage, Seen
 from corral.state.slurm.members import (
     READ_ROSTER,

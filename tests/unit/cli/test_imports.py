@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.main import GARBAGE
+
 ROOT = Path(__file__).parents[3]
 LAPTOP = ROOT / "examples" / "laptop.yaml"
 # The web server, clients of clouds and pages of reports: no verb here has any use for them.
@@ -100,3 +102,9 @@ def test_a_verb_imports_nothing_that_it_does_not_use(
     verb: str, uses: tuple[str, ...], forbidden: tuple[str, ...]
 ) -> None:
     assert sorted(imported(VERB, verb, *uses).intersection(forbidden)) == []
+
+
+def test_garbage_is_seldom_looked_for() -> None:
+    program = "import gc, sys\nfrom corral.cli.main import main\n"
+    program += "try: main()\nexcept SystemExit: print(gc.get_threshold()[0], file=sys.stderr)\n"
+    assert imported(program, "--version") == {str(GARBAGE)}

@@ -32,10 +32,10 @@ from corral.roles.machine.mesh import (
     member_of,
     way_words,
 )
-from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec, Storage
+from corral.spec.nodes import digest
 from corral.spec.sections.network import Mesh
-from corral.spec.tailnet import mesh_of, tag_of
+from corral.spec.sections.tailnet import mesh_of, tag_of
 from corral.state.base import Gate
 from corral.state_dir import cluster_dir
 

@@ -25,7 +25,7 @@ from corral.inspect.slurm import JOBS, SLURM_CONF, STEPS
 from corral.roles.machine.mesh import addresses as mesh_addresses
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, sole_user
-from corral.spec.tailnet import mesh_of
+from corral.spec.sections.tailnet import mesh_of
 
 TIMEOUT: Final = 120.0
 _CTLD: Final = 6817

@@ -22,7 +22,7 @@ from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
-from corral.spec.tailnet import mesh_of
+from corral.spec.sections.tailnet import mesh_of
 
 TIMEOUT: Final = 40.0
 ADMINISTRATOR: Final = "an administrator looks at the machine: corral status, corral doctor"

@@ -20,7 +20,7 @@ from corral.slurm.conf.model import Contribution
 from corral.spec.hostlist import fold_in_order
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.network import TAILSCALE, Mesh
-from corral.spec.tailnet import mesh_of, tag_of
+from corral.spec.sections.tailnet import mesh_of, tag_of
 from corral.state.base import Desired, Impact, Resource
 from corral.state.files import Directory, File
 from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
