@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
     from corral.jobs.follow import Outcome
-    from corral.jobs.model import JobHandle
+    from corral.jobs.handle import JobHandle
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.api.rental.clouds import simulate
-from corral.providers.containers import host_gpus
+from corral.providers.containers.gpus import host_gpus
 from corral.spec.models import ClusterSpec
 from corral.spec.rehearsal import rehearsal_notes, rehearse
 from corral.spec.template import init_text
