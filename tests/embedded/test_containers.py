@@ -18,7 +18,7 @@ import pytest
 from tests.embedded.conftest import Live, named
 
 from corral import api
-from corral.api.workload.batch import RankLine
+from corral.api.workload.queue import RankLine
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result

@@ -19,7 +19,8 @@ from corral.hosts.quote import sh
 from corral.jobs import control
 from corral.jobs.follow import Live as Live_
 from corral.jobs.follow import Outcome, RankLine
-from corral.jobs.model import JobHandle, parse_job
+from corral.jobs.handle import JobHandle
+from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
 from corral.slurm.states.jobs import JobState
 

@@ -17,7 +17,7 @@ import pytest
 
 from corral import api
 from corral.api.cluster import Cluster
-from corral.api.workload.batch import ArrayOutcome, JobOutcome, RankLine
+from corral.api.workload.queue import ArrayOutcome, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh

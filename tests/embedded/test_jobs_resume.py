@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from corral import api
-from corral.api.workload.batch import JobHandle, JobOutcome, RankLine
+from corral.api.workload.queue import JobHandle, JobOutcome, RankLine
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
 

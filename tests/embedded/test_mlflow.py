@@ -23,14 +23,14 @@ from corral.jobs.follow import as_user
 from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
 from corral.roles.services.mlflow import PORT, PROGRAM, UNIT
-from corral.spec.load import digest
+from corral.spec.nodes import digest
 from corral.spec.sections.services import Services
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
     from corral.jobs.follow import Outcome
-    from corral.jobs.model import JobHandle
+    from corral.jobs.handle import JobHandle
 
 pytestmark = pytest.mark.slow
 

@@ -26,7 +26,9 @@ from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
 from corral.providers.base import Action
-from corral.providers.containers import Images, Podman, archive, machine
+from corral.providers.containers import archive, machine
+from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman
 from corral.providers.embedded.provider import EmbeddedProvider
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir

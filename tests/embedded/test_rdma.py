@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.embedded.conftest import Live
 
 from corral import api
-from corral.api.workload.batch import RankLine
+from corral.api.workload.queue import RankLine
 from corral.hosts.quote import sh
 from corral.roles.machine.fabric import INBOX
 from corral.spec.models import ClusterSpec, DataNetwork

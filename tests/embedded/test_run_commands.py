@@ -16,7 +16,7 @@ from tests.embedded.conftest import Live, named
 
 from corral import api
 from corral.api.cluster import Cluster
-from corral.api.workload.batch import JobHandle, JobOutcome, RankLine
+from corral.api.workload.queue import JobHandle, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.slurm.text import fields_of

@@ -23,7 +23,7 @@ import pytest
 from tests.embedded.bare import PASSWORD
 from tests.embedded.conftest import Live
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.hosts.quote import sh
 from corral.state_dir import state_dir
 
@@ -96,7 +96,7 @@ class There:
 
 @pytest.fixture(scope="module")
 def there(cluster: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[There]:
-    async def reached(session: Session) -> list[Any]:
+    async def reached(session: Connection) -> list[Any]:
         return [*session.targets().values()]
 
     targets = cluster.with_session(reached)

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from corral.api.config import files
+from corral.api.config import files, known_clusters, rehearsal
 from corral.api.evidence import proof
 from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import Benched, BenchRequest, run_bench
@@ -17,7 +17,7 @@ from corral.api.lifecycle import converge
 from corral.api.operations import diagnosis, overview, repair
 from corral.api.operations import nodes as machines
 from corral.api.sync import sync
-from corral.api.workload import batch
+from corral.api.workload import batch, queue
 from corral.api.workload.handle import Job
 from corral.errors import CorralError
 from corral.events import Emit, ignore
@@ -82,7 +82,7 @@ class Cluster:
 
     def rehearsal(self) -> Cluster:
         """The same cluster on containers of this machine; the real one is not touched."""
-        return Cluster(files.rehearsal(self.spec)[0], self.emit)
+        return Cluster(rehearsal.rehearsal(self.spec)[0], self.emit)
 
     plan = _with_events(converge.plan)
     up = _with_events(converge.up)
@@ -95,7 +95,7 @@ class Cluster:
     resume = _method(machines.resume)
     why_drained = _method(repair.explain_drained)
     why_pending = _method(repair.explain_pending)
-    jobs = _method(batch.jobs)
+    jobs = _method(queue.jobs)
     repair = _with_events(repair.repair)
 
     def apply(self, plan: Plan) -> None:
@@ -106,9 +106,9 @@ class Cluster:
         self,
         job: str | Sequence[str] | batch.JobSpec,
         *,
-        on_line: batch.OnLine = lambda _: None,
+        on_line: queue.OnLine = lambda _: None,
         **fields: Any,
-    ) -> batch.JobOutcome | batch.ArrayOutcome:
+    ) -> queue.JobOutcome | queue.ArrayOutcome:
         """Run a script or a command as a job and wait for its end.
 
         Args:
@@ -124,21 +124,21 @@ class Cluster:
         handle = sync(batch.submit(self.spec, _job(job, fields), self.emit))
         return Job(self.spec, handle, self.emit)
 
-    def logs(self, job_id: batch.JobRef) -> tuple[batch.RankLine, ...]:
+    def logs(self, job_id: queue.JobRef) -> tuple[queue.RankLine, ...]:
         """What a job printed so far."""
-        lines: list[batch.RankLine] = []
-        sync(batch.logs(self.spec, job_id, self.emit, on_line=lines.append))
+        lines: list[queue.RankLine] = []
+        sync(queue.logs(self.spec, job_id, self.emit, on_line=lines.append))
         return tuple(lines)
 
     def follow(
-        self, job_id: batch.JobRef, on_line: batch.OnLine = lambda _: None
-    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        self, job_id: queue.JobRef, on_line: queue.OnLine = lambda _: None
+    ) -> queue.JobOutcome | queue.ArrayOutcome:
         """Wait until a job that Corral submitted has ended."""
-        return sync(batch.logs(self.spec, job_id, self.emit, on_line=on_line, follow=True))
+        return sync(queue.logs(self.spec, job_id, self.emit, on_line=on_line, follow=True))
 
-    def cancel(self, *job_ids: batch.JobRef) -> dict[batch.JobRef, batch.JobOutcome | CorralError]:
+    def cancel(self, *job_ids: queue.JobRef) -> dict[queue.JobRef, queue.JobOutcome | CorralError]:
         """Cancel jobs; returns the state of each, or why it could not be cancelled."""
-        return sync(batch.cancel(self.spec, job_ids))
+        return sync(queue.cancel(self.spec, job_ids))
 
     def bench(self, known: Known | None = None, **fields: Any) -> Benched:
         """Measure collectives through Slurm, judge them, and keep the result.
@@ -162,9 +162,9 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
         CorralError: the file has errors or is not there; no such cluster is known.
     """
     text = os.fspath(path_or_name)
-    if files.is_path(text):
+    if known_clusters.is_path(text):
         return Cluster(files.load(Path(text)), emit)
-    return Cluster(files.spec_of(text), emit)
+    return Cluster(known_clusters.spec_of(text), emit)
 
 
 def _job(job: str | Sequence[str] | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:

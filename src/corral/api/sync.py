@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
 from corral.spec.models import ClusterSpec
@@ -76,6 +76,6 @@ async def reached(spec: ClusterSpec, *, here: bool) -> AsyncGenerator[tuple[Flee
         name = controller_of(spec)
         yield Fleet({name: Local(name)}), name
         return
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         yield session.fleet, session.controller

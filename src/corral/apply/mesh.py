@@ -15,12 +15,11 @@ from corral.roles.machine.mesh import (
     host_of,
     login_of,
     member,
-    mesh_of,
-    tag_of,
 )
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from corral.spec.sections.tailnet import mesh_of, tag_of
 
 
 def minter(spec: ClusterSpec) -> Mint | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Self
 
+from corral.apply.connection import Connection
 from corral.apply.journal import declared_before
-from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
+from corral.apply.mesh import gone_from_file, programs_of, take_out, udp_of
 from corral.apply.observe import Observation, guessed, read_facts, remember, see
 from corral.apply.readiness import (
     BOOT_S,
@@ -18,31 +17,25 @@ from corral.apply.readiness import (
     until_booted,
 )
 from corral.apply.restoration import require_all, restore_machines
-from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.local import Local
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
-from corral.hosts.target import SshTarget
-from corral.hosts.transport import Transport, check
-from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
+from corral.hosts.transport import check
+from corral.inspect.facts import Facts
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.cloud.client.accounts import watched
-from corral.providers.cloud.elastic import present
-from corral.providers.lookup import here, providers_of
+from corral.providers.lookup import here
 from corral.roles.data_loss import lost_with
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.order import desired_stages
 from corral.slurm.packages import DebSet
-from corral.spec.client import ClientSpec, require_root
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of, nodes_of
+from corral.spec.nodes import digest, nodes_of
 from corral.state.base import DesiredStage, Seen
 from corral.state.slurm.members import (
     READ_ROSTER,
@@ -51,7 +44,6 @@ from corral.state.slurm.members import (
     forget,
     parse_members,
 )
-from corral.state_dir import cluster_dir
 
 REMOVE = Action.REMOVE
 
@@ -75,136 +67,21 @@ class ClusterState:
     plan: Plan
 
 
-class Session:
-    """A cluster file with its providers and a fleet of the machines that run now.
+class Session(Connection):
+    """A connection that also compares the machines with the file, makes and removes them.
 
-    Use ``async with await Session.open(spec) as session``. SSH connections stay open for a minute
-    for the next command (ControlPersist); ``destroy`` ends them.
+    Use ``async with await Session.open(spec) as session``; ``destroy`` ends the SSH connections.
     """
 
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
-        self.spec = spec
-        self.folder: Path = cluster_dir(spec.name, create=False)
-        self.controller = entry_of(spec)
-        self._providers = {node.name: p for p in providers for node in p.nodes}
-        self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
-        self._refusals: tuple[CorralError, ...] = ()
-        self.fleet = Fleet({})
+        super().__init__(spec, providers)
         self._debs: DebSet | None = None
         self._udp: dict[str, str] = {}
-        self._booting: dict[str, float] = {}
-
-    @classmethod
-    async def open(cls, spec: ClusterSpec, *, root: bool = True) -> Self:
-        """Ask the providers what exists and make ready to reach what runs.
-
-        Args:
-            spec: the cluster.
-            root: the work needs root on the machines; False: it is done as a profile's user too.
-
-        Raises:
-            CorralError: MISSING_TOOL, PROVIDER_FAILED; FORBIDDEN, a profile has no root.
-        """
-        if root:
-            require_root(spec)
-        spec = await present(spec)
-        session = cls(spec, providers_of(spec))
-        await session.refresh()
-        return session
-
-    async def refresh(self) -> None:
-        """Read again which machines exist and run."""
-        actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
-        refusals: list[CorralError] = []
-        transports: dict[str, Transport] = {}
-        self._booting = {}
-        hops = Hops(control_dir())
-        for provider in dict.fromkeys(self._providers.values()):
-            observed = await provider.observe()
-            planned = provider.plan(observed)
-            actions.append((provider, planned))
-            refusals += [observed.refusal] if observed.refusal else []
-            waiting = {a.node for a in planned}
-            for name, machine in observed.machines.items():
-                if machine.running and name not in waiting:
-                    self._booting[name] = machine.boots_until
-                    transports[name] = _transport(provider, name, hops)
-        self._actions, self._refusals = tuple(actions), tuple(refusals)
-        order = [n.name for n in nodes_of(self.spec) if n.name in transports]
-        self.fleet = Fleet(
-            {name: transports[name] for name in order},
-            cluster=self.spec.name,
-            mint=minter(self.spec),
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Nothing to end: the SSH connections stay a minute for the next command."""
-
-    @property
-    def administers(self) -> bool:
-        """Whether scripts run as root; else as a profile's user, on nodes that let this user in."""
-        return not isinstance(self.spec, ClientSpec)
-
-    @property
-    def pending(self) -> tuple[MachineAction, ...]:
-        """What the providers would do before anything runs on the machines."""
-        return tuple(a for _, actions in self._actions for a in actions if a.action is not REMOVE)
-
-    def require_visible(self) -> None:
-        """Check that this machine's user may see the machines of the cluster.
-
-        Raises:
-            CorralError: FORBIDDEN.
-        """
-        for refusal in self._refusals:
-            if refusal.code is Code.FORBIDDEN:
-                raise refusal
-
-    def require_running(self) -> None:
-        """Check that the controller runs.
-
-        Raises:
-            CorralError: NOT_FOUND, the cluster is not up; FORBIDDEN, its machines cannot be seen.
-        """
-        if self.controller not in self.fleet.nodes:
-            self.require_visible()
-            raise CorralError(
-                Code.NOT_FOUND,
-                f"cluster {self.spec.name} is not up: {self.controller} does not run",
-                node=self.controller,
-                hint="bring it up with: corral up FILE",
-            )
 
     async def facts(self) -> dict[str, Facts]:
         """Facts of all nodes: read where they run, predicted where they do not exist yet."""
         read = await read_facts(self.fleet)
         return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
-
-    async def known_facts(self) -> dict[str, Facts | None]:
-        """Facts of all declared nodes; None of one that does not answer."""
-        asked = facts_inquiry()
-        answers = await self.fleet.all(asked.script, timeout=60) if self.fleet.nodes else {}
-        facts: dict[str, Facts | None] = dict.fromkeys(self._providers)
-        for node, answer in answers.items():
-            if not isinstance(answer, CorralError) and answer.ok:
-                facts[node] = facts_of(node, asked, answer.stdout)
-        return facts
-
-    def addresses(self) -> dict[str, str]:
-        """The address of each node on the control network, there or not."""
-        return {name: p.address(name) for name, p in self._providers.items()}
-
-    def targets(self) -> dict[str, SshTarget]:
-        """How each machine that runs is reached by ssh; this machine is not."""
-        ssh = {name: p for name, p in self._providers.items() if not here(p)}
-        return {name: ssh[name].ssh_target(name) for name in self.fleet.nodes if name in ssh}
-
-    def traits(self) -> dict[str, Traits]:
-        """What the providers know beyond facts."""
-        return {name: p.traits(name) for name, p in self._providers.items()}
 
     async def observe(self, emit: Emit = ignore) -> ClusterState:
         """Read facts, compute the desired state, probe, and compare.
@@ -222,6 +99,8 @@ class Session:
         source = self.spec.slurm.source
         if self._debs is None and (source.debs or source.tarball):
             known = guess if set(guess) >= set(self._providers) else await self.facts()
+            from corral.apply.slurm_source import slurm_debs  # noqa: PLC0415  # builds packages
+
             self._debs = await slurm_debs(self.spec, known, emit)
         self._udp = await udp_of(self.spec, self.fleet, guess)
         observation = await self._see(guess, emit)
@@ -312,11 +191,6 @@ class Session:
             transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
         return Fleet(transports, cluster=self.spec.name)
 
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """Nodes whose machines are the user's and are released, not removed."""
-        return tuple(n for n, p in self._providers.items() if p.owned)
-
     def _change(self, action: MachineAction) -> MachineChange:
         """The action with what only that machine holds, which nothing brings back."""
         ends = action.action in (Action.RECREATE, Action.REMOVE)
@@ -398,14 +272,3 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
-
-
-def _transport(provider: Provider, node: str, hops: Hops) -> Transport:
-    if here(provider):
-        return Local(node, root=True)
-    return OpenSSH(node, provider.ssh_target(node), control_dir(), hops=hops)
-
-
-def entry_of(spec: ClusterSpec) -> str:
-    """The node that Slurm is asked on: the controller, or the node of a profile."""
-    return spec.profile.node if isinstance(spec, ClientSpec) else controller_of(spec)

@@ -25,7 +25,7 @@ from corral.jobs.follow import (
     as_user,
     watch_script,
 )
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.jobs.upload.user_folder import JOBS, not_ours
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of

@@ -32,7 +32,7 @@ from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, sh
 from corral.jobs import usage
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.jobs.usage import FIELDS, in_words
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState

@@ -24,6 +24,7 @@ from corral.jobs.batch.fabric import declared, rdma_of
 from corral.jobs.batch.script import Place, batch_script
 from corral.jobs.batch.tracking import Tracking, tracking_of
 from corral.jobs.follow import as_user
+from corral.jobs.handle import JobHandle
 from corral.jobs.limits import (
     SubmitAnswers,
     against_array,
@@ -40,7 +41,7 @@ from corral.jobs.limits import (
     refuse,
     user_of,
 )
-from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.model import JobSpec
 from corral.jobs.points import point_lines
 from corral.jobs.profile import profiler
 from corral.jobs.upload.archive import (

@@ -10,12 +10,14 @@ job's cgroup lets it see, which is the job's own GPUs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from corral.hosts.quote import NOTHING, Script, sh
-from corral.jobs.model import JobSpec
 from corral.slurm.duration import seconds
 from corral.slurm.tres import entries, mib
+
+if TYPE_CHECKING:
+    from corral.jobs.model import JobSpec
 
 FIELDS: Final = ("JobID", "NTasks", "AveCPU", "MaxRSS", "TRESUsageInTot")
 """What ``in_words`` wants of sstat, in this order, with ``--parsable2``."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from corral.providers.base import Provider
-from corral.providers.cloud.provider import CloudProvider
 from corral.providers.login_host import LoginHost
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import PROVIDERS, part_of
 
+_CLOUD: Final = "corral.providers.cloud.provider:CloudProvider"
+
 
 def provider_class(name: str) -> Callable[[ClusterSpec], Provider]:
     """The class of a provider, by the word in the cluster file; all clouds have one."""
-    home = PROVIDERS[name].provider
-    return part_of(home) if home else CloudProvider
+    return part_of(PROVIDERS[name].provider or _CLOUD)
 
 
 def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:

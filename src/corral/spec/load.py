@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from pydantic import ValidationError
 from corral.errors import Code, CorralError
 from corral.spec import explain, rules, tree
 from corral.spec.findings import Finding, Level, dotted, has_errors, one_line
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 
 BYTES_AT_MOST: Final = 1024 * 1024
@@ -206,19 +203,3 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_frozen(v) for v in cast("list[Any]", value))
     return value
-
-
-def digest(spec: ClusterSpec) -> str:
-    """Sha256 over the canonical JSON of the entire model, defaults filled in.
-
-    Hostlists count as the names they stand for: ``node[0-1]`` and ``node0,node1`` mean the same.
-
-    Raises:
-        CorralError: a hostlist is broken; ``load`` gives no such spec.
-    """
-    meaning: dict[str, Any] = spec.model_dump(mode="json")
-    for group in meaning["groups"]:
-        group["nodes"] = expand(group["nodes"])
-        group["addresses"] = expand(group["addresses"]) if group["addresses"] else None
-    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.spec.hostlist import expand
@@ -127,3 +130,19 @@ def together_of(spec: ClusterSpec) -> dict[str, tuple[str, ...]]:
         if node.group.cloud is not None and node.group.cloud.cluster:
             groups.setdefault(node.group.name, []).append(node.name)
     return {name: tuple(nodes) for name, nodes in groups.items()}
+
+
+def digest(spec: ClusterSpec) -> str:
+    """Sha256 over the canonical JSON of the entire model, defaults filled in.
+
+    Hostlists count as the names they stand for: ``node[0-1]`` and ``node0,node1`` mean the same.
+
+    Raises:
+        CorralError: a hostlist is broken; ``load`` gives no such spec.
+    """
+    meaning: dict[str, Any] = spec.model_dump(mode="json")
+    for group in meaning["groups"]:
+        group["nodes"] = expand(group["nodes"])
+        group["addresses"] = expand(group["addresses"]) if group["addresses"] else None
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

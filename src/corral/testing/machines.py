@@ -17,9 +17,9 @@ from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
+from corral.spec.nodes import digest
 from corral.spec.providers import OWNED
 from corral.state.base import Resource, Seen
 from corral.state.databases import Database

@@ -16,7 +16,7 @@ import pytest
 import corral
 from corral import api
 from corral.api.cluster import sync
-from corral.api.config import files
+from corral.api.config import known_clusters
 from corral.api.operations import nodes, overview
 from corral.apply.journal import Journal
 from corral.errors import Code, CorralError
@@ -81,8 +81,8 @@ def test_a_record_of_another_corral_is_refused(spec: ClusterSpec) -> None:
 def test_what_has_the_form_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
-    assert all(map(files.is_path, ("a/b", "x.yaml", "x.yml", "plain")))
-    assert not any(map(files.is_path, ("lab", "", "lab-2")))
+    assert all(map(known_clusters.is_path, ("a/b", "x.yaml", "x.yml", "plain")))
+    assert not any(map(known_clusters.is_path, ("lab", "", "lab-2")))
 
 
 # import corral

@@ -14,7 +14,7 @@ import pytest
 
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 
 REJECT = '*) echo "$0: unexpected: $*" >> "$FAKE/rejected"; exit 97 ;;'
 PROGRAMS = {

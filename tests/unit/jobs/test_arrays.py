@@ -15,7 +15,7 @@ from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs.arrays import array_state, follow_array
 from corral.jobs.batch.environment import unpinned
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.jobs.usage import in_words
 from corral.slurm.states.jobs import JobState
 from tests.fakes import framed, word_of

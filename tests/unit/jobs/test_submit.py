@@ -13,7 +13,8 @@ from corral.errors import Code, CorralError
 from corral.jobs import control
 from corral.jobs.batch.script import Place
 from corral.jobs.explanation import attach, running_on, shell_script
-from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.handle import JobHandle
+from corral.jobs.model import JobSpec
 from corral.jobs.submit import dry_run, submit
 from corral.spec.models import ClusterSpec, Storage
 from tests.unit.jobs.conftest import FakeSlurm

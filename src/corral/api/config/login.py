@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.api.config import profiles
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
 from corral.hosts.openssh import OpenSSH, control_dir
@@ -102,7 +102,7 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
             f"the cluster file has no user {user}",
             hint=f"add {user} under users:, then corral up; users: {', '.join(names)}",
         )
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         target = session.targets().get(session.controller)
     if target is None:

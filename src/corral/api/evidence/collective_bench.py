@@ -9,17 +9,18 @@ from statistics import median
 from typing import Any, Final
 
 from corral.api.evidence.bench import Benchmark, Known, judged, refuse_unreachable
-from corral.api.workload import batch
+from corral.api.workload import batch, queue
 from corral.api.workload.job_reports import JobReports
+from corral.apply.connection import Connection
 from corral.apply.journal import Journal, read_journal
-from corral.apply.session import Session
 from corral.doctor.logs.diagnosis import read as shown
 from corral.doctor.logs.diagnosis import report
 from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.inspect.slurm import MPI
-from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.handle import JobHandle
+from corral.jobs.model import JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.corral_benchmark import (
@@ -148,7 +149,7 @@ async def run_bench(
 
     reports = JobReports()
 
-    def on_line(line: batch.RankLine) -> None:
+    def on_line(line: queue.RankLine) -> None:
         text = reports.line(line).text
         lines.append(text)
         row = progress_of(text)
@@ -157,7 +158,7 @@ async def run_bench(
 
     job = reports.job(job)
     outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
-    if not isinstance(outcome, batch.JobOutcome):
+    if not isinstance(outcome, queue.JobOutcome):
         raise TypeError("a benchmark is not an array")
     if not outcome.good:
         raise _failed(request, outcome, lines)
@@ -297,7 +298,7 @@ async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
     Raises:
         CorralError: USAGE, Slurm was built without PMIx and PMI2.
     """
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         answer = await session.fleet.run(session.controller, MPI.shell, timeout=30)
     kinds = MPI.parse(answer.stdout)
@@ -322,7 +323,7 @@ def _one_table(reading: Reading, nodes: int) -> Reading:
     return reading
 
 
-def _failed(request: BenchRequest, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
+def _failed(request: BenchRequest, outcome: queue.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
     causes = _likely(lines)
     where = "in its image" if request.container else "on its nodes"

@@ -10,14 +10,14 @@ from typing import Any, Final, cast
 
 from corral import agents
 from corral.api.evidence.past_proofs import BENCH, keep_proof
-from corral.api.workload import batch
+from corral.api.workload import batch, queue
 from corral.api.workload.job_reports import JobReports
 from corral.apply.journal import Journal, read_journal
 from corral.doctor.catalog import catalog
 from corral.doctor.model import Failure
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Expected, judge_links, matrix_of, read_links
@@ -147,7 +147,7 @@ async def bench_gpu(
 class Ran:
     """A measurement's job that came to a good end."""
 
-    outcome: batch.JobOutcome
+    outcome: queue.JobOutcome
     lines: tuple[str, ...]
 
     def measured(
@@ -174,14 +174,14 @@ async def measure(
 
     reports = JobReports()
 
-    def take(line: batch.RankLine) -> None:
+    def take(line: queue.RankLine) -> None:
         text = reports.line(line).text
         lines.append(text)
         on_line(text)
 
     job = reports.job(job)
     outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
-    if not isinstance(outcome, batch.JobOutcome):
+    if not isinstance(outcome, queue.JobOutcome):
         raise usage("a measurement is one job and no array")
     if not outcome.good:
         failed = outcome.failed

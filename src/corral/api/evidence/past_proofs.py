@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.evidence.collective_bench import all_measured
+from corral.apply.connection import Connection
 from corral.apply.journal import Journal, read_journal
-from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.transport import check
 from corral.prove.compare import Comparison, compare
@@ -109,7 +109,7 @@ async def fetch_rounds(spec: ClusterSpec) -> int:
         CorralError: the controller does not answer.
     """
     known = [int(k.proof.at) for k in proofs(spec.name) if k.by == SCHEDULE]
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         answer = await session.fleet.run(
             session.controller, rounds_script(max(known, default=0)), timeout=60.0
         )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corral.api.evidence.past_proofs import keep_proof
+from corral.apply.connection import Connection
 from corral.apply.journal import Journal
-from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
@@ -42,7 +42,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, only: Sequence[str] = ()
         CorralError: NOT_FOUND, the cluster is not up; USAGE, ``only`` names no check.
     """
     checks = _chosen(only)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         begin = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "prove", total=len(checks)))
@@ -63,7 +63,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, only: Sequence[str] = ()
     return proof
 
 
-async def _job_user(session: Session) -> str:
+async def _job_user(session: Connection) -> str:
     """The proof's own user where users have limits and it was made, else the first user."""
     first = users_of(session.spec)[0].name
     if not own_proof_user(session.spec):

@@ -17,9 +17,11 @@ from corral.apply.wheelhouse import cached, fetch
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.inspect.facts import Facts
-from corral.providers.containers import Images, Podman, bundle
+from corral.providers.containers import bundle
 from corral.providers.containers.bundle import Manifest
+from corral.providers.containers.image import Images
 from corral.providers.containers.machine import host_runtime
+from corral.providers.containers.podman import Podman
 from corral.roles.services.corral_wheels import locked, own_wheel
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import CONTAINERS

@@ -22,8 +22,8 @@ from corral.providers.cloud.elastic import on_call
 from corral.roles.data_loss import controller_moved
 from corral.roles.machine import containers, storage
 from corral.roles.slurm import packages
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import digest
 from corral.state_dir import cluster_dir
 
 ROUNDS = 5

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from corral.events import Emit, ignore
-from corral.providers.containers import Images, Podman
+from corral.providers.containers.image import Images
 from corral.providers.containers.machine import host_runtime
+from corral.providers.containers.podman import Podman
 
 AUTO = "auto"
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
@@ -96,7 +96,7 @@ async def sync_data(
         raise CorralError(
             Code.USAGE, f"{folder!r} is not an absolute path", hint="such as /data/imgs"
         )
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         start = source or session.controller
         facts = {n: f for n, f in (await session.known_facts()).items() if f}

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+from corral.apply.connection import Connection
 from corral.apply.journal import Journal, cluster_lock
 from corral.apply.mesh import devices_of
 from corral.apply.run import run_stages
-from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
@@ -30,13 +30,12 @@ from corral.roles.machine.mesh import (
     login_of,
     member,
     member_of,
-    mesh_of,
-    tag_of,
     way_words,
 )
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec, Storage
+from corral.spec.nodes import digest
 from corral.spec.sections.network import Mesh
+from corral.spec.sections.tailnet import mesh_of, tag_of
 from corral.state.base import Gate
 from corral.state_dir import cluster_dir
 
@@ -237,7 +236,7 @@ async def mesh_status(
     """
     mesh = _mesh(spec)
     devices, asked = await _devices(spec)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         facts = await session.known_facts()
         by_name = {d.hostname.partition(".")[0]: d for d in devices or ()}
         moment = now or datetime.now(UTC)
@@ -351,7 +350,7 @@ async def rotate_mesh(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]
     mesh = _mesh(spec)
     await tailnet(mesh.url).devices(tag_of(spec))  # refuses a bad key before a node is touched
     with cluster_lock(cluster_dir(spec.name)):
-        async with await Session.open(spec) as session:
+        async with await Connection.open(spec) as session:
             session.require_running()
             facts = {n: f for n, f in (await session.known_facts()).items() if f}
             ours = [n for n, f in facts.items() if f.mesh.joined and f.mesh.member]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from corral.api.operations.nodes import chosen
+from corral.apply.connection import Connection
 from corral.apply.observe import guessed
-from corral.apply.session import Session
 from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
@@ -23,9 +23,9 @@ from corral.inspect.machine import ports
 from corral.inspect.question import Question
 from corral.inspect.slurm import JOBS, SLURM_CONF, STEPS
 from corral.roles.machine.mesh import addresses as mesh_addresses
-from corral.roles.machine.mesh import mesh_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, sole_user
+from corral.spec.sections.tailnet import mesh_of
 
 TIMEOUT: Final = 120.0
 _CTLD: Final = 6817
@@ -64,7 +64,7 @@ async def scene_of(spec: ClusterSpec) -> Scene:
     Raises:
         CorralError: NOT_FOUND, no machine of the cluster runs; the provider could not be asked.
     """
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         if not session.fleet.nodes:
             session.require_visible()
             raise CorralError(
@@ -91,7 +91,7 @@ async def scene_of(spec: ClusterSpec) -> Scene:
 
 
 def _targets(
-    session: Session, spec: ClusterSpec, addresses: Mapping[str, str]
+    session: Connection, spec: ClusterSpec, addresses: Mapping[str, str]
 ) -> dict[str, list[tuple[str, int]]]:
     """What each node must reach: all the controller, the controller all compute nodes."""
     lead = session.controller
@@ -130,7 +130,7 @@ def _with(
     return merged
 
 
-def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
+def _asks(session: Connection, spec: ClusterSpec) -> dict[str, Ask]:
     names = tuple(n.name for n in nodes_of(spec))
     compute = _compute(spec)
     auth = ("munge",) if spec.slurm.auth == "munge" else ()
@@ -175,7 +175,7 @@ async def _all(
 
 
 def _scene(
-    session: Session,
+    session: Connection,
     spec: ClusterSpec,
     addresses: Mapping[str, str],
     answers: Mapping[str, MachineAnswers],

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from corral.api.operations.nodes import chosen
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.prove.checks.health import HealthLine, common, run_health_checks
@@ -73,7 +73,7 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
     groups = {group for part in partitions_of(spec) for group in part.groups}
     compute = {node.name for node in nodes_of(spec) if node.group.name in groups}
     names = tuple(name for name in chosen(spec, nodes) if name in compute)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         answers = await run_health_checks(session.fleet, names)
     lines = tuple(
         line for answer in answers if not isinstance(answer, CorralError) for line in answer
@@ -104,7 +104,7 @@ async def node_figures(
         CorralError: NOT_FOUND, the cluster is not up.
     """
     script = sh("sh -c {program}", program=program())
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         known = [node for node in nodes if node in session.fleet.nodes]
 

@@ -26,8 +26,8 @@ from corral.roles.slurm.auth_key import (
 )
 from corral.slurm.conf.cluster import JWT_KEY
 from corral.slurm.version import Feature, has
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import digest
 from corral.state import secrets as secret_files
 from corral.state.base import (
     Change,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, call, sh
@@ -72,7 +72,7 @@ async def execute(
     """
     names = chosen(spec, nodes)
     script = _command(command)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         answers = await session.fleet.all(script, names, timeout=timeout)
     return tuple(_outcome(node, answer) for node, answer in answers.items())
 
@@ -153,7 +153,7 @@ async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
             hint="give a reason for the next person who looks: --reason 'new memory'",
         )
     names = chosen(spec, nodes)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         return await _update(session, names, "State=DRAIN", f"Reason={reason}")
 
@@ -168,7 +168,7 @@ async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
         CorralError: SLURM_REFUSED (a node that does not answer), NOT_FOUND, USAGE.
     """
     names = chosen(spec, nodes)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         before = await _states(session, names)
         # Slurm refuses RESUME for a node that needs none, and with it for the others of the list.
@@ -179,14 +179,14 @@ async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
     return {name: after.get(name) or str(before[name]) for name in names}
 
 
-async def _states(session: Session, names: Sequence[str]) -> dict[str, NodeState]:
+async def _states(session: Connection, names: Sequence[str]) -> dict[str, NodeState]:
     show = sh("{show} {nodes}", show=SHOW_NODES, nodes=fold(list(names)))
     answer = await session.fleet.run(session.controller, show, timeout=UPDATE_TIMEOUT)
     shown = check(answer, "asking Slurm for its nodes", hint="is slurmctld up? see: corral status")
     return {info.name: info.state for info in parse_nodes(shown.stdout)}
 
 
-async def _resume(session: Session, names: list[str]) -> dict[str, str]:
+async def _resume(session: Connection, names: list[str]) -> dict[str, str]:
     return await _update(session, names, "State=RESUME", settle_s=RESUMED_S)
 
 
@@ -263,7 +263,7 @@ def _outcome(node: str, answer: Result | CorralError) -> Outcome:
 
 
 async def _update(
-    session: Session, names: list[str], *change: str, settle_s: int = 0
+    session: Connection, names: list[str], *change: str, settle_s: int = 0
 ) -> dict[str, str]:
     script = call("gates/slurm.sh", "nodes_update", fold(names), settle_s, *change)
     answer = await session.fleet.run(session.controller, script, timeout=UPDATE_TIMEOUT)
@@ -308,7 +308,7 @@ async def slurm_command(
         CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE; TIMED_OUT.
     """
     script = as_user(user, sh("timeout {limit} {words}", limit=int(LIMIT_S), words=list(command)))
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         done = await session.fleet.run(
             session.controller, script, stdin=stdin.encode(), timeout=LIMIT_S + 10

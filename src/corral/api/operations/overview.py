@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from corral.api.mesh.tailnet import mesh_status
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import CorralError
 from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
@@ -18,12 +17,12 @@ from corral.inspect.services import UNITS, units
 from corral.inspect.slurm import NODES, OWN_QUEUE, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
-from corral.roles.machine.mesh import mesh_of
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
+from corral.spec.sections.tailnet import mesh_of
 
 TIMEOUT: Final = 40.0
 ADMINISTRATOR: Final = "an administrator looks at the machine: corral status, corral doctor"
@@ -136,7 +135,7 @@ async def status(spec: ClusterSpec) -> Status:
         CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked; UNREACHABLE,
             a profile's node.
     """
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         if not session.administers:
             return await _as_user(session)
@@ -153,7 +152,7 @@ async def status(spec: ClusterSpec) -> Status:
     return replace(overview, troubles=(*overview.troubles, *await _mesh_troubles(spec)))
 
 
-async def _as_user(session: Session) -> Status:
+async def _as_user(session: Connection) -> Status:
     """What Slurm reports to a user without root; no machine is looked at.
 
     Raises:
@@ -184,6 +183,8 @@ async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
     """Nodes that are out of the tailnet, or soon will be."""
     if mesh_of(spec) is None:
         return []
+    from corral.api.mesh.tailnet import mesh_status  # noqa: PLC0415  # roles, the planner
+
     seen = await mesh_status(spec, links=False)
     return [Trouble(f"{n.node} in the tailnet", n.problem, n.hint) for n in seen.nodes if n.problem]
 

@@ -9,7 +9,7 @@ from typing import Final
 from corral.api.lifecycle.converge import Approve, up
 from corral.api.operations.diagnosis import scene_of
 from corral.api.operations.nodes import chosen, resume
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.doctor.drain_reason import (
     WhyDrained,
     fixed_by_plan,
@@ -132,7 +132,7 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     Raises:
         CorralError: NOT_FOUND, no such job in the queue, or the cluster is not up.
     """
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         # A job's name may hold anything, so its line comes alone.
         answer = await session.fleet.run(session.controller, _job(job_id), timeout=TIMEOUT)

@@ -12,7 +12,8 @@ from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
-from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.handle import JobHandle
+from corral.jobs.model import JobSpec
 from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from corral.api.operations.nodes import login
 from corral.api.page.token_store import tokens_file
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
 from corral.hosts.openssh import control_dir, control_path
@@ -45,7 +45,7 @@ PROBE_S: Final = 10.0
 """How long an unresponsive machine may delay the page. Asking a person is not counted."""
 
 
-async def sudo_of(session: Session) -> dict[str, Any] | None:
+async def sudo_of(session: Connection) -> dict[str, Any] | None:
     """The sudo password, where a machine of the cluster wants one, and which machines may have it.
 
     Whoever is there is asked once, and only when a machine's sudo has reported that it wants one.
@@ -202,7 +202,7 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
         user=user,
         seconds=seconds,
     )
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         result = await session.fleet.run(session.controller, script, timeout=60)
     if not result.ok or "SLURM_JWT=" not in result.stdout:
@@ -222,7 +222,7 @@ async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
     Raises:
         CorralError: UNREACHABLE; NOT_FOUND, the cluster is not up.
     """
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         result = await session.fleet.run(session.controller, RELEASE.shell, timeout=60)
     return RELEASE.parse(check(result, "asking for Slurm's version").stdout)
@@ -232,7 +232,7 @@ async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] 
     """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
     private = setting("PrivateData")
     asked = inquiry((private, RELEASE))
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         what = "asking for PrivateData"
         result = check(await session.fleet.run(session.controller, asked.script, timeout=60), what)

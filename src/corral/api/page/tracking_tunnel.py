@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from corral.api.page.page_server import tunnel_to
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.ports import free_port
 from corral.hosts.process import Child
@@ -48,7 +48,7 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
             if spec.services.mlflow_uri
             else "services: {mlflow: true} in the cluster file, then corral apply, brings one",
         )
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         name = controller_of(spec)
         # A profile's address may be another one than that of the cluster's network.

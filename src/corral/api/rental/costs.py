@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
@@ -331,7 +331,7 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
         sacct=show_history(mark, duplicates=False),
     )
     asked = inquiry((_JOBS.by(sacct), NODES), before=UNIX_TIMES)
-    async with await Session.open(spec) as session:
+    async with await Connection.open(spec) as session:
         session.require_running()
         answer = check(
             await session.fleet.run(session.controller, asked.script, timeout=90),

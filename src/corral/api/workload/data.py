@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from corral.apply.session import Session
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.jobs import datasets
@@ -99,7 +99,7 @@ async def shard_data(
             f"no folder {folder}",
             hint=f"name a folder of this machine, or one under {mount} on the cluster",
         )
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         if here:
             return await datasets.shard_here(
@@ -166,7 +166,7 @@ async def bench_data(
         place = datasets.place_of(_mount(spec), owner, folder)
     groups = {name for partition in partitions_of(spec) for name in partition.groups}
     known = [node for node in nodes_of(spec) if node.group.name in groups]
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         nodes = [node for node in known if node.name in session.fleet.nodes]
         alone: list[Rate] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from corral.api.sync import sync
-from corral.api.workload import batch
+from corral.api.workload import batch, queue
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.slurm.states.jobs import JobState
@@ -46,8 +46,8 @@ class Job:
         An array is PENDING until a part runs, RUNNING until all have ended, then COMPLETED, or
         FAILED when a part did not succeed.
         """
-        outcome = sync(batch.job_state(self.spec, self.handle.ref))
-        if isinstance(outcome, batch.JobOutcome):
+        outcome = sync(queue.job_state(self.spec, self.handle.ref))
+        if isinstance(outcome, queue.JobOutcome):
             return outcome.state.value
         states = {part.state for part in outcome.parts if part.state is not None}
         if outcome.ended:
@@ -56,8 +56,8 @@ class Job:
         return (JobState.PENDING if waiting else JobState.RUNNING).value
 
     def wait(
-        self, timeout: float | None = None, *, on_line: batch.OnLine = lambda _: None
-    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        self, timeout: float | None = None, *, on_line: queue.OnLine = lambda _: None
+    ) -> queue.JobOutcome | queue.ArrayOutcome:
         """Wait for its end, however it ends.
 
         Args:
@@ -70,8 +70,8 @@ class Job:
         return sync(self._wait(timeout, on_line))
 
     def result(
-        self, timeout: float | None = None, *, on_line: batch.OnLine = lambda _: None
-    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        self, timeout: float | None = None, *, on_line: queue.OnLine = lambda _: None
+    ) -> queue.JobOutcome | queue.ArrayOutcome:
         """Wait for its end, which must be a good one.
 
         Raises:
@@ -83,10 +83,10 @@ class Job:
             raise _bad(outcome)
         return outcome
 
-    def logs(self) -> tuple[batch.RankLine, ...]:
+    def logs(self) -> tuple[queue.RankLine, ...]:
         """What it printed so far; nothing for an array, whose parts print: ``part``."""
-        lines: list[batch.RankLine] = []
-        sync(batch.logs(self.spec, self.handle.ref, self._emit, on_line=lines.append))
+        lines: list[queue.RankLine] = []
+        sync(queue.logs(self.spec, self.handle.ref, self._emit, on_line=lines.append))
         return tuple(lines)
 
     def part(self, number: int) -> Job:
@@ -103,16 +103,16 @@ class Job:
         Raises:
             CorralError: SLURM_REFUSED, NOT_FOUND.
         """
-        outcome = sync(batch.cancel(self.spec, (self.handle.ref,)))[self.handle.ref]
+        outcome = sync(queue.cancel(self.spec, (self.handle.ref,)))[self.handle.ref]
         if isinstance(outcome, CorralError):
             raise outcome
 
     async def _wait(
-        self, timeout: float | None, on_line: batch.OnLine
-    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        self, timeout: float | None, on_line: queue.OnLine
+    ) -> queue.JobOutcome | queue.ArrayOutcome:
         try:
             async with asyncio.timeout(timeout):
-                return await batch.logs(
+                return await queue.logs(
                     self.spec, self.handle.ref, self._emit, on_line=on_line, follow=True
                 )
         except TimeoutError as error:
@@ -123,8 +123,8 @@ class Job:
             ) from error
 
 
-def _bad(outcome: batch.JobOutcome | batch.ArrayOutcome) -> CorralError:
-    if isinstance(outcome, batch.ArrayOutcome):
+def _bad(outcome: queue.JobOutcome | queue.ArrayOutcome) -> CorralError:
+    if isinstance(outcome, queue.ArrayOutcome):
         failed = [part for part in outcome.parts if not part.good]
         return CorralError(
             Code.NOT_GOOD,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from corral import agents
-from corral.api.workload.batch import JobOutcome, JobRef, JobSpec, handle_of, job_spec, own_job
+from corral.api.workload.batch import JobSpec, job_spec
+from corral.api.workload.queue import JobOutcome, JobRef, handle_of, own_job
 from corral.api.workload.tunnel import (
     HERE,
     Forwarded,
@@ -28,8 +29,8 @@ from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs import control
 from corral.jobs.follow import as_user
+from corral.jobs.handle import JobHandle
 from corral.jobs.listeners import Listener
-from corral.jobs.model import JobHandle
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.reasons import explain
 from corral.spec.models import ClusterSpec

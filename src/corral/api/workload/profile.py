@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from corral.api.output import write_folder
-from corral.api.workload.batch import JobRef, handle_of, own_job
-from corral.apply.session import Session
+from corral.api.workload.queue import JobRef, handle_of, own_job
+from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.jobs.profile.recordings import Recordings, recordings
@@ -30,7 +30,7 @@ async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Re
         CorralError: NOT_FOUND, no such job, or it recorded nothing; PARSE_FAILED; FORBIDDEN,
             it is not the job of a profile's user.
     """
-    async with await Session.open(spec, root=False) as session:
+    async with await Connection.open(spec, root=False) as session:
         session.require_running()
         return await recordings(session.fleet, own_job(session, await handle_of(session, job)))
 

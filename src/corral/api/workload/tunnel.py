@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from corral.api.page.page_server import tunnel_to
-from corral.api.workload.batch import JobOutcome, JobRef
+from corral.api.workload.queue import JobOutcome, JobRef
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
@@ -20,8 +20,8 @@ from corral.hosts.process import Child
 from corral.hosts.transport import check
 from corral.jobs import control
 from corral.jobs.explanation import running_on
+from corral.jobs.handle import JobHandle
 from corral.jobs.listeners import Listener, listener_of, listeners_script
-from corral.jobs.model import JobHandle
 from corral.slurm.states.jobs import JobState
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec

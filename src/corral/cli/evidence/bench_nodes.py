@@ -12,7 +12,7 @@ from rich.text import Text
 
 from corral import api
 from corral.api.evidence.node_bench import Where, as_proof, causes_of
-from corral.api.workload.batch import JobHandle
+from corral.api.workload.queue import JobHandle
 from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_run import STYLES, bytes_of
 from corral.cli.options import CLUSTER, COUNT, HTML, JSON, LIMIT, PARTITION, TARGET, examples

@@ -14,7 +14,7 @@ from rich.text import Text
 from corral import api
 from corral.api.evidence.bench import RunFailure
 from corral.api.evidence.collective_bench import Benched, BenchRequest
-from corral.api.workload.batch import JobHandle
+from corral.api.workload.queue import JobHandle
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import (
     CLUSTER,

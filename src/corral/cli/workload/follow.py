@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.live import Live as Picture
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.batch import (
+from corral.api.workload.queue import (
     ArrayOutcome,
     JobHandle,
     JobOutcome,
     JobRef,
-    JobSpec,
     Live,
     RankLine,
 )
@@ -28,6 +27,9 @@ from corral.errors import CorralError, Exit
 from corral.events import Emit, Event, Kind
 from corral.slurm.states.jobs import JobState
 from corral.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from corral.api.workload.batch import JobSpec
 
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_green")
 """Of ranks' numbers; red alone is kept for what failed."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from corral.api import Part
-from corral.api.workload.batch import ArrayOutcome, JobInfo, JobOutcome, Setting
+from corral.api.workload.queue import ArrayOutcome, JobInfo, JobOutcome
 from corral.cli.terminal.text import clean, duration, one_line, right, table
+
+if TYPE_CHECKING:
+    from corral.api.workload.batch import Setting
 
 TAIL: Final = 12
 CR: Final = "\r"

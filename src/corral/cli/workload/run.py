@@ -7,13 +7,12 @@ import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
 from corral import api
-from corral.api.workload.batch import JobSpec
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import (
     CLUSTER,
@@ -30,6 +29,9 @@ from corral.cli.workload.follow import Following
 from corral.cli.workload.jobview import settings_view
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from corral.api.workload.batch import JobSpec
 
 
 def job_ref(text: str) -> str:

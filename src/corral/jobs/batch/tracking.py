@@ -16,8 +16,8 @@ from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
 from corral.roles.services.mlflow import uri
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import digest
 
 FILE: Final = "track.json"
 

@@ -25,7 +25,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.profile.trace import (
     BAD,

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from typing import Final, cast
-
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+from typing import TYPE_CHECKING, Final, cast
 
 from corral.errors import Code, CorralError
+
+if TYPE_CHECKING:  # slow to import, and a command without a folder ignores nothing
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 ALWAYS_OUT: Final = (
     *(".git/", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".venv/", "venv/", "node_modules/"),
@@ -51,6 +51,8 @@ class IgnoreRules:
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
         if len(kept) > MOST_LINES:
             raise self._refusal(f"has {len(kept)} lines", f"{MOST_LINES} are read at most")
+        from pathspec import GitIgnoreSpec  # noqa: PLC0415
+
         self._spec = GitIgnoreSpec.from_lines([*ALWAYS_OUT, *kept], self._pattern)
 
     def match_file(self, path: str) -> bool:
@@ -76,6 +78,8 @@ class IgnoreRules:
         if len(line) > LONGEST:
             text = f"has a line of {len(line)} characters"
             raise self._refusal(text, f"{LONGEST} are read at most")
+        from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # noqa: PLC0415
+
         made = GitIgnoreSpecPattern(line)
         regex = cast("re.Pattern[str] | None", made.regex)  # pyright: ignore[reportUnknownMemberType]
         if regex is None:

@@ -7,8 +7,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
@@ -24,7 +25,6 @@ from corral.providers.base import (
     raise_failed,
 )
 from corral.providers.containers import (
-    bundle,
     cni,
     container,
     inventory,
@@ -33,12 +33,14 @@ from corral.providers.containers import (
     removal,
 )
 from corral.providers.containers.gpus import host_gpus
-from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 from corral.state_dir import cluster_dir
+
+if TYPE_CHECKING:
+    from corral.providers.containers.image import Images
 
 SSH_PORT: Final = 22
 # OpenSSH 9's first choice, sntrup761, costs the client 80 ms a connection; what a post-quantum
@@ -85,13 +87,19 @@ class EmbeddedProvider:
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
         self._mounts = layout.shared(spec.storage)
         self._podman = podman or Podman(machine.host_runtime())
-        self._images = Images(
-            self._podman, pin=bundle.pinned(cluster_dir(self.cluster, create=False))
-        )
         self._memory = Memory()
         self._on_host = tuple(n for n in self.nodes if _own(n))
         self._driver: host_gpus.HostGpus | None = None
         self._gpus: Mapping[str, tuple[host_gpus.HostGpu, ...]] = {}
+
+    @cached_property
+    def _images(self) -> Images:
+        """Node images: of no use for machines that are there, and slow to import."""
+        from corral.providers.containers import bundle  # noqa: PLC0415
+        from corral.providers.containers.image import Images  # noqa: PLC0415
+
+        pin = bundle.pinned(cluster_dir(self.cluster, create=False))
+        return Images(self._podman, pin=pin)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -20,6 +20,7 @@ from corral.slurm.conf.model import Contribution
 from corral.spec.hostlist import fold_in_order
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.network import TAILSCALE, Mesh
+from corral.spec.sections.tailnet import mesh_of, tag_of
 from corral.state.base import Desired, Impact, Resource
 from corral.state.files import Directory, File
 from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
@@ -60,19 +61,6 @@ CacheDirectoryMode=0750
 [Install]
 WantedBy=multi-user.target
 """
-
-
-def mesh_of(spec: ClusterSpec) -> Mesh | None:
-    """The tailnet of a cluster, None where its control network is another."""
-    if spec.network.control != "tailscale":
-        return None
-    return spec.network.mesh or Mesh()
-
-
-def tag_of(spec: ClusterSpec) -> str:
-    """``tag:NAME`` of a cluster's nodes."""
-    mesh = mesh_of(spec)
-    return f"tag:{(mesh.tag if mesh else None) or f'corral-{spec.name}'}"
 
 
 def login_of(mesh: Mesh) -> str:

@@ -13,7 +13,7 @@ from corral import api
 from corral.api.config import login, profiles
 from corral.api.config.login import Address
 from corral.api.operations import overview
-from corral.apply.session import Session, entry_of
+from corral.apply.connection import Connection, entry_of
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.login import questions
@@ -228,7 +228,7 @@ def test_a_client_file_that_is_not_there(tmp_path: Path) -> None:
     assert "corral export client" in caught.value.hint
 
 
-class Opened(Session):
+class Opened(Connection):
     """A session with a recorded machine."""
 
     def __init__(self, spec: ClusterSpec, machine: Recorded) -> None:
@@ -260,11 +260,11 @@ def test_status_without_root_is_what_slurm_reports(
     }
     machine = Recorded.of("node0", {asked(questions): Answer(framed(questions, answers))})
 
-    async def opened(spec: ClusterSpec, *, root: bool = True) -> Session:
+    async def opened(spec: ClusterSpec, *, root: bool = True) -> Connection:
         assert not root
         return Opened(spec, machine)
 
-    monkeypatch.setattr(Session, "open", opened)
+    monkeypatch.setattr(Connection, "open", opened)
     seen = asyncio.run(api.status(client))
     assert [node.state for node in seen.nodes] == ["idle", "idle", "idle"]
     assert seen.good

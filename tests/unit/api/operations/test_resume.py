@@ -65,7 +65,7 @@ def resume(monkeypatch: pytest.MonkeyPatch, slurm: Slurm, nodes: str) -> dict[st
     async def opened(_: object) -> Slurm:
         return slurm
 
-    monkeypatch.setattr(module.Session, "open", opened)
+    monkeypatch.setattr(module.Connection, "open", opened)
     return asyncio.run(api.resume(SPEC, nodes))
 
 

@@ -85,7 +85,7 @@ def test_a_tunnel_ends_with_its_input(
 
     for module in (page_server, tracking_tunnel):
         monkeypatch.setattr(module.Child, "start", start)
-        monkeypatch.setattr(module.Session, "open", opened)
+        monkeypatch.setattr(module.Connection, "open", opened)
     monkeypatch.setattr(page_server, "providers_of", lambda spec: [Running(spec)])
     monkeypatch.setattr(page_server, "_asked", asked)
     monkeypatch.setattr(page_server, "token_of", token)

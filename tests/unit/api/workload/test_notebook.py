@@ -19,7 +19,7 @@ from corral.events import Event
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
 from corral.jobs import control
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.slurm.states.jobs import JobState
 
 TOKEN = "t" * 43

@@ -20,8 +20,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.ports import free_port
 from corral.hosts.target import SshTarget
 from corral.jobs import control
+from corral.jobs.handle import JobHandle
 from corral.jobs.listeners import Listener
-from corral.jobs.model import JobHandle
 from corral.slurm.states.jobs import JobState
 from corral.spec.client import Profile, client_spec, public_part
 from corral.spec.load import load_or_raise

@@ -10,7 +10,7 @@ import pytest
 
 from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
-from corral.jobs.model import JobHandle
+from corral.jobs.handle import JobHandle
 from corral.prove.measure.remark import Measured
 from tests.unit.cli.conftest import Fake, Run, stdout_json
 

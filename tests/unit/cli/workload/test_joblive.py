@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from corral.api.workload.batch import JobOutcome, Live, RankLine
+from corral.api.workload.queue import JobOutcome, Live, RankLine
 from corral.cli.terminal.ui import Ui
 from corral.cli.workload.follow import Screen
 from corral.events import Event, Kind

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.workload.batch import JobHandle, JobInfo, JobOutcome, RankLine
+from corral.api.workload.queue import JobHandle, JobInfo, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.jobs.follow import RankFailure

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api.workload.batch import JobHandle, JobOutcome
 from corral.api.workload.notebook import Notebook
+from corral.api.workload.queue import JobHandle, JobOutcome
 from corral.api.workload.tunnel import Forwarded
 from corral.errors import Code, CorralError
 from corral.slurm.states.jobs import JobState

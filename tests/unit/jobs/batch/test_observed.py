@@ -15,8 +15,8 @@ from corral.jobs.batch.script import Place, batch_script
 from corral.jobs.batch.tracking import UNTRACKED, Tracking, tracking_of
 from corral.jobs.model import JobSpec, parse_job
 from corral.jobs.profile import profiler
-from corral.spec.load import digest
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import digest
 from corral.spec.sections.services import Services
 from tests.unit.jobs.batch.test_script import Machine
 

@@ -19,7 +19,8 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.events import Event, ignore
 from corral.providers.base import Action
-from corral.providers.containers import Podman, stale_objects
+from corral.providers.containers import stale_objects
+from corral.providers.containers.podman import Podman
 from tests.unit.providers.containers.fake_podman import FakePodman
 from tests.unit.providers.embedded import test_embedded as embedded
 from tests.unit.providers.embedded.test_embedded import podman  # noqa: F401  # the fixture

@@ -13,8 +13,9 @@ import pytest
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind, ignore
 from corral.providers.base import Action, MachineAction
-from corral.providers.containers import Podman, layout, machine, removal
+from corral.providers.containers import layout, machine, removal
 from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman
 from corral.providers.embedded import provider
 from corral.providers.embedded.provider import EmbeddedProvider
 from corral.providers.lookup import providers_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.config import files
+from corral.api.config import rehearsal
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.inspect import nvidia
@@ -343,7 +343,7 @@ def test_a_starting_file_takes_the_machines_gpus(
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\n")
     monkeypatch.setattr(host_gpus, "_KNOWN", tmp_path)
-    spec = load_text(files.starting_file("laptop", **values), "laptop.yaml").spec
+    spec = load_text(rehearsal.starting_file("laptop", **values), "laptop.yaml").spec
     assert spec is not None
     group = spec.groups[0]
     assert group.gpu is not None

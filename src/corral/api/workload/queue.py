@@ -1,0 +1,148 @@
+"""Use cases of jobs that are in Slurm already: listed, shown, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from corral.apply.connection import Connection
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.jobs import arrays, control
+from corral.jobs.arrays import ArrayOutcome
+from corral.jobs.follow import Live, Outcome, RankLine
+from corral.jobs.handle import JobHandle
+from corral.slurm.records import Job
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import users_of
+
+JobInfo = Job  # corral.Job is the handle of a submitted one
+JobOutcome = Outcome
+OnLine = Callable[[RankLine], None]
+OnLive = Callable[[Live], None]
+JobRef = int | str
+"""A job's number, or ``12_3`` for a part of an array."""
+
+
+async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
+    """Pending and running jobs, newest first; with ``ended`` also those of the last days.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
+    """
+    async with await Connection.open(spec, root=False) as session:
+        session.require_running()
+        fleet, controller = session.fleet, session.controller
+        gpus = any(group.gpu for group in spec.groups)
+        listing = control.list_jobs(fleet, controller, all=ended, gpus=gpus)
+        if not gpus:
+            return await listing
+        tracked = spec.slurm.accounting
+        listed, held = await asyncio.gather(
+            listing, control.gpus_by_job(fleet, controller, tracked=tracked)
+        )
+    return tuple(
+        replace(job, gpus=held[job.id].count, gpus_exact=held[job.id].exact)
+        if job.id in held
+        else job
+        for job in listed
+    )
+
+
+async def logs(
+    spec: ClusterSpec,
+    job_id: JobRef,
+    emit: Emit = ignore,
+    *,
+    on_line: OnLine,
+    follow: bool = False,
+    on_live: OnLive = lambda _: None,
+) -> JobOutcome | ArrayOutcome:
+    """What a job printed, and how it stands; with ``follow`` until it has ended.
+
+    An array itself prints nothing: its outcome holds the parts, each with its last line.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job, or none that Corral submitted; FORBIDDEN, it is not
+            the job of a profile's user.
+    """
+    async with await Connection.open(spec, root=False) as session:
+        session.require_running()
+        fleet = session.fleet
+        handle = own_job(session, await handle_of(session, job_id))
+        if handle.array:
+            if follow:
+                return await arrays.follow_array(fleet, handle, emit)
+            return await arrays.array_state(fleet, handle)
+        if follow and handle.folder:
+            return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+        lines, outcome = await control.logs(fleet, handle)
+    for line in lines:
+        on_line(line)
+    return outcome
+
+
+async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutcome:
+    """How a job stands now.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job.
+    """
+    async with await Connection.open(spec, root=False) as session:
+        session.require_running()
+        handle = await handle_of(session, job_id)
+        if handle.array:
+            return await arrays.array_state(session.fleet, handle)
+        return await control.state(session.fleet, handle)
+
+
+async def cancel(
+    spec: ClusterSpec, job_ids: Sequence[JobRef]
+) -> dict[JobRef, JobOutcome | CorralError]:
+    """Cancel jobs; returns the state of each, or why it could not be cancelled.
+
+    Raises:
+        CorralError: the cluster is not up.
+    """
+    outcomes: dict[JobRef, JobOutcome | CorralError] = {}
+    async with await Connection.open(spec, root=False) as session:
+        session.require_running()
+        for job_id in dict.fromkeys(job_ids):
+            try:
+                handle = await handle_of(session, job_id)
+                outcomes[job_id] = await control.cancel(session.fleet, handle)
+            except CorralError as error:
+                outcomes[job_id] = error
+    return outcomes
+
+
+def own_job(session: Connection, handle: JobHandle) -> JobHandle:
+    """The handle of a job whose files may be read.
+
+    Raises:
+        CorralError: FORBIDDEN, it is not the job of a profile's user.
+    """
+    user = users_of(session.spec)[0].name
+    if session.administers or handle.user == user:
+        return handle
+    raise CorralError(
+        Code.FORBIDDEN,
+        f"job {handle.ref} is {handle.user}'s: {user} may not read its files",
+        hint=f"ask {handle.user} or an administrator",
+    )
+
+
+async def handle_of(session: Connection, ref: JobRef) -> JobHandle:
+    """The handle of a job of an open cluster, or of a part of an array.
+
+    Raises:
+        CorralError: USAGE, no such number can be; NOT_FOUND.
+    """
+    number, _, task = str(ref).partition("_")
+    if not number.isdecimal() or (task and not task.isdecimal()):
+        raise CorralError(
+            Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
+        )
+    handle = await control.find(session.fleet, session.controller, session.spec, int(number))
+    return handle.part(int(task)) if task else handle

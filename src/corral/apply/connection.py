@@ -1,0 +1,179 @@
+"""A cluster's machines, connected: which exist, how each is reached, a fleet of those that run.
+
+What only asks (``status``, ``jobs``, ``run``, ``doctor``) needs no more. What compares the machines
+with the file is ``apply.session``, which imports the roles and the planner too (0.2 s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet, Mint
+from corral.hosts.local import Local
+from corral.hosts.openssh import Hops, OpenSSH, control_dir
+from corral.hosts.target import SshTarget
+from corral.hosts.transport import Transport
+from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
+from corral.providers.base import Action, MachineAction, Provider
+from corral.providers.lookup import here, providers_of
+from corral.spec.client import ClientSpec, require_root
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of, elastic_of, nodes_of
+from corral.state_dir import cluster_dir
+
+
+class Connection:
+    """A cluster file with its providers and a fleet of the machines that run now.
+
+    Use ``async with await Connection.open(spec) as connection``. SSH connections stay open for a
+    minute for the next command (ControlPersist).
+    """
+
+    def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
+        self.spec = spec
+        self.folder: Path = cluster_dir(spec.name, create=False)
+        self.controller = entry_of(spec)
+        self._providers = {node.name: p for p in providers for node in p.nodes}
+        self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
+        self._refusals: tuple[CorralError, ...] = ()
+        self.fleet = Fleet({})
+        self._booting: dict[str, float] = {}
+
+    @classmethod
+    async def open(cls, spec: ClusterSpec, *, root: bool = True) -> Self:
+        """Ask the providers what exists and make ready to reach what runs.
+
+        Args:
+            spec: the cluster.
+            root: the work needs root on the machines; False: it is done as a profile's user too.
+
+        Raises:
+            CorralError: MISSING_TOOL, PROVIDER_FAILED; FORBIDDEN, a profile has no root.
+        """
+        if root:
+            require_root(spec)
+        if elastic_of(spec):
+            from corral.providers.cloud.elastic import present  # noqa: PLC0415  # all of clouds
+
+            spec = await present(spec)
+        session = cls(spec, providers_of(spec))
+        await session.refresh()
+        return session
+
+    async def refresh(self) -> None:
+        """Read again which machines exist and run."""
+        actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
+        refusals: list[CorralError] = []
+        transports: dict[str, Transport] = {}
+        self._booting = {}
+        hops = Hops(control_dir())
+        for provider in dict.fromkeys(self._providers.values()):
+            observed = await provider.observe()
+            planned = provider.plan(observed)
+            actions.append((provider, planned))
+            refusals += [observed.refusal] if observed.refusal else []
+            waiting = {a.node for a in planned}
+            for name, machine in observed.machines.items():
+                if machine.running and name not in waiting:
+                    self._booting[name] = machine.boots_until
+                    transports[name] = _transport(provider, name, hops)
+        self._actions, self._refusals = tuple(actions), tuple(refusals)
+        order = [n.name for n in nodes_of(self.spec) if n.name in transports]
+        self.fleet = Fleet(
+            {name: transports[name] for name in order},
+            cluster=self.spec.name,
+            mint=_minter(self.spec),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Nothing to end: the SSH connections stay a minute for the next command."""
+
+    @property
+    def administers(self) -> bool:
+        """Whether scripts run as root; else as a profile's user, on nodes that let this user in."""
+        return not isinstance(self.spec, ClientSpec)
+
+    @property
+    def pending(self) -> tuple[MachineAction, ...]:
+        """What the providers would do before anything runs on the machines."""
+        return tuple(
+            a for _, actions in self._actions for a in actions if a.action is not Action.REMOVE
+        )
+
+    def require_visible(self) -> None:
+        """Check that this machine's user may see the machines of the cluster.
+
+        Raises:
+            CorralError: FORBIDDEN.
+        """
+        for refusal in self._refusals:
+            if refusal.code is Code.FORBIDDEN:
+                raise refusal
+
+    def require_running(self) -> None:
+        """Check that the controller runs.
+
+        Raises:
+            CorralError: NOT_FOUND, the cluster is not up; FORBIDDEN, its machines cannot be seen.
+        """
+        if self.controller not in self.fleet.nodes:
+            self.require_visible()
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"cluster {self.spec.name} is not up: {self.controller} does not run",
+                node=self.controller,
+                hint="bring it up with: corral up FILE",
+            )
+
+    async def known_facts(self) -> dict[str, Facts | None]:
+        """Facts of all declared nodes; None of one that does not answer."""
+        asked = facts_inquiry()
+        answers = await self.fleet.all(asked.script, timeout=60) if self.fleet.nodes else {}
+        facts: dict[str, Facts | None] = dict.fromkeys(self._providers)
+        for node, answer in answers.items():
+            if not isinstance(answer, CorralError) and answer.ok:
+                facts[node] = facts_of(node, asked, answer.stdout)
+        return facts
+
+    def addresses(self) -> dict[str, str]:
+        """The address of each node on the control network, there or not."""
+        return {name: p.address(name) for name, p in self._providers.items()}
+
+    def targets(self) -> dict[str, SshTarget]:
+        """How each machine that runs is reached by ssh; this machine is not."""
+        ssh = {name: p for name, p in self._providers.items() if not here(p)}
+        return {name: ssh[name].ssh_target(name) for name in self.fleet.nodes if name in ssh}
+
+    def traits(self) -> dict[str, Traits]:
+        """What the providers know beyond facts."""
+        return {name: p.traits(name) for name, p in self._providers.items()}
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Nodes whose machines are the user's and are released, not removed."""
+        return tuple(n for n, p in self._providers.items() if p.owned)
+
+
+def _minter(spec: ClusterSpec) -> Mint | None:
+    if spec.network.control != "tailscale":
+        return None
+    from corral.apply.mesh import minter  # noqa: PLC0415  # the roles of the tailnet
+
+    return minter(spec)
+
+
+def _transport(provider: Provider, node: str, hops: Hops) -> Transport:
+    if here(provider):
+        return Local(node, root=True)
+    return OpenSSH(node, provider.ssh_target(node), control_dir(), hops=hops)
+
+
+def entry_of(spec: ClusterSpec) -> str:
+    """The node that Slurm is asked on: the controller, or the node of a profile."""
+    return spec.profile.node if isinstance(spec, ClientSpec) else controller_of(spec)
