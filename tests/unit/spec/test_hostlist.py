@@ -16,7 +16,6 @@ from corral.spec.nodes import nodes_of
 
 from .cases import LAB, changed, load_dict
 
-
 CASES = json.loads((Path(__file__).parent / "hostlists.json").read_text())
 """What the page's reader is tested by too (tests/unit/web/js/hostlist.test.js)."""
 
