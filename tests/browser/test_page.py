@@ -195,7 +195,7 @@ def test_user_is_no_administrator(
     page = log_in(tab, served, people(OTHER))
     page.wait_for_selector(".node")
     tabs = page.locator("nav a").all_inner_texts()
-    assert tabs == ["Cluster", "Jobs", "My work", "Submit", "Accounts & QOS"]
+    assert tabs == ["Cluster", "Jobs", "My work", "Timeline", "Submit", "Accounts & QOS"]
     page.goto(f"{served.url}#node/node2")
     page.wait_for_selector("h1 >> text=node2")
     assert page.locator("button:text-is('Drain')").count() == 0

@@ -1120,8 +1120,8 @@ class SchedulerState(Known):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    Timeline, ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
-    Profile,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
+    Profile, Timeline,
     BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
     Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work, MyWork, WorkHours,
     Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
