@@ -183,6 +183,10 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
 
 def test_the_journal_shows_what_was_applied(owner: Browser, served: Served) -> None:
     page = go(owner, served, "history")
+    # A run is one row; its records come when it is unfolded.
+    applied = page.locator("tr.run", has_text="apply").first
+    assert page.locator("tbody tr", has_text="change done").count() == 0
+    applied.locator("button[aria-expanded=false]").press("Enter")
     done = page.locator("tbody tr", has_text="change done").first.locator("td")
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", done.nth(0).inner_text())
     assert done.nth(1).inner_text() == person()

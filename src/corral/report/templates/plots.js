@@ -132,8 +132,8 @@ function draw(target, plot) {
 }
 
 /** @type {{ target: HTMLElement, plot: Plot, drawn: import("uplot") | null }[]} */
-const plots = [...document.querySelectorAll(".plot")].map((found) => {
-  const target = /** @type {HTMLElement} */ (found);
+const plots = [...document.querySelectorAll(".plot")].map((element) => {
+  const target = /** @type {HTMLElement} */ (element);
   const plot = JSON.parse(target.firstElementChild?.textContent ?? "");
   return { target, plot, drawn: null };
 });

@@ -109,7 +109,7 @@ test("keys go from node to node and from job to job, and stop at the edges", () 
   );
 });
 
-test("colours are not all that tells states apart, and others' jobs are pale", () => {
+test("states differ by more than their colours, and others' jobs are pale", () => {
   const paint = (/** @type {Partial<TimelineJob>} */ more, mine = "", width = 50) =>
     gantt.paintOf(job(more), mine, width, 20);
   assert.deepEqual(paint({ kind: "bad" }), { ink: "bad", alpha: 1, mark: "lined" });

@@ -107,7 +107,7 @@ export function paintOf({ kind, user }, mine, width, height) {
 }
 
 /**
- * A name that fits: its end tells it from the others.
+ * A name that fits: its end is what differs from the others.
  * @param {string} name
  * @param {number} width
  */
@@ -284,11 +284,11 @@ export class Gantt extends Component {
     const inks = Object.fromEntries(NAMES.map((name) => [name, colour(name)]));
     this.paintBack(pen, inks, height);
     this.paintRows(pen, inks, height, scroller.scrollTop);
-    this.paintAxis(pen, inks, height);
+    this.paintAxis(pen, inks);
   }
 
   /**
-   * What accounting has left out is shaded.
+   * The lines of the axis; what is left out is shaded.
    * @param {CanvasRenderingContext2D} pen
    * @param {Record<string, string>} inks
    * @param {number} height
@@ -297,10 +297,16 @@ export class Gantt extends Component {
     const { data } = this.props;
     const { left, width } = this.scale;
     pen.clearRect(0, 0, width, height);
-    if (!data.cut) return;
-    const end = xOf(this.scale, data.complete_from);
-    pen.fillStyle = inks.hover;
-    pen.fillRect(left, AXIS, end - left, height - AXIS);
+    if (data.cut) {
+      pen.fillStyle = inks.hover;
+      pen.fillRect(left, AXIS, xOf(this.scale, data.complete_from) - left, height - AXIS);
+    }
+    pen.fillStyle = inks.line;
+    pen.globalAlpha = 0.5;
+    for (const { at } of ticksOf(this.scale)) {
+      pen.fillRect(xOf(this.scale, at), AXIS, 1, height - AXIS);
+    }
+    pen.globalAlpha = 1;
   }
 
   /**
@@ -380,21 +386,16 @@ export class Gantt extends Component {
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {Record<string, string>} inks
-   * @param {number} height
    */
-  paintAxis(pen, inks, height) {
+  paintAxis(pen, inks) {
     const { left, width } = this.scale;
     pen.fillStyle = inks.card;
     pen.fillRect(0, 0, width, AXIS - 1);
     pen.fillStyle = inks.line;
     pen.fillRect(0, AXIS - 1, width, 1);
+    pen.fillStyle = inks.dim;
     for (const { at, words } of ticksOf(this.scale)) {
       const x = xOf(this.scale, at);
-      pen.fillStyle = inks.line;
-      pen.globalAlpha = 0.5;
-      pen.fillRect(x, AXIS, 1, height - AXIS);
-      pen.globalAlpha = 1;
-      pen.fillStyle = inks.dim;
       const half = pen.measureText(words).width / 2;
       pen.fillText(words, Math.min(width - 2 * half, Math.max(left, x - half)), AXIS / 2);
     }

@@ -50,6 +50,9 @@ export function rowsOf(data, nodes, { q, nodes: which }) {
   return { rows, wrong };
 }
 
+/** @param {number} at */
+const minute = (at) => clock(at).slice(0, 16);
+
 /**
  * What is missing of an answer, in sentences.
  * @param {Timeline} data
@@ -62,7 +65,7 @@ export function notesOf({ known, why, why_no_past, cut, complete_from, most }) {
     notes.push(`Jobs that slurmctld has forgotten (MinJobAge) are not shown: ${why_no_past}.`);
   }
   if (cut) {
-    const since = clock(complete_from).slice(0, 16);
+    const since = minute(complete_from);
     notes.push(
       `Of so many jobs the newest are shown, at most 2,000 that ended and ${formatted(most)} in all: before ${since} some are left out.`,
     );
@@ -200,7 +203,7 @@ export class TimelinePage extends Component {
         el(
           "p",
           { class: "dim" },
-          `${many(data.jobs.length, "job")}, ${clock(data.from)} to ${clock(data.to)}`,
+          `${many(data.jobs.length, "job")}, ${minute(data.from)} to ${minute(data.to)}`,
         ),
     );
   }
