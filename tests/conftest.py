@@ -15,7 +15,7 @@ import pytest
 import pytest_socket
 from hypothesis import HealthCheck, settings
 
-from tests.rotation import part, seconds_recorded
+from tests.rotation import part
 
 TESTS = Path(__file__).parent
 REPO = TESTS.parent
@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     chosen = set(slow) if setting and not parts else set[str]()
     reason = "slow: CORRAL_TEST_SLOW=1 runs it"
     if parts:
-        chosen = part(sorted(slow), int(number), int(parts), seconds_recorded())
+        chosen = part(sorted(slow), int(number), int(parts))
         reason = f"slow: not in part {setting}, which this run takes"
     for name, item in slow.items():
         if name not in chosen:

@@ -1,76 +1,34 @@
-"""Which slow tests a run takes: a part of all of them, of about the same length each time.
+"""Which slow tests a run takes: one of several parts.
 
 ``CORRAL_TEST_SLOW=N/5 ./test`` takes the Nth part; without the variable no slow test runs.
-Tests of one file stay together where that is possible: they share what their fixtures make. How
-long each takes is in ``slow_seconds.json``; ``python -m tests.rotation FILE.xml...`` records
-it from pytest's junit files.
+A test stays in its part when others come and go: so each has run after five parts.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+import zlib
+from collections import Counter
+from collections.abc import Collection
 from typing import Final
-from xml.etree import ElementTree as ET
 
-RECORD: Final = Path(__file__).with_name("slow_seconds.json")
-UNKNOWN_S: Final = 30.0
-"""Assumed seconds of a test that was never measured."""
-
-
-def seconds_recorded() -> Mapping[str, float]:
-    """Seconds of each slow test by node id, with its fixtures."""
-    return json.loads(RECORD.read_text())
+TOGETHER: Final = 16
+"""Slow tests of one file that stay together: they share what their fixtures make. Of a file with
+more each goes its own way."""
 
 
-def part(ids: Sequence[str], number: int, parts: int, seconds: Mapping[str, float]) -> set[str]:
+def part(ids: Collection[str], number: int, parts: int) -> set[str]:
     """Node ids of one part.
 
     Args:
         ids: all slow tests of a run, as ``tests/embedded/test_x.py::test_y[z]``.
         number: from 1 to ``parts``.
         parts: how many there are.
-        seconds: recorded ones; others count as ``UNKNOWN_S``.
     """
-    length = {test: seconds.get(test, UNKNOWN_S) for test in ids}
-    most = sum(length.values()) / parts
-    units = _units(ids, length, most)
-    load = [0.0] * parts
+    in_file = Counter(test.partition("::")[0] for test in ids)
     chosen: set[str] = set()
-    # The longest first, each to the part that has least: within 4/3 of the best there is.
-    for unit in sorted(units, key=lambda unit: (-sum(length[test] for test in unit), unit[0])):
-        least = min(range(parts), key=load.__getitem__)
-        load[least] += sum(length[test] for test in unit)
-        if least == number - 1:
-            chosen.update(unit)
-    return chosen
-
-
-def _units(ids: Iterable[str], length: Mapping[str, float], most: float) -> list[list[str]]:
-    """Tests of a file together, unless they alone are longer than a part."""
-    files: defaultdict[str, list[str]] = defaultdict(list)
     for test in ids:
-        files[test.partition("::")[0]].append(test)
-    units: list[list[str]] = []
-    for file in files.values():
-        together = sum(length[test] for test in file) <= most
-        units += [file] if together else [[test] for test in file]
-    return units
-
-
-def record(files: Iterable[Path]) -> None:
-    """Add what junit files measured to ``slow_seconds.json``."""
-    seconds = dict(seconds_recorded()) if RECORD.exists() else {}
-    for file in files:
-        for case in ET.parse(file).getroot().iter("testcase"):  # noqa: S314 - pytest wrote it
-            if case.find("skipped") is None:
-                path = case.get("classname", "").replace(".", "/")
-                seconds[f"{path}.py::{case.get('name')}"] = round(float(case.get("time", "0")), 1)
-    RECORD.write_text(json.dumps(dict(sorted(seconds.items())), indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    record(map(Path, sys.argv[1:]))
+        file = test.partition("::")[0]
+        key = file if in_file[file] <= TOGETHER else test
+        if zlib.crc32(key.encode()) % parts == number - 1:
+            chosen.add(test)
+    return chosen

@@ -197,7 +197,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "groups.nodes": f"{_ALONE}: test_running_cluster.py",
     "groups.addresses": _SSH,
     "groups.gpu.count": _MADE,
-    "groups.gpu.source": "host needs a GPU: tests/unit/providers/containers/test_host_gpus.py",
+    "groups.gpu.source": "host needs a GPU: tests/unit/providers/containers/gpus/test_host_gpus.py",
     **{f"groups.ssh.{n}": _SSH for n in ("user", "port", "key", "jump", "password_login")},
     "groups.image": _MADE,
     "groups.memory_mib": _MADE,

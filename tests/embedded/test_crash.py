@@ -103,6 +103,7 @@ def settled(name: str) -> None:
     assert answer.stdout.strip() == "node0 node1 node2", answer.tail
 
 
+@pytest.mark.slow
 def test_killed_at_each_change_in_turn(name: str) -> None:
     """Up is killed as soon as it begins anything new, again and again, until nothing is left.
 
@@ -127,7 +128,6 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
     assert len(resources) >= 12, sorted(resources)
     kinds = {name.partition(":")[0] for name in resources}
     assert {"secret", "service", "file", "database"} <= kinds, sorted(resources)
-    assert {"service:mariadb", "service:slurmdbd"} <= resources, sorted(resources)
     settled(name)
 
 

@@ -1,4 +1,4 @@
-"""Every slow test is in one part of the rotation, and the parts are about equally long."""
+"""Every slow test is in one part of the rotation, and stays there."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rotation import UNKNOWN_S, part, seconds_recorded
+from tests.rotation import TOGETHER, part
 
 PARTS = 5
-TESTS = st.lists(
-    st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 60)).map(
-        lambda pair: f"tests/x/test_{pair[0]}.py::test_{pair[1]}"
-    ),
-    unique=True,
-    max_size=80,
-).map(sorted)
+FILES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 60))
 
 
-@given(TESTS, st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 900)))
-def test_each_is_in_one_part(ids: list[str], of_file: dict[str, float]) -> None:
-    seconds = {test: of_file[test[13]] for test in ids if test[13] in of_file}
-    parts = [part(ids, number, PARTS, seconds) for number in range(1, PARTS + 1)]
-    assert sorted(test for chosen in parts for test in chosen) == ids
-    lengths = [sum(seconds.get(test, UNKNOWN_S) for test in chosen) for chosen in parts]
-    longest = max((seconds.get(test, UNKNOWN_S) for test in ids), default=0)
-    mean = sum(lengths) / PARTS
-    assert max(lengths) <= 2 * mean + longest
+def ids_of(files: dict[str, int]) -> list[str]:
+    return [
+        f"tests/x/test_{file}.py::test_{n}" for file, count in files.items() for n in range(count)
+    ]
 
 
-def test_tests_of_a_file_stay_together_unless_they_are_too_long() -> None:
-    ids = [f"tests/x/test_{file}.py::test_{n}" for file in "abcde" for n in range(4)]
-    together = [part(ids, number, PARTS, {}) for number in range(1, PARTS + 1)]
-    assert all(len({test.partition("::")[0] for test in chosen}) == 1 for chosen in together)
-    slow = {test: 600.0 for test in ids if "test_a" in test}
-    apart = [part(ids, number, PARTS, slow) for number in range(1, PARTS + 1)]
-    assert all(sum("test_a" in test for test in chosen) < 2 for chosen in apart)
+@given(FILES)
+def test_each_is_in_one_part(files: dict[str, int]) -> None:
+    ids = ids_of(files)
+    parts = [part(ids, number, PARTS) for number in range(1, PARTS + 1)]
+    assert sorted(test for chosen in parts for test in chosen) == sorted(ids)
 
 
-def test_what_was_recorded_is_of_tests_that_are_there(repo: Path) -> None:
-    gone = {test.partition("::")[0] for test in seconds_recorded()}
-    assert [file for file in sorted(gone) if not (repo / file).is_file()] == []
+@given(FILES, FILES)
+def test_a_test_stays_in_its_part_when_other_files_come_and_go(
+    files: dict[str, int], others: dict[str, int]
+) -> None:
+    ids = ids_of(files)
+    more = [*ids, *ids_of({f"other_{name}": count for name, count in others.items()})]
+    for number in range(1, PARTS + 1):
+        assert part(ids, number, PARTS) == part(more, number, PARTS) & set(ids)
+
+
+def test_tests_of_a_file_stay_together_unless_they_are_many() -> None:
+    together = [part(ids_of({"a": TOGETHER}), number, PARTS) for number in range(1, PARTS + 1)]
+    assert sorted(map(len, together)) == [0, 0, 0, 0, TOGETHER]
+    apart = [part(ids_of({"a": 200}), number, PARTS) for number in range(1, PARTS + 1)]
+    assert min(map(len, apart)) > 20
 
 
 def test_ci_takes_the_part_that_is_next(repo: Path, tmp_path: Path) -> None:

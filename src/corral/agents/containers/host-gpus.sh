@@ -24,7 +24,10 @@ for b in @buses@; do
   mkdir -p $q/gpus/$b && mount --bind $p/gpus/$b $q/gpus/$b
 done
 mount --rbind $q $p
-ln -sf libcuda.so.1 @folder@/lib64/libcuda.so
-for f in @folder@/bin/*; do ln -sf $f /usr/local/bin/; done
-echo @folder@/lib64 > /etc/ld.so.conf.d/corral-nvidia.conf
-ldconfig
+# With CDI the driver is where its specification puts it, and its hooks have run.
+if [ -d @folder@/lib64 ]; then
+  ln -sf libcuda.so.1 @folder@/lib64/libcuda.so
+  for f in @folder@/bin/*; do ln -sf $f /usr/local/bin/; done
+  echo @folder@/lib64 > /etc/ld.so.conf.d/corral-nvidia.conf
+  ldconfig
+fi

@@ -13,7 +13,7 @@ from corral.api.config import profiles
 from corral.api.rental.clouds import simulate
 from corral.apply.journal import read_journal
 from corral.errors import Code, CorralError
-from corral.providers.containers import host_gpus
+from corral.providers.containers.gpus import host_gpus
 from corral.spec.findings import Finding
 from corral.spec.load import load as load_file
 from corral.spec.load import load_or_raise

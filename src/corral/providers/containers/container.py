@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, filled, sh
-from corral.providers.containers import host_gpus, layout
+from corral.providers.containers import layout
+from corral.providers.containers.gpus import host_gpus
 
 HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 NVIDIA_MAJOR: Final = 195
@@ -80,7 +81,7 @@ class Container:
         for mount in self.mounts:
             argv += ["--volume", f"{layout.volume(self.cluster, mount)}:{mount}"]
         if self.own:
-            argv += [part for volume in self.driver.volumes() for part in ("--volume", volume)]
+            argv += self.driver.options(self.own)
         start = entry(host_gpus.entry(self.own) if self.own else stand_ins(self.stand_ins))
         argv += ["--entrypoint", json.dumps(["/bin/sh", "-c", start]), self.image]
         return argv

@@ -11,11 +11,11 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
 from corral.providers.containers import (
-    host_gpus,
     layout,
     machine,
     stale_objects,
 )
+from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.podman import Fields, Podman, bridge, subnets
 from corral.spec.nodes import Node
 

@@ -27,12 +27,12 @@ from corral.providers.containers import (
     bundle,
     cni,
     container,
-    host_gpus,
     inventory,
     layout,
     machine,
     removal,
 )
+from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
@@ -160,7 +160,8 @@ class EmbeddedProvider:
         gpus = self._gpus.get(node, ())
         if gpus and action in _MAKES:
             models = ", ".join(f"{gpu.device} {gpu.name}".strip() for gpu in gpus)
-            summary += f"; it gets this machine's {models}"
+            method = f" {self._driver.method(gpus)}" if self._driver else ""
+            summary += f"; it gets this machine's {models}{method}"
         return MachineAction(node, action, summary)
 
     def _made_from(self, node: Node) -> str:

@@ -9,7 +9,7 @@ from corral.hosts.local import Local
 from corral.inspect import nvidia
 from corral.inspect.gpu import MINORS, bus_address, device_files
 from corral.inspect.question import Answers, inquiry
-from corral.providers.containers.host_gpus import HostGpu, host_gpu_rows
+from corral.providers.containers.gpus.host_gpus import HostGpu, host_gpu_rows
 
 HERE: Final = "this machine"
 TIMEOUT_S: Final = 100.0

@@ -17,7 +17,8 @@ from typing import Any, Final
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import join, sh
-from corral.providers.containers import cni, host_gpus, layout, machine
+from corral.providers.containers import cni, layout, machine
+from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.container import Container
 from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman

@@ -23,7 +23,7 @@ from corral.providers.local.provider import LocalProvider
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from tests.unit.api.config.test_cluster_draft import machines
-from tests.unit.providers.containers.test_host_gpus import answers, cards
+from tests.unit.providers.containers.gpus.test_host_gpus import answers, cards
 
 FILE = """\
 corral: v1

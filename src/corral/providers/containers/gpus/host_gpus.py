@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from corral.hosts.quote import Script, filled, sh
 from corral.inspect import nvidia
 from corral.inspect.gpu import MINORS, bus_address, device_files, type_of_name
 from corral.inspect.question import Answers, inquiry
+from corral.providers.containers.gpus import cdi
 from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
@@ -71,11 +73,26 @@ class HostGpus:
         gpus: those that the driver's tools list, by number.
         libraries: the driver's libraries, path by soname.
         programs: paths of its programs.
+        cdi: what gives a container these GPUs and the driver, where the machine has it.
     """
 
     gpus: tuple[HostGpu, ...] = ()
     libraries: Mapping[str, str] | None = None
     programs: tuple[str, ...] = ()
+    cdi: cdi.Devices = cdi.NOTHING
+
+    def options(self, own: Sequence[HostGpu]) -> list[str]:
+        """Options of ``podman run`` for a node with these GPUs."""
+        names = self.cdi.of(gpu.device for gpu in own)
+        if names is None:
+            return [part for volume in self.volumes() for part in ("--volume", volume)]
+        return [part for name in names for part in ("--device", name)]
+
+    def method(self, own: Sequence[HostGpu]) -> str:
+        """How a node gets these GPUs, in words."""
+        if self.cdi.of(gpu.device for gpu in own) is not None:
+            return "by CDI"
+        return f"by device files ({self.cdi.reason or 'its CDI specification lacks a GPU'})"
 
     def volumes(self) -> list[str]:
         """``podman run``'s values of ``--volume``: the driver as a node finds it, read-only."""
@@ -92,7 +109,8 @@ async def host_gpus() -> HostGpus:
     """
     asked = inquiry(nvidia.QUESTIONS)
     result = await Local(HERE).run(asked.script, timeout=TIMEOUT)
-    return read(asked.answers(result.stdout, HERE, "look at the GPUs"))
+    here = read(asked.answers(result.stdout, HERE, "look at the GPUs"))
+    return replace(here, cdi=await asyncio.to_thread(cdi.devices))
 
 
 def read(answers: Answers) -> HostGpus:

@@ -17,8 +17,8 @@ from corral.hosts.framing import Inquiry
 from corral.inspect import nvidia
 from corral.inspect.question import shells
 from corral.providers.base import Action
-from corral.providers.containers import host_gpus
-from corral.providers.containers.host_gpus import HostGpu, HostGpus
+from corral.providers.containers.gpus import cdi, host_gpus
+from corral.providers.containers.gpus.host_gpus import HostGpu, HostGpus
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -27,7 +27,7 @@ from tests.unit.providers.embedded import test_embedded as embedded
 
 podman = embedded.podman
 
-RECORDED = Path(__file__).parents[3] / "recorded/host_gpus/h200.txt"
+RECORDED = Path(__file__).parents[4] / "recorded/host_gpus/h200.txt"
 """Corral's questions on a rented machine with one H200 (driver 580.159.04, Ubuntu 24.04), while a
 process computed; other libraries of ldconfig's list are left out, the GPU's uuid is made up."""
 UUID = "GPU-11111111-6d30-60fe-9148-553a8e79ef9c"
@@ -201,7 +201,7 @@ def test_nodes_are_made_with_their_gpus_and_stay(podman: FakePodman, here: list[
     actions = embedded.bring_up(podman, spec())
     assert [action.summary for action in actions] == [
         f"container corral-lab-node{n} does not exist yet; it gets this machine's /dev/nvidia{n} "
-        "NVIDIA H200"
+        "NVIDIA H200 by device files (no CDI specification)"
         for n in range(2)
     ]
     runs = [call for call in podman.calls if call[0] == "run"]
@@ -216,6 +216,32 @@ def test_nodes_are_made_with_their_gpus_and_stay(podman: FakePodman, here: list[
     asked = len(here)
     assert embedded.plan(podman, spec()) == {}
     assert len(here) == asked, "nvidia-smi takes a second, which no other verb needs to wait"
+
+
+def test_cdi_gives_nodes_the_driver_where_a_specification_has_all_their_gpus(
+    podman: FakePodman, here: list[HostGpus]
+) -> None:
+    names = {f"/dev/nvidia{n}": f"nvidia.com/gpu=GPU-{n}" for n in range(2)}
+    here[0] = replace(here[0], cdi=cdi.Devices(names))
+    actions = embedded.bring_up(podman, spec())
+    assert actions[1].summary.endswith("this machine's /dev/nvidia1 NVIDIA H200 by CDI")
+    runs = [call for call in podman.calls if call[0] == "run"]
+    assert [options(call, "--device") for call in runs] == [
+        ["nvidia.com/gpu=GPU-0"],
+        ["nvidia.com/gpu=GPU-1"],
+    ]
+    assert not any("libcuda" in volume for call in runs for volume in options(call, "--volume"))
+    assert "rm -f $f" in "".join(runs[1]), "a privileged container has the other GPUs' files too"
+
+
+def test_a_specification_without_one_of_the_gpus_is_not_used(
+    podman: FakePodman, here: list[HostGpus]
+) -> None:
+    here[0] = replace(here[0], cdi=cdi.Devices({"/dev/nvidia0": "nvidia.com/gpu=0"}))
+    actions = embedded.bring_up(podman, spec("node0", count=2))
+    assert actions[0].summary.endswith("by device files (its CDI specification lacks a GPU)")
+    (run,) = [call for call in podman.calls if call[0] == "run"]
+    assert options(run, "--device") == []
 
 
 def test_slurm_gets_the_files_that_the_node_has(podman: FakePodman, here: list[HostGpus]) -> None:
@@ -346,7 +372,7 @@ def test_a_node_sees_its_own_gpus_and_no_others(tmp_path: Path) -> None:
         ("/run/corral-nvidia", tmp_path / "run"),
         ("/usr/local", tmp_path / "local"),
         ("/etc/ld.so.conf.d", tmp_path),
-        ("\nldconfig\n", "\n"),
+        ("\n  ldconfig\n", "\n"),
     ):
         script = script.replace(real, f"{made}/" if real.endswith("/") else str(made))
     script = script.replace(f"{dev}/nvidia1", "/dev/nvidia1").replace(

@@ -1,0 +1,1 @@
+"""GPUs of embedded nodes: those of this machine."""

@@ -1,0 +1,86 @@
+"""NVIDIA's CDI specifications: which device is which GPU, and when they cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.providers.containers.gpus import cdi
+
+SPECIFICATION = """
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+  - name: "0"
+    containerEdits: {deviceNodes: [{path: /dev/nvidia1}, {path: /dev/dri/card1}]}
+  - name: GPU-b
+    containerEdits: {deviceNodes: [{path: /dev/nvidia1}, {path: /dev/dri/card1}]}
+  - name: GPU-a
+    containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}
+  - name: "1"
+    containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}
+  - name: "2:0"
+    containerEdits: {deviceNodes: [{path: /dev/nvidia2}, {path: /dev/nvidia-caps/nvidia-cap3}]}
+  - name: all
+    containerEdits: {deviceNodes: [{path: /dev/nvidia0}, {path: /dev/nvidia1}]}
+containerEdits:
+  deviceNodes: [{path: /dev/nvidiactl}]
+  hooks: [{hookName: createContainer, path: HOOK, args: [nvidia-cdi-hook]}]
+  mounts: [{hostPath: LIBRARY, containerPath: /usr/lib/libcuda.so.1, options: [ro]}]
+"""
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    made = [tmp_path / name for name in ("etc", "run")]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+def write(file: Path, text: str = SPECIFICATION) -> None:
+    for word in ("HOOK", "LIBRARY"):
+        (file.parent / word).touch()
+        text = text.replace(word, str(file.parent / word))
+    file.write_text(text)
+
+
+def test_a_gpu_is_found_by_its_file_and_named_by_its_uuid(folders: list[Path]) -> None:
+    write(folders[1] / "nvidia.yaml")
+    assert cdi.devices(folders) == cdi.Devices(
+        {"/dev/nvidia0": "nvidia.com/gpu=GPU-a", "/dev/nvidia1": "nvidia.com/gpu=GPU-b"}
+    )
+
+
+def test_specifications_in_json_are_read(folders: list[Path]) -> None:
+    device = '{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}'
+    write(folders[0] / "nvidia.json", f'{{"kind": "nvidia.com/gpu", "devices": [{device}]}}')
+    assert cdi.devices(folders).names == {"/dev/nvidia0": "nvidia.com/gpu=0"}
+
+
+@pytest.mark.parametrize("absent", ["HOOK", "LIBRARY"])
+def test_one_of_another_driver_is_not_used(folders: list[Path], absent: str) -> None:
+    write(folders[0] / "nvidia.yaml")
+    (folders[0] / absent).unlink()
+    known = cdi.devices(folders)
+    assert not known.names
+    assert known.reason.startswith(f"{folders[0]}/nvidia.yaml names {folders[0]}/{absent}, which")
+    assert known.of(["/dev/nvidia0"]) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "\x00", "kind: nvidia.com/gpu\ndevices: 3", "kind: nvidia.com/gpu"]
+)
+def test_what_is_no_specification_is_named(folders: list[Path], text: str) -> None:
+    (folders[0] / "nvidia.yaml").write_text(text)
+    reason = f"{folders[0]}/nvidia.yaml cannot be read as a specification"
+    assert cdi.devices(folders) == cdi.Devices({}, reason)
+
+
+def test_specifications_of_others_and_other_files_do_not_count(folders: list[Path]) -> None:
+    write(folders[0] / "net.yaml", SPECIFICATION.replace("nvidia.com/gpu", "vendor.com/net"))
+    write(folders[0] / "nvidia.yaml.old")
+    (folders[1] / "list.yaml").write_text("- 1")
+    folders[1].rename(folders[1].with_name("gone"))
+    assert cdi.devices(folders) == cdi.NOTHING
