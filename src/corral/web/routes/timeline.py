@@ -63,5 +63,5 @@ async def _timeline(request: Request, session: Session, state: State, span: Span
 def _none(span: Span) -> dict[str, Any]:
     """What is drawn while nothing is known."""
     until = time.time()
-    empty = {"nodes": [], "jobs": [], "cut": False, "complete_from": until}
+    empty: dict[str, Any] = {"nodes": [], "jobs": [], "cut": False, "complete_from": until}
     return {"from": until - SPANS[span], "to": until, "why_no_past": "", "most": MOST, **empty}
