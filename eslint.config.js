@@ -45,5 +45,11 @@ export default [
     languageOptions: { globals: globals.browser },
     rules: { "no-console": "error", "no-restricted-globals": ["error", "event", "name"] },
   },
+  {
+    // It is put into a report's page as text, after uPlot: a script, not a module.
+    files: ["src/corral/report/templates/**"],
+    languageOptions: { sourceType: "script", globals: { ...globals.browser, uPlot: "readonly" } },
+    rules: { "no-console": "error", "no-restricted-globals": ["error", "event", "name"] },
+  },
   { files: ["tests/**"], languageOptions: { globals: globals.node } },
 ];

@@ -183,6 +183,10 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
 
 def test_the_journal_shows_what_was_applied(owner: Browser, served: Served) -> None:
     page = go(owner, served, "history")
+    # A run is one row; its records come when it is unfolded.
+    applied = page.locator("tr.run", has_text="apply").first
+    assert page.locator("tbody tr", has_text="change done").count() == 0
+    applied.locator("button[aria-expanded=false]").press("Enter")
     done = page.locator("tbody tr", has_text="change done").first.locator("td")
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", done.nth(0).inner_text())
     assert done.nth(1).inner_text() == person()
@@ -195,7 +199,7 @@ def test_user_is_no_administrator(
     page = log_in(tab, served, people(OTHER))
     page.wait_for_selector(".node")
     tabs = page.locator("nav a").all_inner_texts()
-    assert tabs == ["Cluster", "Jobs", "My work", "Submit", "Accounts & QOS"]
+    assert tabs == ["Cluster", "Jobs", "My work", "Timeline", "Submit", "Accounts & QOS"]
     page.goto(f"{served.url}#node/node2")
     page.wait_for_selector("h1 >> text=node2")
     assert page.locator("button:text-is('Drain')").count() == 0

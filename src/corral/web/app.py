@@ -34,6 +34,7 @@ from corral.web.routes import (
     past_jobs,
     policy,
     report,
+    timeline,
     tokens,
     view,
 )
@@ -53,7 +54,8 @@ from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
-    login, tokens, view, mine, policy, bulk, form, jobs, output, past_jobs, nodes, owner, report,
+    login, tokens, view, timeline, mine, policy, bulk, form, jobs, output, past_jobs, nodes,
+    owner, report,
 )  # fmt: skip
 
 

@@ -833,6 +833,38 @@ class Known(TypedDict):
     why: str
 
 
+class TimelineJob(TypedDict):
+    """A job that ran; end_at null: it runs still. runs: first and last of adjacent nodes."""
+
+    id: int
+    label: str
+    name: str
+    user: str
+    state: str
+    kind: Kind
+    start_at: int
+    end_at: int | None
+    runs: list[tuple[int, int]]
+
+
+Timeline = TypedDict(
+    "Timeline",
+    {
+        "known": bool,
+        "at": float,
+        "why": str,
+        "from": float,
+        "to": float,
+        "nodes": list[str],
+        "jobs": list[TimelineJob],
+        "cut": bool,
+        "complete_from": float,
+        "why_no_past": str,
+        "most": int,
+    },
+)
+
+
 class Quota(Known):
     """A user's limits; without QOS where why_no_qos has a reason."""
 
@@ -1089,7 +1121,7 @@ class SchedulerState(Known):
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
-    Profile,
+    Profile, Timeline,
     BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
     Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work, MyWork, WorkHours,
     Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,

@@ -56,6 +56,7 @@ ASKED = [
     ("places", schemas.Places),
     ("jobs", schemas.Jobs),
     ("past?days=7", schemas.Past),
+    ("timeline?span=day", schemas.Timeline),
     ("jobs/1", schemas.JobDetail),
     ("jobs/form", schemas.JobForm),
     ("jobs/28/use", schemas.JobUse),

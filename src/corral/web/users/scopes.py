@@ -24,6 +24,7 @@ _READ: Final = (
     "GET /api/events",
     "GET /api/places",
     "GET /api/past",
+    "GET /api/timeline",
     "GET /api/mine",
     "GET /api/mine/hours",
     "GET /api/mine/efficiency",

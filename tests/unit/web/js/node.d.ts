@@ -3,6 +3,10 @@ declare module "node:test" {
   export function test(name: string, run: () => void | Promise<void>): void;
 }
 
+declare module "node:fs" {
+  export function readFileSync(path: string, encoding: "utf8"): string;
+}
+
 declare module "node:assert/strict" {
   interface Assert {
     ok(value: unknown, message?: string): asserts value;

@@ -967,6 +967,33 @@ export interface StateCount {
   count: number;
 }
 
+export interface Timeline {
+  known: boolean;
+  at: number;
+  why: string;
+  from: number;
+  to: number;
+  nodes: string[];
+  jobs: TimelineJob[];
+  cut: boolean;
+  complete_from: number;
+  why_no_past: string;
+  most: number;
+}
+
+/** A job that ran; end_at null: it runs still. runs: first and last of adjacent nodes. */
+export interface TimelineJob {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  start_at: number;
+  end_at: number | null;
+  runs: [number, number][];
+}
+
 /** How many jobs of a choice are whose. */
 export interface UserCount {
   user: string;

@@ -22,6 +22,11 @@ const PAGES = [
   { name: "cluster", title: "Cluster", view: async () => ClusterPage },
   { name: "jobs", title: "Jobs", view: async () => (await import("./jobs.js")).JobsPage },
   { name: "mine", title: "My work", view: async () => (await import("./mine.js")).MinePage },
+  {
+    name: "timeline",
+    title: "Timeline",
+    view: async () => (await import("./timeline.js")).TimelinePage,
+  },
   { name: "submit", title: "Submit", view: async () => (await import("./submit.js")).SubmitPage },
   {
     name: "proof",
@@ -62,6 +67,7 @@ const KEYS = new Map([
   ["j", "jobs"],
   ["s", "submit"],
   ["m", "mine"],
+  ["t", "timeline"],
   ["a", "policy"],
 ]);
 

@@ -4,6 +4,7 @@ import { nodeTest } from "./filter.js";
 import { Heat, SHARES } from "./heat.js";
 import { listen, live, loadNodes, now, watchFigures } from "./live.js";
 import { NodeBulk } from "./node_bulk.js";
+import { SPANS } from "./spans.js";
 import { call } from "./server.js";
 import * as view from "./view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -15,7 +16,6 @@ const { Table, warmth, formatted } = view;
 const CARDS = 60;
 const ALL_CARDS = 600; // more elements than these take longer than a frame
 const LISTED = 300;
-const SPANS = ["hour", "day", "week"];
 const GROUPS = ["partition", "island", "rack", "state", "feature", "none"];
 const REDRAW_MS = 250;
 const MOST_POINTS = 3600;

@@ -1,4 +1,5 @@
 // A filter over nodes in Slurm's words: state=drain partition=main gpus>0 load>=8 node[0-9] fan
+import { expand } from "./hostlist.js";
 /** @import { NodeRow } from "./api.js" */
 /** @typedef {(node: NodeRow) => boolean} Test */
 
@@ -41,27 +42,6 @@ const COMPARE = {
   ">=": (a, b) => a >= b,
   "<=": (a, b) => a <= b,
 };
-const MOST = 100000;
-
-/**
- * node[0-3,7] as a set of names; null when it is not a hostlist.
- * @param {string} text
- */
-export function hostlist(text) {
-  const parts = /^([A-Za-z][\w.-]*)\[([\d,-]+)\]$/.exec(text);
-  if (!parts) return null;
-  const [, prefix, ranges] = parts;
-  /** @type {Set<string>} */
-  const names = new Set();
-  for (const range of ranges.split(",")) {
-    const [low, high = low] = range.split("-");
-    if (!low || Number(high) - Number(low) > MOST) return null;
-    for (let i = Number(low); i <= Number(high); i += 1) {
-      names.add(prefix + String(i).padStart(low.length, "0"));
-    }
-  }
-  return names;
-}
 
 /**
  * A word without a comparison: a hostlist, or a part of the name, the reason or the state.
@@ -69,8 +49,11 @@ export function hostlist(text) {
  * @returns {Test}
  */
 function bare(word) {
-  const names = hostlist(word);
-  if (names) return (node) => names.has(node.name);
+  const listed = /[[,]/.test(word) ? expand(word) : null;
+  if (listed) {
+    const names = new Set(listed);
+    return (node) => names.has(node.name);
+  }
   const text = word.toLowerCase();
   return (node) => [node.name, node.reason, node.state].some((v) => v.toLowerCase().includes(text));
 }

@@ -2,16 +2,11 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { Curves } from "./curves.js";
 import { call, Latest } from "./server.js";
+import { SpanChips } from "./spans.js";
 import { el } from "./view.js";
 /** @import { ClusterCurves } from "./api.js" */
 /** @import { Kind, Plotted } from "./curves.js" */
 
-/** @type {[string, string][]} */
-const SPANS = [
-  ["hour", "Hour"],
-  ["day", "Day"],
-  ["week", "Week"],
-];
 /** @type {Kind[]} */
 const KINDS = [
   { what: "nodes", title: "Nodes", scale: 1 },
@@ -85,19 +80,6 @@ export class Trends extends Component {
     const { span, choose } = this.props;
     const { past, wrong } = this.state;
     if (past ? !past.from : !wrong) return null;
-    const chips = SPANS.map(([key, words]) =>
-      el(
-        "button",
-        {
-          key,
-          class: "chip",
-          "data-key": key,
-          "aria-pressed": key === span ? "true" : "false",
-          onClick: () => choose(key),
-        },
-        words,
-      ),
-    );
     return el(
       "section",
       { class: "card trends" },
@@ -105,7 +87,7 @@ export class Trends extends Component {
         "div",
         { class: "row between" },
         el("h2", null, "History"),
-        el("div", { class: "row", role: "group", "aria-label": "Span of the history" }, chips),
+        h(SpanChips, { span, choose, label: "Span of the history" }),
       ),
       past?.curves.length && wrong ? el("p", { class: "reason" }, wrong) : null,
       this.content(),
