@@ -20,12 +20,11 @@ from corral.spec.findings import Finding, Level
 from corral.spec.load import (
     READ_RULES,
     SpecInvalidError,
-    digest,
     load,
     load_text,
 )
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of, nodes_of, partitions_of
+from corral.spec.nodes import controller_of, digest, nodes_of, partitions_of
 from corral.spec.rehearsal import rehearsal_notes, rehearse
 from corral.spec.rules import RULES
 from corral.spec.schema import json_schema

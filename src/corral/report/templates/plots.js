@@ -39,7 +39,7 @@ function colour(name) {
 /**
  * @param {PlotAxis} about
  * @param {number} size
- * @returns {import("uplot").Axis}
+ * @returns {uPlot.Axis}
  */
 function axis(about, size) {
   const named = about.unit && about.unit !== "B" ? `${about.name} (${about.unit})` : about.name;
@@ -55,7 +55,7 @@ function axis(about, size) {
 
 /**
  * @param {PlotAxis} about
- * @returns {import("uplot").Scale}
+ * @returns {uPlot.Scale}
  */
 function scale(about) {
   if (about.log) return { time: false, distr: 3, log: about.unit === "B" ? 2 : 10 };
@@ -66,7 +66,7 @@ function scale(about) {
  * @param {PlotSeries} series
  * @param {number} index
  * @param {Plot} plot
- * @returns {import("uplot").Series}
+ * @returns {uPlot.Series}
  */
 function curve(series, index, plot) {
   const stroke = colour(`--s${index % 8}`);
@@ -85,7 +85,7 @@ function curve(series, index, plot) {
 /**
  * @param {PlotLevel} line
  * @param {Plot} plot
- * @returns {import("uplot").Series}
+ * @returns {uPlot.Series}
  */
 function level(line, plot) {
   return {
@@ -131,7 +131,7 @@ function draw(target, plot) {
   );
 }
 
-/** @type {{ target: HTMLElement, plot: Plot, drawn: import("uplot") | null }[]} */
+/** @type {{ target: HTMLElement, plot: Plot, drawn: uPlot | null }[]} */
 const plots = [...document.querySelectorAll(".plot")].map((element) => {
   const target = /** @type {HTMLElement} */ (element);
   const plot = JSON.parse(target.firstElementChild?.textContent ?? "");

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from corral.api.workload import notebook
-from corral.api.workload.batch import JobOutcome, RankLine
+from corral.api.workload.queue import JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event
 from corral.hosts.fleet import Fleet
