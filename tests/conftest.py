@@ -15,6 +15,7 @@ import pytest
 import pytest_socket
 from hypothesis import HealthCheck, settings
 
+from corral.errors import CorralError
 from tests.rotation import part
 
 TESTS = Path(__file__).parent
@@ -123,6 +124,21 @@ def read_ahead(config: pytest.Config) -> None:
         # A module that cannot be imported is reported at its turn, with its traceback.
         with suppress(Exception):
             import_module(".".join(file.relative_to(REPO).with_suffix("").parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Print what an error of Corral has besides its sentence: CI keeps nothing else of it."""
+    report = yield
+    error = call.excinfo.value if call.excinfo else None
+    if report.failed and isinstance(error, CorralError):
+        fields = {key: value for key, value in error.as_dict().items() if value}
+        report.sections.append(
+            ("Corral's error", "\n".join(f"{k}: {v}" for k, v in fields.items()))
+        )
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from corral.providers.containers.gpus import cdi
 
@@ -51,6 +52,24 @@ def test_a_gpu_is_found_by_its_file_and_named_by_its_uuid(folders: list[Path]) -
     assert cdi.devices(folders) == cdi.Devices(
         {"/dev/nvidia0": "nvidia.com/gpu=GPU-a", "/dev/nvidia1": "nvidia.com/gpu=GPU-b"}
     )
+
+
+def test_what_nvidia_ctk_writes_is_read(folders: list[Path]) -> None:
+    """Of two H200 with driver 580.159.04; the uuids are made up."""
+    recorded = Path(__file__).parents[4] / "recorded/host_gpus/nvidia-ctk-1.18.0.yaml"
+    text = recorded.read_text()
+    specification = cdi.Specification.model_validate(YAML(typ="safe").load(text))
+    names, paths = cdi.named(specification)
+    zeros = "00000000-0000-0000-0000-00000000000"
+    assert names == {
+        "/dev/nvidia0": f"nvidia.com/gpu=GPU-{zeros}a",
+        "/dev/nvidia1": f"nvidia.com/gpu=GPU-{zeros}b",
+    }
+    assert "/usr/local/bin/nvidia-ctk" in paths
+    assert "/usr/local/nvidia/lib64/libcuda.so.580.159.04" in paths
+    # The files are not there: it is another machine's.
+    (folders[0] / "nvidia.yaml").write_text(text)
+    assert "which is not there" in cdi.devices(folders).reason
 
 
 def test_specifications_in_json_are_read(folders: list[Path]) -> None:
