@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CHUNK = 1 << 16
+UP = "corral-tunnel-up"
+"""The line on standard output once it listens; a tunnel by ssh has the same."""
 
 
 async def forward(pairs: Sequence[tuple[str, str]]) -> None:
@@ -23,6 +25,7 @@ async def forward(pairs: Sequence[tuple[str, str]]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         for near, far in pairs:
             await stack.enter_async_context(await _listen(near, far))
+        print(UP, flush=True)
         await asyncio.to_thread(sys.stdin.buffer.read)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -109,4 +109,7 @@ def listener_of(text: str, port: int, *, job: str, node: str, user: str) -> List
             node=node,
             hint=f"let the server in job {job} listen on another port",
         )
-    return min(mine, key=lambda each: (each.uid != uid, not each.near))
+    best = min(mine, key=lambda each: (each.uid != uid, not each.near))
+    # One that takes IPv6 alone leaves the port's IPv4 side to others.
+    shared = best.address == "localhost" and len(mine) < len(here)
+    return replace(best, address="[::1]") if shared else best

@@ -34,9 +34,11 @@ TABLE = "\n".join(
         row(ANY, 22, 0),
         row(LOOPBACK, 8004, 2001, state="01"),
         row(LOOPBACK, 8005, 2002),
+        row(LOOPBACK, 8007, 2002),
         HEAD,
         row(LOOPBACK6, 8005, 2001),
         row(ANY6, 8006, 2001),
+        row(ANY6, 8007, 2001),
     )
 )
 
@@ -53,6 +55,7 @@ def chosen(port: int) -> str:
         (8002, "10.0.0.11"),
         (8005, "[::1]"),  # the user's own, not the other one's
         (8006, "localhost"),
+        (8007, "[::1]"),  # another user's program has its IPv4 side
         (22, "127.0.0.1"),  # the node's own
     ],
 )

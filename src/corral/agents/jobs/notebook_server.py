@@ -22,6 +22,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+OWN_PATH = "import sys; sys.path.pop(0); "
+"""Without it Python looks into the current folder first, where others may write."""
+
 
 def main() -> int:
     """Start it; returns only where it cannot be started."""
@@ -46,7 +49,8 @@ def main() -> int:
     port = free_port()
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     write(folder / "notebook.json", json.dumps({"node": node, "port": port, "token": token}))
-    words = [asked.python, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"]
+    start = f"{OWN_PATH}from jupyterlab.labapp import main; main()"
+    words = [asked.python, "-c", start, "--no-browser", "--ip=127.0.0.1", f"--port={port}"]
     words += ["--ServerApp.port_retries=0", f"--ServerApp.root_dir={Path.cwd()}"]
     os.execvp(words[0], words)  # noqa: S606  # no shell in between
 
@@ -54,7 +58,7 @@ def main() -> int:
 def has_jupyterlab(python: str) -> bool:
     """Whether a Python can import it."""
     try:
-        return subprocess.call([python, "-c", "import jupyterlab"]) == 0
+        return subprocess.call([python, "-c", f"{OWN_PATH}import jupyterlab"]) == 0
     except OSError:
         return False
 

@@ -210,6 +210,10 @@ def _write(path: Path, before: str, after: str) -> bool:
     if before == after:
         return False
     real = path.resolve()
+    if real.exists() and not real.is_file():
+        raise CorralError(
+            Code.COMMAND_FAILED, f"{path} is not a regular file", hint="name another with -o"
+        )
     try:
         real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o600

@@ -7,6 +7,7 @@ controller's loopback only, through an ssh tunnel that ends in a socket which is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import sys
@@ -25,6 +26,7 @@ from corral.api.page.token_store import tokens_file
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
+from corral.hosts.forward import UP
 from corral.hosts.openssh import control_dir, control_path
 from corral.hosts.ports import free_port
 from corral.hosts.process import Child
@@ -262,15 +264,40 @@ async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "
         return [sys.executable, "-m", "corral.hosts.forward", *chain.from_iterable(forwards)]
     await provider.observe()
     # Not -N: cat ends with its input, so that a tunnel never outlives who made it, killed or not.
-    argv = login(provider.ssh_target(name), name, ("exec cat >/dev/null",))
+    # ssh listens here before it runs the command, or ends: so after its line the port is ssh's.
+    argv = login(provider.ssh_target(name), name, (f"echo {UP}; exec cat >/dev/null",))
     at = argv.index("--")
     options = (
         *("-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
         *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
         *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
+        # A connection that the user's ssh configuration shares would keep the port afterwards.
+        *("-S", "none", "-o", "ControlMaster=no", "-o", "ControlPersist=no"),
+        *("-o", "RemoteCommand=none", "-o", "PermitLocalCommand=no"),
         *(word for near, far in forwards for word in ("-L", f"{near}:{far}")),
     )
     return [*argv[:at], *options, *argv[at:]]
+
+
+async def until_up(tunnel: Child, node: str) -> None:
+    """Wait until a tunnel listens here; another program's listener on its port is not it.
+
+    Raises:
+        CorralError: UNREACHABLE.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(UP_S):
+            while line := await tunnel.line(UP_S):
+                if line.strip() == UP:
+                    return
+            await tunnel.wait()
+    raise CorralError(
+        Code.UNREACHABLE,
+        f"no tunnel to {node}",
+        node=node,
+        tail=await tunnel.stderr_tail() if not tunnel.running else "",
+        hint=f"does corral ssh {node} log in? sshd there must allow forwarding",
+    )
 
 
 async def _until(tunnel: Child, socket: Path) -> None:
@@ -329,6 +356,7 @@ async def reach_page(
     async with await Child.start(
         await tunnel_to(spec, (f"127.0.0.1:{number}", there)), quiet=True
     ) as tunnel:
+        await until_up(tunnel, controller_of(spec))
         url = f"http://127.0.0.1:{number}/"
         code = await _code(url, token, tunnel)
         yield Page(url, name, code), lambda: _broken(tunnel)

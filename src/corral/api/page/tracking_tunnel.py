@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from corral.api.page.page_server import tunnel_to
+from corral.api.page.page_server import tunnel_to, until_up
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.ports import free_port
@@ -56,6 +56,7 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
     here = port or free_port()
     argv = await tunnel_to(spec, (f"{HERE}:{here}", f"{address}:{PORT}"))
     async with await Child.start(argv, quiet=True) as tunnel:
+        await until_up(tunnel, name)
         await _until(tunnel, here)
         yield f"http://{HERE}:{here}", lambda: _ended(tunnel)
 

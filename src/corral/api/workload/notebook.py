@@ -37,6 +37,7 @@ from corral.spec.models import ClusterSpec
 
 PROGRAM: Final = agents.FOLDER / "jobs/notebook_server.py"
 POLL_S: Final = 1.0
+PENDING_POLL_S: Final = 5.0
 START_S: Final = 180.0
 """Seconds that JupyterLab may take from the start of its job until it listens."""
 OTHER: Final = 3
@@ -120,35 +121,44 @@ async def open_notebook(
             Python; NOT_GOOD, the job ended; TIMED_OUT, JupyterLab does not start; UNREACHABLE.
     """
     owner = acting_as(spec, user)
-    async with await Session.open(spec, root=False) as session:
-        session.require_running()
-        fleet = session.fleet
-        handle = own_job(session, await handle_of(session, job_id))
-        if handle.user != owner:
-            raise CorralError(
-                Code.USAGE,
-                f"job {handle.ref} is {handle.user}'s, not {owner}'s",
-                hint=f"corral notebook --user {handle.user} {handle.ref}, if you may act for "
-                f"{handle.user}",
-            )
-        place, far = await _listening(fleet, handle, emit)
-        async with tunnel_into(spec, fleet, handle, place.node, far, local_port) as opened:
-            tunnel, ended = opened
-            yield Notebook(tunnel, place.token), ended
+    for last in (False, True):
+        async with await Session.open(spec, root=False) as session:
+            session.require_running()
+            fleet = session.fleet
+            handle = own_job(session, await handle_of(session, job_id))
+            if handle.user != owner:
+                raise CorralError(
+                    Code.USAGE,
+                    f"job {handle.ref} is {handle.user}'s, not {owner}'s",
+                    hint=f"corral notebook --user {handle.user} {handle.ref}, if you may act for "
+                    f"{handle.user}",
+                )
+            place, far = await _listening(fleet, handle, emit)
+            if far is None:
+                if last:
+                    raise _damaged(handle)
+                continue  # a node that was rented meanwhile: a new session knows it
+            async with tunnel_into(session.spec, fleet, handle, place.node, far, local_port) as (
+                tunnel,
+                ended,
+            ):
+                yield Notebook(tunnel, place.token), ended
+            return
 
 
-async def _listening(fleet: Fleet, handle: JobHandle, emit: Emit) -> tuple[_Place, Listener]:
-    """Wait until JupyterLab listens."""
+async def _listening(fleet: Fleet, handle: JobHandle, emit: Emit) -> tuple[_Place, Listener | None]:
+    """Wait until JupyterLab listens; no listener: on a node that this fleet does not know."""
     loop = asyncio.get_running_loop()
     late, words = 0.0, ""
     while True:
-        outcome = await control.state(fleet, handle)
+        outcome, place = await _job_now(fleet, handle)
         if (state := _words(outcome)) != words:
             words = state
             emit(Event(Kind.JOB, handle.ref, node=outcome.nodes, message=words))
-        place = await _place(fleet, handle)
         if outcome.state.ended or place.missing:
             raise await _without(fleet, handle, outcome, place)
+        if place.port and place.node not in fleet.nodes:
+            return place, None
         if outcome.state is JobState.RUNNING:
             late = late or loop.time() + START_S
             far = await _listener(fleet, handle, place) if place.port else None
@@ -161,6 +171,19 @@ async def _listening(fleet: Fleet, handle: JobHandle, emit: Emit) -> tuple[_Plac
                     hint=f"corral logs {handle.ref} shows what it printed; then: corral notebook "
                     f"{handle.ref}, or corral cancel {handle.ref}",
                 )
+        await asyncio.sleep(PENDING_POLL_S if outcome.state.waiting else POLL_S)
+
+
+async def _job_now(fleet: Fleet, handle: JobHandle) -> tuple[JobOutcome, _Place]:
+    """The job and where JupyterLab is; a controller that restarts is asked again for a while."""
+    end = asyncio.get_running_loop().time() + control.BROKEN_S
+    while True:
+        try:
+            return await control.state(fleet, handle), await _place(fleet, handle)
+        except CorralError as error:
+            passes = error.code in (Code.UNREACHABLE, Code.COMMAND_FAILED)
+            if not passes or asyncio.get_running_loop().time() > end:
+                raise
         await asyncio.sleep(POLL_S)
 
 
@@ -177,7 +200,7 @@ async def _listener(fleet: Fleet, handle: JobHandle, place: _Place) -> Listener 
     try:
         return await listening(fleet, place.node, place.port, job=handle.ref, user=handle.user)
     except CorralError as error:
-        if error.code is Code.NOT_FOUND and place.node in fleet.nodes:
+        if error.code is Code.NOT_FOUND:
             return None
         raise
 
@@ -212,7 +235,7 @@ async def _place(fleet: Fleet, handle: JobHandle) -> _Place:
         )
     except BAD_JSON as error:
         raise _damaged(handle) from error
-    if not place.missing and not (_TOKEN.fullmatch(place.token) and place.node in fleet.nodes):
+    if not place.missing and not _TOKEN.fullmatch(place.token):
         raise _damaged(handle)
     return place
 

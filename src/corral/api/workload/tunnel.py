@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from corral.api.page.page_server import tunnel_to
+from corral.api.page.page_server import tunnel_to, until_up
 from corral.api.workload.queue import JobOutcome, JobRef
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
@@ -27,7 +26,6 @@ from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
-UP_S: Final = 30.0
 HERE: Final = "127.0.0.1"
 
 JobEnd = Callable[[], Coroutine[Any, Any, JobOutcome]]
@@ -99,7 +97,7 @@ async def forward(
         handle = JobHandle(
             int(number), job.name, owner, "", 0, controller, task=int(task) if task else None
         )
-        async with tunnel_into(spec, fleet, handle, name, far, local_port) as opened:
+        async with tunnel_into(session.spec, fleet, handle, name, far, local_port) as opened:
             yield opened
 
 
@@ -147,7 +145,7 @@ async def tunnel_into(  # noqa: PLR0917
     here = _port_here(local_port, far.port)
     argv = await tunnel_to(spec, (f"{HERE}:{here}", f"{far.address}:{far.port}"), node=node)
     async with await Child.start(argv, quiet=True) as tunnel:
-        await _until_up(tunnel, here, node)
+        await until_up(tunnel, node)
         forwarded = Forwarded(handle.ref, node, far.port, here)
         yield forwarded, lambda: _end_of_job(fleet, handle, tunnel, node)
 
@@ -166,25 +164,6 @@ def _port_here(asked: int, same: int) -> int:
                 hint="name another with --port, or leave it out: a free one is taken",
             ) from error
         return free_port()
-
-
-async def _until_up(tunnel: Child, port: int, node: str) -> None:
-    """Wait until ssh listens here."""
-    end = asyncio.get_running_loop().time() + UP_S
-    while True:
-        if not tunnel.running or asyncio.get_running_loop().time() > end:
-            raise CorralError(
-                Code.UNREACHABLE,
-                f"no tunnel to {node}",
-                node=node,
-                tail=await tunnel.stderr_tail() if not tunnel.running else "",
-                hint=f"does corral ssh {node} log in? sshd there must allow forwarding",
-            )
-        with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_connection(HERE, port)
-            writer.close()
-            return
-        await asyncio.sleep(0.05)
 
 
 async def _end_of_job(fleet: Fleet, handle: JobHandle, tunnel: Child, node: str) -> JobOutcome:

@@ -32,12 +32,12 @@ async def jobs_by_node(
     those that slurmctld has not forgotten yet. ``cut``: older jobs are left out; all that ended
     after ``complete_from`` are there.
     """
-    who = session.user if state.settings.private else ""
+    # One answer for each user: slurmdbd may hide jobs (its own PrivateData) that slurmctld shows.
+    who = session.user
 
     async def ask() -> dict[str, Any]:
         return await _timeline(request, session, state, span)
 
-    # One answer for all viewers: where PrivateData hides jobs, one for each.
     answered = await state.answers.get(("timeline", span, who), KEEP_S, ask)
     body = {**answered.head(), **(answered.value or _none(span))}
     rev, key = hash((answered.at, answered.why)), f"timeline:{span}:{who}"

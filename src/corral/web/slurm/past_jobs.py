@@ -21,7 +21,7 @@ from corral.web.slurm.slurmrest import Login, Slurm
 T = TypeVar("T")
 KEEP_S: Final = 60.0
 KEEP_TROUBLE_S: Final = 10.0
-MOST_KEPT: Final = 16
+MOST_KEPT: Final = 64
 """Answers of some 2 MB each."""
 AT_ONCE: Final = 2
 """Questions to accounting, of all viewers together: each may read much of its database."""

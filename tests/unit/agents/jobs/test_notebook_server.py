@@ -16,7 +16,7 @@ PROGRAM = agents.FOLDER / "jobs/notebook_server.py"
 # In place of a Python: has JupyterLab where there is a file `has`, and shows how it is started.
 PYTHON = """\
 #!/bin/sh
-[ "$1" != -c ] || exec [ -e "${0%/*}/has" ]
+case "$2" in *"import jupyterlab") exec [ -e "${0%/*}/has" ] ;; esac
 pwd
 env
 printf 'argv %s\\n' "$*"
@@ -63,7 +63,11 @@ def test_the_token_is_in_files_of_the_user_alone(python: Path, tmp_path: Path) -
     for name in ("notebook.json", "notebook.token"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     argv = done.stdout.rpartition("argv ")[2]
-    assert f"-m jupyterlab --no-browser --ip=127.0.0.1 --port={place['port']} " in argv
+    # With -m Python takes modules of the current folder first.
+    assert argv.startswith(
+        "-c import sys; sys.path.pop(0); from jupyterlab.labapp import main; main()"
+    )
+    assert f" --no-browser --ip=127.0.0.1 --port={place['port']} " in argv
     assert done.stdout.startswith(f"{tmp_path}/home\n")
     assert argv.rstrip().endswith(f"--ServerApp.root_dir={tmp_path}/home")
 

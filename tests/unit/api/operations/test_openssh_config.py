@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -112,6 +113,13 @@ def test_a_section_without_an_end_is_left_alone(tmp_path: Path) -> None:
         openssh_config.remove_ssh_config(path, "lab")
     assert caught.value.code is Code.PARSE_FAILED
     assert path.read_text() == text
+
+
+def test_what_is_no_regular_file_is_left_alone(profile: ClientSpec, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config")
+    with pytest.raises(CorralError, match="is not a regular file"):
+        openssh_config._write(tmp_path / "config", "", "Host lab\n")
+    assert (tmp_path / "config").is_fifo()
 
 
 def test_a_link_stays_one(profile: ClientSpec, tmp_path: Path) -> None:

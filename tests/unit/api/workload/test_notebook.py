@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def waits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Waits:
     """Wait for JupyterLab of a job that is in these states, one after the other."""
     monkeypatch.setattr(notebook, "POLL_S", 0.0)
+    monkeypatch.setattr(notebook, "PENDING_POLL_S", 0.0)
 
     def waited(*states: JobOutcome, own: str = str(folder)) -> tuple[Any, list[str]]:
         handle = JobHandle(12, "notebook", getpass.getuser(), own, 1, "node0")
@@ -129,7 +130,6 @@ def test_a_job_of_another_kind(tmp_path: Path, waits: Waits, other: str) -> None
     [
         {"node": "node0", "port": 80, "token": "short"},
         {"node": "node0", "port": 80, "token": f"{TOKEN}\x1b[31m"},
-        {"node": "elsewhere", "port": 80, "token": TOKEN},
         {"node": "node0", "port": "x", "token": TOKEN},
     ],
 )
@@ -137,3 +137,9 @@ def test_what_a_job_writes_is_checked(folder: Path, waits: Waits, fields: dict[s
     wrote(folder, **fields)
     with pytest.raises(CorralError, match=r"notebook\.json is damaged"):
         waits(job(JobState.RUNNING))
+
+
+def test_a_node_that_was_rented_meanwhile_needs_a_new_session(folder: Path, waits: Waits) -> None:
+    wrote(folder, node="rented7", port=80, token=TOKEN)
+    (place, listener), _ = waits(job(JobState.RUNNING))
+    assert (place.node, listener) == ("rented7", None)

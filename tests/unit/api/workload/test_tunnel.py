@@ -18,6 +18,7 @@ from corral.api.workload.batch import JobOutcome
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.ports import free_port
+from corral.hosts.process import Child
 from corral.hosts.target import SshTarget
 from corral.jobs import control
 from corral.jobs.handle import JobHandle
@@ -205,3 +206,17 @@ def test_a_profile_acts_as_its_own_user(spec: ClusterSpec, tmp_path: Path) -> No
     with pytest.raises(CorralError, match="profile lab acts as alice, not as bob") as caught:
         tunnel.acting_as(profile, "bob")
     assert caught.value.code is Code.FORBIDDEN
+
+
+def test_another_programs_listener_is_not_taken_for_the_tunnel() -> None:
+    """Else the token of a notebook goes to whoever took the port before ssh did."""
+
+    async def work() -> None:
+        with socket.create_server(("127.0.0.1", 0)):
+            argv = [sys.executable, "-c", "import sys; print('motd'); sys.exit('port in use')"]
+            async with await Child.start(argv, quiet=True) as child:
+                await page_server.until_up(child, "node1")
+
+    with pytest.raises(CorralError, match="no tunnel to node1") as caught:
+        asyncio.run(work())
+    assert "port in use" in caught.value.tail

@@ -252,7 +252,7 @@ def test_few_are_kept_and_few_ask_at_once() -> None:
     async def work() -> None:
         rest = Counted()
         past, _ = past_jobs(rest)
-        await asyncio.gather(*(past.ended(Login(f"u{n}", "t"), 7, "") for n in range(40)))
+        await asyncio.gather(*(past.ended(Login(f"u{n}", "t"), 7, "") for n in range(100)))
         assert rest.most_at_once == AT_ONCE
         assert len(past._kept) == MOST_KEPT
 

@@ -25,6 +25,9 @@ _MIG: Final = "/dev/nvidia-caps/"
 
 class _Node(BaseModel):
     path: str
+    host_path: str = Field(default="", alias="hostPath")
+    type: str = ""
+    major: int | None = None
 
 
 class _Mount(BaseModel):
@@ -41,8 +44,12 @@ class _Edits(BaseModel):
     hooks: list[_Hook] = []
 
     def paths(self) -> list[str]:
-        """Files that have to be there."""
-        return [mount.host_path for mount in self.mounts] + [hook.path for hook in self.hooks]
+        """Files that have to be there: podman looks at a device whose numbers are not given."""
+        devices = [
+            n.host_path or n.path for n in self.device_nodes if not n.type or n.major is None
+        ]
+        mounts = [mount.host_path for mount in self.mounts]
+        return [*devices, *mounts, *(hook.path for hook in self.hooks)]
 
 
 class _Device(BaseModel):
@@ -86,7 +93,11 @@ def devices(folders: Collection[Path] = FOLDERS) -> Devices:
     """
     known = NOTHING
     for folder in folders:
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        try:
+            files = sorted(folder.iterdir()) if folder.is_dir() else []
+        except OSError as error:
+            known = known if known.names else Devices({}, f"{folder}: {error.strerror}")
+            continue
         for file in files:
             if file.suffix in {".yaml", ".json"}:
                 known = _added(known, file)

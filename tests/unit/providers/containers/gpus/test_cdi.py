@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,8 @@ def folders(tmp_path: Path) -> list[Path]:
 
 
 def write(file: Path, text: str = SPECIFICATION) -> None:
-    for word in ("HOOK", "LIBRARY"):
+    text = re.sub(r"\{path: (/dev/[^}]*)\}", r"{path: \1, hostPath: DEVICE}", text)
+    for word in ("HOOK", "LIBRARY", "DEVICE"):
         (file.parent / word).touch()
         text = text.replace(word, str(file.parent / word))
     file.write_text(text)
@@ -73,12 +75,13 @@ def test_what_nvidia_ctk_writes_is_read(folders: list[Path]) -> None:
 
 
 def test_specifications_in_json_are_read(folders: list[Path]) -> None:
-    device = '{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}'
+    node = '{"path": "/dev/nvidia0", "hostPath": "DEVICE"}'
+    device = f'{{"name": "0", "containerEdits": {{"deviceNodes": [{node}]}}}}'
     write(folders[0] / "nvidia.json", f'{{"kind": "nvidia.com/gpu", "devices": [{device}]}}')
     assert cdi.devices(folders).names == {"/dev/nvidia0": "nvidia.com/gpu=0"}
 
 
-@pytest.mark.parametrize("absent", ["HOOK", "LIBRARY"])
+@pytest.mark.parametrize("absent", ["HOOK", "LIBRARY", "DEVICE"])
 def test_one_of_another_driver_is_not_used(folders: list[Path], absent: str) -> None:
     write(folders[0] / "nvidia.yaml")
     (folders[0] / absent).unlink()
