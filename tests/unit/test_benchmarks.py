@@ -32,7 +32,10 @@ MODULES = sorted(
 HERE = {"plan_scale", "clouds"}
 PROGRAMS = {
     "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
-    "page_flood": (("--seconds", "1", "--only", "at once", "--rate", "50"), "server "),
+    "page_flood": (
+        ("--seconds", "1", "--only", "at once", "--rate", "50", "--uid", "0"),
+        "server ",
+    ),
 }
 """Those that run as a program: they start the page's server, or measure their own event loop."""
 MACHINES = {"bare_metal"}

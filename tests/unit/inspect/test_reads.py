@@ -116,3 +116,17 @@ def test_inquiries_are_made_of_questions() -> None:
         for line in makes(ast.parse(path.read_text()))
     ]
     assert not others, "corral.inspect.question.inquiry takes questions"
+
+
+def test_questions_are_made_without_a_type_in_brackets() -> None:
+    """``Answer[int](...)`` sets an attribute that a frozen class with slots refuses (seen)."""
+    places = [
+        f"{file.relative_to(SOURCE)}:{node.lineno}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Subscript)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in {"Answer", "Question"}
+    ]
+    assert places == []

@@ -68,7 +68,9 @@ def test_a_port_that_nothing_listens_on_names_those_there_are() -> None:
         chosen(8004)
     assert caught.value.code is Code.NOT_FOUND
     assert caught.value.message == "nothing listens on port 8004 of node1"
-    assert caught.value.hint == ("alice's programs there listen on: 8000, 8001, 8002, 8005, 8006, 8007")
+    assert caught.value.hint == (
+        "alice's programs there listen on: 8000, 8001, 8002, 8005, 8006, 8007"
+    )
 
 
 def test_a_node_where_the_user_has_no_server() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from corral.api.lifecycle.converge import Approve, up
@@ -177,4 +178,4 @@ def _ahead(job: int, partition: str) -> Question[int]:
         partition=partition,
         format=queue_format(QUEUE_COLUMNS),
     )
-    return Answer[int]("queue-ahead", lambda answer: queue_ahead(job, answer)).by(shell)
+    return Answer("queue-ahead", partial(queue_ahead, job)).by(shell)
