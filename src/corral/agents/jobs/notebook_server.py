@@ -7,8 +7,8 @@
 
 ``$CORRAL_JOB_FOLDER/notebook.json``, for the job's user alone, holds node, port and token; or
 ``missing``, the Python that has no JupyterLab. JupyterLab reads the token from a file: argument
-lists are everybody's to read, kernels inherit the environment, and a token of its own making would
-be in its log.
+lists are everybody's to read, kernels inherit the environment, and a token that it makes itself
+would be in its log.
 """
 
 from __future__ import annotations

@@ -263,7 +263,8 @@ async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "
         control_path(control_dir(), "tunnel")  # makes the folder of the sockets
         return [sys.executable, "-m", "corral.hosts.forward", *chain.from_iterable(forwards)]
     await provider.observe()
-    # Not -N: cat ends with its input, so that a tunnel never outlives who made it, killed or not.
+    # Not -N: cat ends with its input, so that a tunnel ends with who made it, killed or not, once
+    # the last connection through it is closed.
     # ssh listens here before it runs the command, or ends: so after its line the port is ssh's.
     argv = login(provider.ssh_target(name), name, (f"echo {UP}; exec cat >/dev/null",))
     at = argv.index("--")

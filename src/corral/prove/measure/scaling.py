@@ -181,21 +181,24 @@ def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
             hint="corral logs JOB shows what it printed; its nodes need python3 with PyTorch",
         )
     model = models[-1]
-    size = int(model["bytes"])
-    return Scaling(
-        int(model["parameters"]),
-        size,
-        int(model["small_bytes"]),
-        int(model["batch"]) * int(model["length"]),
-        int(model["ranks_per_node"]),
-        str(model["device"]),
-        timed,
-        trained,
-        _cost(timed, trained, size),
-        speed,
-        planned,
-        bool(model.get("smaller")),
-    )
+    try:
+        size = int(model["bytes"])
+        return Scaling(
+            int(model["parameters"]),
+            size,
+            int(model["small_bytes"]),
+            int(model["batch"]) * int(model["length"]),
+            int(model["ranks_per_node"]),
+            str(model["device"]),
+            timed,
+            trained,
+            _cost(timed, trained, size),
+            speed,
+            planned,
+            bool(model.get("smaller")),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(repr(error)) from error
 
 
 def progress(line: str) -> str:

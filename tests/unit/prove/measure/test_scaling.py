@@ -259,6 +259,13 @@ def test_a_spoiled_answer_is_an_error(printed: list[str]) -> None:
         read_scaling(printed)
 
 
+def test_what_an_older_corral_printed_is_an_error_and_not_a_keyerror() -> None:
+    model, *rest = lines(5.0, 6.5, 1.6)
+    older = model.replace("ranks_per_node", "beside")
+    with pytest.raises(CorralError, match="ranks_per_node"):
+        read_scaling([older, *rest])
+
+
 def test_a_ways_own_work_is_in_the_model_where_it_was_measured() -> None:
     """PowerSGD computes for 40 ms; DiLoCo's outer optimizer for 5 in 16 micro-batches."""
     cost, plain = Cost(50e-6, 1e-9), Compute(0.01, 0.02, 0.002, 0.032, 0.033)
