@@ -125,7 +125,7 @@ def settings(
         threads: CPUs of a rank.
         rdma: what is declared of an RDMA network.
         sys: where sysfs is.
-        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
+        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile.
         several: the job has more than one node; one alone needs no TCPXO.
         report: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
@@ -194,7 +194,7 @@ fi
 eval "$corral_exports"
 unset corral_exports
 """
-# One node alone needs no plugin, and slurm-gcp's prolog installs none there.
+# One node alone needs no plugin, and the prolog installs none there.
 _SOURCED_TCPXO: Final = """\
 if [ "${{SLURM_JOB_NUM_NODES:-${{SLURM_NNODES:-1}}}}" -gt 1 ]; then
 {environment}

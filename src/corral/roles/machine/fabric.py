@@ -112,7 +112,7 @@ OVERRIDES: Final[Mapping[str, str]] = MappingProxyType(
 DEMANDED: Final[Mapping[str, str]] = MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072"})
 """What the plugin's checker accepts no other value of."""
 
-MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as Google's example
+MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as the installer's example
 """Of the host, in a job's container."""
 
 APERTURE_MOUNT: Final = "/dev/aperture_devices:/dev/aperture_devices"
@@ -156,7 +156,7 @@ def environment(folder: str = FOLDER) -> Script:
 
 
 def mistakes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What is wrong with a job's environment on A3 Mega, one sentence each; empty: nothing.
+    """What is wrong with a job's environment on this fabric, one sentence each; empty: nothing.
 
     Args:
         environment: as the ranks see it (``env`` in the job).

@@ -1,4 +1,4 @@
-"""Rented machines as embedded nodes: containers that boot with the user data they were given.
+"""Rented machines as containers of this machine: they boot with the user data they were given.
 
 Each joins the network of the rehearsed cluster. Its labels hold the machine, so that the simulated
 cloud finds its machines again after it was stopped itself.
@@ -28,7 +28,7 @@ from corral.testing.clouds.world import Machine
 LABEL: Final = "corral.cloud"
 RENTED: Final = "corral.rented"
 FIRST: Final = 128
-"""Rented machines take the upper half of the cluster's network, embedded nodes the lower."""
+"""Rented machines take the upper half of the cluster's network, its own nodes the lower."""
 
 
 class Containers:
@@ -117,7 +117,7 @@ class Containers:
         self._ready.add(rented.id)
 
     def _argv(self, made: Container, rented: Machine) -> list[str]:
-        """As an embedded node's, with labels of the cloud: it is not a node of the cluster yet."""
+        """As a node's, with labels of the cloud: it is not a node of the cluster yet."""
         argv = made.run()
         at = argv.index(f"{layout.CLUSTER}={self.cluster}")
         del argv[at - 1 : at + 1]
@@ -160,7 +160,7 @@ class Containers:
         )
 
     async def _network(self, podman: Podman) -> ipaddress.IPv4Network:
-        """The cluster's network; made as the embedded provider would when it is not there yet."""
+        """The cluster's network; made as the nodes' provider would when it is not there yet."""
         name = layout.network(self.cluster)
         if (await podman.ended("network", "exists", name)).status != 0:
             subnet = layout.subnet(self.cluster, 1, machine.host_routes())
