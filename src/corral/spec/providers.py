@@ -132,8 +132,8 @@ class Capabilities(Row):
         completes: ``module:function`` from a cluster to the same with what the provider sets up
             filled in.
         rules: ``module:table`` of the rules that are about it alone.
-        tables: tables in its folder whose rows go with those of the same kind: ``failures.yaml`` (the
-            doctor's catalogue) and ``hardware.yaml`` (figures of networks and GPUs).
+        tables: tables in its folder whose rows go with those of the same kind: ``failures.yaml``
+            (the doctor's catalogue) and ``hardware.yaml`` (figures of networks and GPUs).
         machines: types of machine that groups name, by that name.
         exports: other tools that its machines can be set up with, by verb of ``corral export``.
         reader: the tool whose files are read for it.

@@ -1,4 +1,4 @@
-"""Any cluster file mapped onto containers of this machine, to try it before real machines are touched."""
+"""Any cluster file mapped onto containers, to try it before real machines are touched."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, filled, join, sh
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.role import Role, Share
@@ -122,23 +122,11 @@ LIBRARIES: Final = f"{FOLDER}:/usr/lib/x86_64-linux-gnu"
 
 
 def environment(folder: str = FOLDER) -> Script:
-    """Shell for a job of two and more nodes that sets all of it, or ends the job and prints why.
-
-    CUDA_VISIBLE_DEVICES stays what Slurm set: the profile's 0..7 would give every rank all GPUs.
-    """
+    """Shell for a job of two and more nodes that sets all of it, or ends the job and prints why."""
     return join(
         [
-            sh(
-                "if [ ! -r {profile} ]; then\n"
-                '  echo "corral: no {profile} on $(uname -n): the TCPXO prolog did not run" >&2\n'
-                "  exit 1\nfi\n"
-                'if [ -z "$(ls -A {aperture} 2>/dev/null)" ]; then\n'
-                '  echo "corral: {aperture} is empty on $(uname -n): no aperture devices" >&2\n'
-                "  exit 1\nfi\n"
-                "corral_devices=${{CUDA_VISIBLE_DEVICES-unset}}\n"
-                "NCCL_LIB_DIR={folder}\nexport NCCL_LIB_DIR\n. {profile}\n"
-                'if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES\n'
-                'else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi',
+            filled(
+                "jobs/batch/tcpxo-profile.sh",
                 profile=f"{folder}/nccl-env-profile.sh",
                 folder=folder,
                 aperture=OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"],

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from corral.errors import CorralError
 from corral.events import ignore
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import filled, join, sh, shipped
 from corral.providers.containers import cni, layout, machine
 from corral.providers.containers.container import Container
 from corral.providers.containers.gpus import host_gpus
@@ -130,12 +130,9 @@ class Containers:
         First it makes sure to be in the container (``containers.enrol`` explains why).
         """
         user = RENTALS[self.cloud].user
-        account = sh(
-            "id {u} >/dev/null 2>&1 || useradd -m -s /bin/bash {u}\n"
-            "echo {rule} > /etc/sudoers.d/90-cloud; chmod 440 /etc/sudoers.d/90-cloud\n"
-            "h=$(getent passwd {u} | cut -d: -f6); install -d -m 700 -o {u} -g {u} $h/.ssh\n"
-            "printf '%s\\n' {keys} > $h/.ssh/authorized_keys; chown {u}: $h/.ssh/authorized_keys",
-            u=user,
+        account = filled(
+            "containers/rented-account.sh",
+            user=user,
             rule=f"{user} ALL=(ALL) NOPASSWD:ALL",
             keys=list(rented.keys) or [""],
         )
@@ -150,12 +147,7 @@ class Containers:
                     "printf '[Service]\\nExecStart=\\nExecStart=%s\\n' {run} > $d/00-boot.conf",
                     run="/usr/sbin/slurmd --systemd -b $SLURMD_OPTIONS",
                 ),
-                sh(
-                    "f=/var/lib/cloud-user-data; cat > $f; chmod 700 $f\n"
-                    "i=0; until [ -s /etc/ssh/ssh_host_ed25519_key.pub ] || [ $i -ge 300 ]; do "
-                    "i=$((i+1)); sleep 0.1; done\n"
-                    "if [ -s $f ]; then $f; fi"
-                ),
+                shipped("containers/rented-boot.sh"),
             ]
         )
 
