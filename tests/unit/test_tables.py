@@ -12,10 +12,12 @@ from corral.errors import Code, CorralError
 from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
 from corral.inspect.xids import xids
+from corral.mesh.control import control_hints
 from corral.prove.fabric.hardware import known_hardware
-from corral.prove.measure.gpu import gpu_models
+from corral.prove.measure.gpu import gpu_models, gpu_states
 from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
+from corral.providers.containers.podman import podman_errors
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
@@ -26,7 +28,9 @@ from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.states.nodes import node_flags
 from corral.slurm.states.reasons import Reasons, reasons
+from corral.slurm.topology import link_speeds
 from corral.spec.providers import CLOUDS, PROVIDERS
+from corral.spec.rules.drivers import driver_table
 from corral.spec.slurm_keys import slurm_keys
 from corral.tables import Hint, Row, parse_table
 
@@ -120,6 +124,12 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "round_hints.yaml": round_hints(),
         "node_flags.yaml": node_flags(),
         "settings.yaml": slurm_keys(),
+        "drivers.yaml": driver_table().toolkits,
+        "gpu_states.yaml": gpu_states().slowed,
+        "podman_errors.yaml": podman_errors(),
+        "control_hints.yaml": control_hints(),
+        "link_speeds.yaml": link_speeds(),
+        "failures.yaml": [f for f in catalog() if f == "F45"],
     }
     assert all(read.values())
     assert catalog()
