@@ -15,11 +15,15 @@ from corral.spec.providers import packages_with
 from corral.tables import read_table
 
 
+def tables() -> tuple[tuple[str, str], ...]:
+    """Package and name of each file of the catalogue."""
+    names = sorted(f.name for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
+    own = ((package, "failures.yaml") for package in packages_with("failures.yaml"))
+    return (*((__name__, name) for name in names), *own)
+
+
 @cache
 def catalog() -> Mapping[str, Failure]:
     """Failure by id."""
-    names = sorted(f.name for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
-    own = [(package, "failures.yaml") for package in packages_with("failures.yaml")]
-    tables = [*((__name__, name) for name in names), *own]
-    failures = [failure for table in tables for failure in read_table(*table, list[Failure])]
+    failures = [failure for table in tables() for failure in read_table(*table, list[Failure])]
     return MappingProxyType({f.id: f for f in sorted(failures, key=lambda f: int(f.id[1:]))})
