@@ -182,8 +182,8 @@ def is_datum(key: ast.expr | None, value: ast.expr) -> bool:
         return False
     parts = list(ast.walk(value))
     numbers = [p for p in parts if isinstance(p, ast.Constant) and type(p.value) is float]
-    texts = [p for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
-    return bool(numbers) or any(text.value.count(" ") > 2 for text in texts)
+    values = [p.value for p in parts if isinstance(p, ast.Constant)]
+    return bool(numbers) or any(isinstance(v, str) and v.count(" ") > 2 for v in values)
 
 
 ROOMS = ("inspect", "mesh", "prove", "roles", "slurm", "spec/rules", "state", "hosts", "doctor")
