@@ -192,13 +192,13 @@ it has texts for."""
 
 
 def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
-    found = [
+    tables = [
         f"{file.relative_to(repo)}:{line}: {name}"
         for room in (*ROOMS, "providers/containers", "providers/cloud", "providers/local")
         for file in sorted((repo / "src/corral" / room).rglob("*.py"))
         for line, name in tables_in(ast.parse(file.read_text()))
     ]
-    assert found == []
+    assert tables == []
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ MARK = re.compile(r"@\w+@|%\w*%|\W")
 
 
 def edits(tree: ast.AST) -> list[int]:
-    """Lines on which text is edited by its content: a value must have a place of its own in it."""
+    """Lines on which text is edited by its content: a value must have its own place in it."""
     return [
         node.lineno
         for node in ast.walk(tree)
@@ -83,12 +83,12 @@ def literal(node: ast.expr) -> str:
 
 def test_no_role_edits_text_by_its_content() -> None:
     """slurm.conf, scripts and tables are values or have marked places until they are written."""
-    found = [
+    edited = [
         f"{module.__name__}:{line}"
         for module in modules()
         for line in edits(ast.parse(inspect.getsource(module)))
     ]
-    assert found == []
+    assert edited == []
 
 
 @pytest.mark.parametrize(
