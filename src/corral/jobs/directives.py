@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
-from corral.slurm import duration
 from corral.slurm.directives import Directive, directives
 from corral.slurm.tres import asked, memory_option
 
@@ -287,12 +287,12 @@ def _mem_per_gpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        seconds = duration.seconds(value)
+        seconds = durations.seconds(value)
     except CorralError:
         seconds = 0
     if not seconds:
         raise _CarryError("a time limit such as 30, 2:00:00 or 1-12 (none: leave it out)")
-    return {"time": duration.clock(seconds)}
+    return {"time": durations.clock(seconds)}
 
 
 def _array(value: str, _: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
@@ -24,7 +25,6 @@ from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.upload.archive import ask_script, names_asked
 from corral.jobs.upload.parcel import Parcel
 from corral.jobs.upload.user_folder import JOBS, user_folder
-from corral.slurm import duration
 from corral.slurm.records import Association, Node
 from corral.slurm.text import parse_nodes
 from corral.slurm.tres import mib, of_type
@@ -162,7 +162,7 @@ def without_pyxis(job: JobSpec) -> Refusal:
 
 
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
-    longest = duration.seconds(duration.max_time(partition.max_time))
+    longest = durations.seconds(durations.max_time(partition.max_time))
     if job.requeue and seconds_of(job.grace) > _LONGEST_GRACE:
         yield Refusal(f"a grace of {job.grace} is longer than Slurm takes", "--grace 18h at most")
     if job.requeue and job.seconds is not None and job.seconds <= seconds_of(job.grace):
@@ -173,7 +173,7 @@ def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     if longest is not None and (job.seconds or 0) > longest:
         yield Refusal(
             f"{job.time} is longer than partition {partition.name} allows",
-            f"--time {duration.clock(longest)} is the longest",
+            f"--time {durations.clock(longest)} is the longest",
         )
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from corral.durations import clock
 from corral.slurm.directives import Directive, command_options, directives, line_of
-from corral.slurm.duration import clock
 from corral.slurm.records import Job
 
 _OF_THE_COMMAND: Final = frozenset(

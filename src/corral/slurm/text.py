@@ -23,8 +23,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral.durations import seconds
 from corral.errors import Code, CorralError
-from corral.slurm.duration import seconds
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.states.jobs import WAITING, ExitCode, state_word
 from corral.slurm.states.nodes import NodeState

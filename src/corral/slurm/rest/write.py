@@ -13,8 +13,8 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral import durations
 from corral.errors import Code, CorralError
-from corral.slurm import duration
 from corral.slurm.directives import Directive, directives
 from corral.slurm.tres import memory_option
 
@@ -155,7 +155,7 @@ def _gpus_per_task(value: str, number: Number) -> dict[str, Any]:
 
 def _time(value: str, number: Number) -> dict[str, Any]:
     try:
-        seconds = duration.seconds(value)
+        seconds = durations.seconds(value)
     except CorralError as error:
         raise ValueError(error.message) from error
     if not seconds:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from corral.durations import clock, seconds
 from corral.hosts.quote import Script, call, join, sh
-from corral.slurm.duration import clock, seconds
 from corral.spec.hostlist import expand, fold
 from corral.state.base import Change, Context, Seen, Standalone
 

@@ -15,9 +15,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from corral import api
+from corral import api, durations
 from corral.errors import Code, CorralError
-from corral.slurm import duration
 from corral.slurm.directives import Directive, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import write
@@ -194,7 +193,7 @@ def _form_field(directive: Directive) -> tuple[str, str]:
     count = value.removeprefix("gpu:") if name == "gres" else value
     if name in {"nodes", "gpus-per-node", "gres"} and count.isdecimal():
         return "nodes" if name == "nodes" else "gpus", count
-    if name == "time" and (seconds := duration.seconds(value)):
+    if name == "time" and (seconds := durations.seconds(value)):
         return "minutes", str(-(-seconds // 60))
     return "", ""
 

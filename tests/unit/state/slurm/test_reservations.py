@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.agents import program
-from corral.slurm.duration import clock
+from corral.durations import clock
 from corral.state.base import Change, Context, Seen
 from corral.state.slurm.reservations import MARKS, Reservation, SlurmReservations
 
