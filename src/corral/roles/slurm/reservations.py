@@ -8,8 +8,7 @@ from corral.roles.role import Role, Share
 from corral.spec.hostlist import expand
 from corral.spec.sections.reservations import Reservation
 from corral.state.base import Desired
-from corral.state.slurm.reservations import Reservation as Declared
-from corral.state.slurm.reservations import SlurmReservations
+from corral.state.slurm.reservations import Declared, SlurmReservations
 
 _NOBODY_ELSE = ("root",)
 """Slurm wants somebody; root may use every reservation anyway (reservations.html)."""
