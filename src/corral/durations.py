@@ -111,7 +111,7 @@ def max_time(limit: str) -> str:
 
 
 def is_max_time(text: str) -> bool:
-    """Whether a text can be a MaxTime in slurm.conf: a length of whole seconds, or INFINITE."""
+    """Whether a text can be a MaxTime in slurm.conf: a length without fractions, or INFINITE."""
     if text == INFINITE.upper():
         return True
     return "." not in text and _LENGTH.fullmatch(text) is not None

@@ -142,5 +142,5 @@ def test_a_second_reader_is_seen(text: str) -> None:
 def test_lengths_of_time_are_read_in_one_place() -> None:
     assert readers((SOURCE / "durations.py").read_text())
     others = [f for f in sorted(SOURCE.rglob("*.py")) if f.name != "durations.py"]
-    found = {str(f.relative_to(SOURCE)): lines for f in others if (lines := readers(f.read_text()))}
-    assert set(found) == NOT_SLURMS
+    lines = {str(f.relative_to(SOURCE)): seen for f in others if (seen := readers(f.read_text()))}
+    assert set(lines) == NOT_SLURMS

@@ -103,7 +103,7 @@ def test_questions_to_machines_are_in_one_room() -> None:
     assert packages == {"inspect"}
 
 
-# What no machine states by itself (decision 0097): each with what the module has done before.
+# What no machine states unasked (decision 0097): each with what the module has done before.
 OWN_ANSWERS = {
     "prove/checks/access.py": "logs in, and looks whether pam_slurm_adopt lets it",
     "prove/checks/slots.py": "submits jobs, and looks how many of them run",
@@ -116,7 +116,7 @@ OWN_ANSWERS = {
 
 
 def own_answers(sources: Mapping[str, str]) -> set[str]:
-    """Modules that read answers of their own."""
+    """Modules that read answers which no question of the table has."""
     return {
         name
         for name, source in sources.items()

@@ -89,19 +89,19 @@ PARTS = {"Offset": "clock_offset"}
 
 def uses(sources: Mapping[str, str]) -> set[str]:
     """Rules that modules import or read: each name of ``inspect.rules``, and ``.usable``."""
-    found: set[str] = set()
+    names_used: set[str] = set()
     for name, text in sources.items():
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.ImportFrom(module="corral.inspect.rules", names=names):
-                    found |= {alias.name for alias in names}
+                    names_used |= {alias.name for alias in names}
                 case ast.ImportFrom(module="corral.inspect", names=names):
                     assert "rules" not in {alias.name for alias in names}, f"{name}: by its name"
                 case ast.Attribute(attr="usable"):
-                    found.add("usable")
+                    names_used.add("usable")
                 case _:
                     pass
-    return {PARTS.get(name, name) for name in found} & {rule.name for rule in RULES}
+    return {PARTS.get(name, name) for name in names_used} & {rule.name for rule in RULES}
 
 
 def sources(where: Path) -> dict[str, str]:

@@ -106,6 +106,6 @@ def test_a_thing_of_slurms_has_one_record() -> None:
     for file in sorted(SOURCE.rglob("*.py")):
         name = str(file.relative_to(SOURCE))
         if not name.startswith((*MODULES, *DECLARED)):
-            for found in classes(file) & records:
-                places[found].add(name)
+            for same in classes(file) & records:
+                places[same].add(name)
     assert dict(places) == OTHERS

@@ -197,7 +197,7 @@ def _step(verb: str, desired: Declared, before: str, how: str) -> _Step:
 
 def _other(desired: Declared, record: Reservation, when: str) -> bool:
     """What no update changes on all releases: flags, a start, and who, from or to nobody."""
-    flags = FLAGS.intersection(record.flags)
+    flags = set(record.flags) & FLAGS
     nobody = bool(record.users) != bool(desired.users)
     nobody |= bool(record.accounts) != bool(desired.accounts)
     return flags != set(desired.flags) or nobody or _moved(desired, record, when)
