@@ -164,7 +164,6 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
 
 _EVERYWHERE: Final = (
     machine.CLOCK,
-    machine.HOSTNAME,
     machine.USERS,
     slurm.VERSIONS,
     machine.FIREWALL,

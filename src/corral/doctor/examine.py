@@ -56,7 +56,7 @@ def _reasons(scene: Scene, known: Mapping[str, Node]) -> Iterator[Diagnosis]:
             continue
         if info.reason.lower() not in _SILENT:
             yield from read_reason(info.reason, node)
-        if "NOT_RESPONDING" in info.state.flags:
+        if info.state.silent:
             yield finding("F83", node, f"Slurm reports {node} as {info.state}")
 
 

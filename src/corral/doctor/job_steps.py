@@ -12,9 +12,9 @@ from typing import Final
 from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
+from corral.durations import clock
 from corral.errors import CorralError
 from corral.inspect.slurm import BATCH, JOB_COLUMNS, JOBS, LAST, SLURM_CONF, STEPS
-from corral.slurm.duration import clock
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.slurm.steps import BATCH_STEP, EXTERN, readable_batch, readable_steps

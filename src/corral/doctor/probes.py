@@ -18,10 +18,13 @@ from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPAC
 from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
     NameFault,
+    UnitState,
     VersionFault,
     differing_files,
     folder_fault,
     name_problems,
+    no_real_memory,
+    unit_state,
     version_fault,
 )
 from corral.inspect.services import ALONE, LIMITS
@@ -211,7 +214,9 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
             other = runs.get(address)
             # One that is still starting does not listen yet, and its log shows what it waits for.
             unit = other.units.get(daemon[port], "active") if other else ""
-            alive = other is not None and other.error is None and unit[:6] == "active"
+            alive = (
+                other is not None and other.error is None and unit_state(unit) is UnitState.ACTIVE
+            )
             if state == "closed" and alive and other is not None:
                 yield finding(
                     "F18",
@@ -359,8 +364,8 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
 def memory(scene: Scene) -> Iterator[Diagnosis]:
     """F08: slurmctld has the default of 1 MiB for a node."""
     for node, info in scene.known.items():
-        if info.memory == 1:
-            yield finding("F08", node, f"scontrol show node {node}: RealMemory=1")
+        if no_real_memory(info):
+            yield finding("F08", node, f"scontrol show node {node}: RealMemory={info.memory}")
 
 
 def state(scene: Scene) -> Iterator[Diagnosis]:

@@ -85,7 +85,8 @@ def _texts(value: Any) -> list[str]:
 
 def _now(machine: MachineAnswers) -> datetime | None:
     """The node's own clock; None where it cannot be read."""
+    clock = machine.get(CLOCK)
     try:
-        return datetime.fromtimestamp(float(machine.text(CLOCK).split()[0]), UTC)
-    except (ValueError, IndexError, OverflowError, OSError):
+        return None if clock is None else datetime.fromtimestamp(clock, UTC)
+    except (ValueError, OverflowError, OSError):
         return None

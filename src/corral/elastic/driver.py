@@ -14,6 +14,7 @@ from typing import Final
 
 from corral.agents import program
 from corral.apply.session import Session
+from corral.durations import interval_seconds
 from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
 from corral.elastic.rental import proven
 from corral.errors import CorralError
@@ -26,7 +27,6 @@ from corral.slurm.states.nodes import POWERING_UP
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
-from corral.spec.values import seconds_of
 
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""
@@ -192,7 +192,7 @@ class Driver:
         ]
         if not (now.per_hour or now.unpriced) or not nodes:
             return True
-        grace, clock = seconds_of(budget.grace), time.monotonic()
+        grace, clock = interval_seconds(budget.grace), time.monotonic()
         if self.since is None:
             self.since = clock
             text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from corral.durations import seconds
 from corral.hosts.quote import NOTHING, Script, piece
-from corral.slurm.duration import seconds
 from corral.slurm.tres import entries, mib
 
 if TYPE_CHECKING:

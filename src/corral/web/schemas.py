@@ -1084,6 +1084,7 @@ class SchedulerCycle(TypedDict):
     mean: int | None
     longest: int | None
     depth: int | None
+    last_depth: int | None
     queue: int | None
     last_at: int | None
     exits: dict[str, int]

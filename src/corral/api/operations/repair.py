@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from corral.api.lifecycle.converge import Approve, up
@@ -26,15 +25,14 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, Question, inquiry
-from corral.inspect.slurm import NODES, job_request, partition_named
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import NODES, job_request, partition_named, pending_in
 from corral.slurm.records import Partition
 from corral.slurm.text import (
     SHOW_QUEUE,
     TIME_FORMAT,
     parse_nodes,
     parse_queue,
-    queue_format,
 )
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
@@ -148,13 +146,14 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
             )
         first = jobs[0].partition.partition(",")[0]
         request, of_partition = job_request(job_id), partition_named(first)
-        asked = inquiry((request, of_partition, _ahead(jobs[0].id, first), NODES))
+        pending = pending_in(first, QUEUE_COLUMNS)
+        asked = inquiry((request, of_partition, pending, NODES))
         rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
     sections = asked.read(check(rest, "asking Slurm").stdout)
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
-    ahead = _ahead(jobs[0].id, first).read(parts)
+    ahead = queue_ahead(jobs[0].id, pending.read(parts))
     asked_for = request.read(parts)
     shown_partition = next(iter(of_partition.read(parts)), Partition(first))
     return why_pending(jobs[0], asked_for.tres if asked_for else "", shown_partition, nodes, ahead)
@@ -169,13 +168,3 @@ def _job(job_id: int | str) -> Script:
         queue=list(SHOW_QUEUE),
         id=job_id,
     )
-
-
-def _ahead(job: int, partition: str) -> Question[int]:
-    """How many pending jobs of a partition have a higher priority."""
-    shell = sh(
-        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
-        partition=partition,
-        format=queue_format(QUEUE_COLUMNS),
-    )
-    return Answer("queue-ahead", partial(queue_ahead, job)).by(shell)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from corral.durations import clock
 from corral.hosts.quote import NOTHING, Script, filled, join, piece, sh, shipped
 from corral.jobs import requests, usage
 from corral.jobs.batch import containers, fabric
@@ -16,7 +17,6 @@ from corral.jobs.batch.tracking import UNTRACKED, Tracking
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
 from corral.jobs.profile import profiler
-from corral.slurm.duration import clock
 
 AGAIN: Final = 75
 """Exit status by which a script asks to be started again (EX_TEMPFAIL of sysexits.h)."""

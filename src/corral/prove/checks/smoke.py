@@ -16,6 +16,7 @@ from corral.inspect.rules import (
     clock_offset,
     differing_files,
     name_problems,
+    no_real_memory,
     unit_state,
     version_fault,
 )
@@ -282,7 +283,7 @@ def judge_registered(
         figures[node.name] = f"{known.cpus} CPUs, {known.memory} MiB, {known.gpus} GPUs"
         if known.gpus != gpus:
             problems.append(f"{node.name} has {known.gpus} GPUs in Slurm, {gpus} declared")
-        if known.memory <= 1:
+        if no_real_memory(known):
             problems.append(f"{node.name} has no RealMemory")
         machine = facts.get(node.name)
         if machine:

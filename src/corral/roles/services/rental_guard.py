@@ -10,12 +10,12 @@ import json
 from typing import Final
 
 from corral import agents
+from corral.durations import interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.nodes import declared_of, has_guard, together_of
 from corral.spec.providers import CLOUDS
 from corral.spec.sections.cloud import Budget
-from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
@@ -76,7 +76,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         *keys,
         File(CONF, settings(site, budget), mode="600"),
         File(f"{UNITS}/{NAME}.service", _SERVICE),
-        File(f"{UNITS}/{NAME}.timer", _TIMER.format(every=seconds_of(budget.guard))),
+        File(f"{UNITS}/{NAME}.timer", _TIMER.format(every=interval_seconds(budget.guard))),
         Timer(NAME),
     )
     title = f"a guard over what is rented, every {budget.guard}"
@@ -92,7 +92,7 @@ def settings(site: Site, budget: Budget) -> str:
         "groups": together_of(site.spec),
         "elastic": [n.name for n in rented if n.group.elastic],
         "total": budget.total,
-        "grace": seconds_of(budget.grace),
+        "grace": interval_seconds(budget.grace),
         "clouds": {w.cloud: w.url for w in site.watched},
         "clients": {w.cloud: w.client for w in site.watched},
     }

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
 
-from corral.slurm.policy import Cycle, Member, Qos, Share
+from corral.slurm.policy import Cycle, Member, Qos, Reservation, Share
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
@@ -132,7 +132,7 @@ def _qos_dict(entry: Qos) -> dict[str, Any]:
 async def reservations(session: Viewer, state: Here) -> dict[str, Any]:
     """All reservations, those that begin first at the top."""
     answered = await asked(state, session, questions.RESERVATIONS)
-    return {**answered.head(), "reservations": [asdict(r) for r in answered.value or ()]}
+    return {**answered.head(), "reservations": [_reservation_dict(r) for r in answered.value or ()]}
 
 
 @router.get("/licenses", response_model=schemas.Licenses)
@@ -162,6 +162,11 @@ async def scheduler(session: Viewer, state: Here) -> dict[str, Any]:
         "by_user": [asdict(call) for call in now.by_user[:MOST_CALLS]],
     }
     return {**answered.head(), "figures": figures}
+
+
+def _reservation_dict(reservation: Reservation) -> dict[str, Any]:
+    fields = asdict(reservation)
+    return {name: fields[name] for name in schemas.ReservationRow.__annotations__}
 
 
 def _cycle_dict(cycle: Cycle) -> dict[str, Any]:

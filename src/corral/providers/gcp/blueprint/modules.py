@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from corral.durations import max_time
 from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
 from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
-from corral.slurm.duration import max_time
 from corral.spec.models import NodeGroup, Partition
 
 MTU: Final = 8244

@@ -874,6 +874,7 @@ export interface SchedulerCycle {
   mean: number | null;
   longest: number | null;
   depth: number | null;
+  last_depth: number | null;
   queue: number | null;
   last_at: number | null;
   exits: Record<string, number>;
