@@ -19,7 +19,7 @@ from corral.inspect.question import Answer, Answers, inquiry
 from corral.inspect.slurm import UNIX_TIMES, job_history
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
-from corral.jobs.points import MOST_POINTS, count_points, indices, points
+from corral.jobs.sweep import MOST_POINTS, count_points, indices, points
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.states.reasons import explain

@@ -203,10 +203,7 @@ class MeshStatus:
             "server": self.server,
             "tag": self.tag,
             "asked": self.asked,
-            "nodes": [
-                {"way" if field == "mode" else field: value for field, value in asdict(n).items()}
-                for n in self.nodes
-            ],
+            "nodes": [asdict(n) for n in self.nodes],
             "strays": [asdict(d) for d in self.strays],
             "links": [link.as_dict() for link in self.links],
             "thin": list(self.thin),

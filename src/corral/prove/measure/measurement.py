@@ -1,4 +1,4 @@
-"""The words of a measurement: a remark with its outcome, and all that was seen. Data only."""
+"""A measurement: its figures, and remarks with outcomes. Data only."""
 
 from __future__ import annotations
 
