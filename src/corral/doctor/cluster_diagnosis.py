@@ -1,4 +1,4 @@
-"""The diagnosis of a cluster: rules over the responses, then the logs of what is unhealthy. Pure."""
+"""Diagnosis of a cluster: rules over responses, then the logs of what is unhealthy. Pure."""
 
 from __future__ import annotations
 

@@ -87,7 +87,6 @@ class Part:
         return self.state is not None and self.state.good
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "task": self.number,
             "state": self.state.value if self.state else None,
@@ -123,7 +122,6 @@ class ArrayOutcome:
         return Counter(word.lower().replace("_", " ") for word in words)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "id": self.id,
             "counts": dict(self.counts),

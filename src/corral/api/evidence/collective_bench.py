@@ -102,7 +102,7 @@ class Benched:
         return slow(self.pairs)
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Job and nodes, the benchmark, and the figures of pairs and halves."""
         return {
             "job": self.job,
             "nodes": self.nodes,

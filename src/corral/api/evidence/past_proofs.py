@@ -50,7 +50,7 @@ class Kept:
     partial: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields, without the evidence."""
+        """Without the evidence."""
         counts = {verdict.value: self.proof.count(verdict) for verdict in Verdict}
         return {
             "id": self.id,

@@ -197,7 +197,7 @@ class MeshStatus:
         return not self.strays and not any(n.problem for n in self.nodes)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Whether all is good; nodes, other devices and links."""
         return {
             "good": self.good,
             "server": self.server,

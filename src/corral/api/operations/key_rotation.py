@@ -69,7 +69,7 @@ class Rotated:
     means: str
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The key's file, its nodes, and what its replacement means."""
         return {"path": self.path, "nodes": list(self.nodes), "means": self.means}
 
 

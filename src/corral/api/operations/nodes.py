@@ -46,7 +46,7 @@ class Outcome:
         return self.status == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Exit status and output, or the error."""
         return {
             "node": self.node,
             "status": self.status,

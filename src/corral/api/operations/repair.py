@@ -61,7 +61,7 @@ class Repaired:
     after: Report
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Findings before and after; what was applied and resumed."""
         return {
             "before": [f.as_dict() for f in self.before.findings],
             "applied": self.applied,

@@ -114,7 +114,6 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     rehearse: REHEARSE = False,
     as_json: JSON = False,
 ) -> int:
-    """See ``_HELP``."""
     ui = Ui(as_json=as_json)
     if not (target or named):
         # The only known cluster is a good guess for reading it, and none for removing it.

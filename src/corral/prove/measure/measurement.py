@@ -78,7 +78,6 @@ class Measured:
         return self.outcome is not Outcome.FAIL
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "kind": self.kind,
             "outcome": self.outcome.value,

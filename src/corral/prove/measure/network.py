@@ -113,7 +113,6 @@ class Links:
     flows: tuple[Flow, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "members": [asdict(member) for member in self.members],
             "flows": [asdict(flow) for flow in self.flows],

@@ -626,7 +626,6 @@ def curve(seen: Scaling) -> Plot | None:
 
 
 def figures(seen: Scaling) -> dict[str, object]:
-    """JSON-ready fields."""
     pays = pays_from(seen)
     return {
         **asdict(seen),

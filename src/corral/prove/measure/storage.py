@@ -50,7 +50,6 @@ class Share:
     wrong: int
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return asdict(self)
 
 
