@@ -79,7 +79,9 @@ class Cluster:
     def up(self, spec: ClusterSpec | None = None) -> None:
         async def go() -> None:
             cloud_provider = self.provider(spec)
-            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.read_machines()), ignore)
+            await cloud_provider.apply(
+                cloud_provider.plan(await cloud_provider.read_machines()), ignore
+            )
 
         run(self.world.loop, go())
 

@@ -64,7 +64,9 @@ class Clouds:
     def up(self, spec: ClusterSpec) -> None:
         async def go() -> None:
             cloud_provider = self.provider(spec)
-            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.read_machines()), ignore)
+            await cloud_provider.apply(
+                cloud_provider.plan(await cloud_provider.read_machines()), ignore
+            )
 
         run(self.loop, go())
 
