@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.embedded.conftest import needs
 from tests.embedded.test_benchmarks import printed
 
