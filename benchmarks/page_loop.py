@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.page_loop [--jobs 50000] [--nodes 10000]
 
 Filters: the page's own server over a player of slurmrestd; a second viewer asks it for something
-cheap all the time. Plans: in an event loop, and in a thread with a loop of its own as the page runs
+cheap all the time. Plans: in an event loop, and in a thread with its own loop as the page runs
 use cases; a task that wakes every 5 ms measures the longest time in which it did not.
 """
 

@@ -48,7 +48,7 @@ def options_of(text: str) -> list[set[tuple[str, str]]]:
 
 
 def test_no_two_verbs_write_the_same_list() -> None:
-    """``run``, which has all fields of a job in its own order, has the list of its own."""
+    """``run``, which has all fields of a job in its own order, is left out."""
     files = [f for f in CLI.rglob("*.py") if f.stem != "run"]
     verbs = [options for file in files for options in options_of(file.read_text())]
     same = [a & b for a, b in combinations(verbs, 2) if len(a & b) > MOST]
