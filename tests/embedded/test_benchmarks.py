@@ -21,7 +21,14 @@ ALONE = {
     ),
 }
 ON_A_CLUSTER = {
-    "jobs": (("--share", "0.01"), "calls of squeue to slurmctld meanwhile"),
+    "jobs": (
+        ("--share", "0.005", "--only", "first,files,follow,sweep"),
+        "calls of squeue to slurmctld meanwhile",
+    ),
+}
+# Training with PyTorch: minutes. tests/unit/test_benchmarks.py runs shaped_links on recorded output.
+TRAINING = {
+    "jobs": (("--share", "0.01", "--only", "overhead"), "60 iterations of 2 ranks"),
     "shaped_links": (("--rates", "2.5", "--batches", "16"), "from the same link: "),
 }
 
@@ -48,4 +55,11 @@ def test_it_measures(name: str) -> None:
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_it_measures_a_cluster(name: str, cluster: Live) -> None:
     words, label = ON_A_CLUSTER[name]
+    assert label in printed(name, cluster.spec.name, *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINING)
+def test_training(name: str, cluster: Live) -> None:
+    words, label = TRAINING[name]
     assert label in printed(name, cluster.spec.name, *words)

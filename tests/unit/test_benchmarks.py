@@ -30,7 +30,7 @@ EMBEDDED = "tests/embedded/test_benchmarks.py"
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
 )
-HERE = {"plan_scale", "clouds"}
+HERE = {"plan_scale", "clouds", "shaped_links"}
 PROGRAMS = {
     "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
     "page_flood": (
