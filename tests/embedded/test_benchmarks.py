@@ -26,7 +26,7 @@ ON_A_CLUSTER = {
         "calls of squeue to slurmctld meanwhile",
     ),
 }
-# Training with PyTorch: minutes. tests/unit/test_benchmarks.py runs shaped_links on recorded output.
+# Training with PyTorch: minutes. The unit tests run shaped_links on recorded output.
 TRAINING = {
     "jobs": (("--share", "0.01", "--only", "overhead"), "60 iterations of 2 ranks"),
     "shaped_links": (("--rates", "2.5", "--batches", "16"), "from the same link: "),
