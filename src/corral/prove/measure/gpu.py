@@ -19,7 +19,7 @@ from corral.errors import Code, CorralError
 from corral.inspect.xids import xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.remark import Remark, graver_first, results_of
+from corral.prove.measure.measurement import Remark, graver_first, results_of
 from corral.tables import Row, read_table
 
 
