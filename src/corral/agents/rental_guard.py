@@ -50,7 +50,7 @@ TRIES, TRY_S = 24, 5.0
 
 TOLERABLE = {404: "missing", 409: "busy"}
 """Refusals that a call may tolerate (providers/cloud/calls.py)."""
-ANSWERS = "corral.providers.cloud.answers"
+ANSWERS = "corral.providers.cloud.response"
 """Copied with every client; reads what clouds send."""
 SLURM_S = 300.0
 """Each command of the programs has 20 s."""
@@ -400,7 +400,9 @@ def main() -> int:
         try:
             turn.run()
         finally:
-            state["said"] = (turn.messages or state.get("said", []))[-20:]
+            # `said`: the key in 0.1.
+            before = state.get("messages", state.pop("said", []))
+            state["messages"] = (turn.messages or before)[-20:]
             fresh = STATE.with_suffix(".new")
             fresh.write_text(json.dumps(state))
             fresh.replace(STATE)

@@ -52,7 +52,6 @@ class Return:
         return self.error is None and not self.of("left")
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "node": self.node,
             "lines": [{"word": word, "text": text} for word, text in self.lines],

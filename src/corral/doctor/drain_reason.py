@@ -94,7 +94,6 @@ class WhyDrained:
     findings: tuple[Diagnosis, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "node": self.node,
             "usable": self.usable,

@@ -54,7 +54,6 @@ class WhyPending:
     stuck: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "job": self.job,
             "state": self.state,

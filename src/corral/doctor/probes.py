@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.doctor.answers import MachineAnswers
 from corral.doctor.catalog import catalog
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis
 from corral.inspect.gpu import DEVICES
 from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPACES, USERS
@@ -72,16 +72,16 @@ class Scene:
 
     controller: str
     compute: tuple[str, ...]
-    machines: Mapping[str, MachineAnswers]
+    machines: Mapping[str, MachineReport]
     addresses: Mapping[str, str]
     gpus: Mapping[str, int] = field(default_factory=dict[str, int])
     fabric: str = ""
     auth: str = ""
 
     @property
-    def lead(self) -> MachineAnswers:
+    def lead(self) -> MachineReport:
         """What the controller reported; empty when it reported nothing."""
-        return self.machines.get(self.controller, MachineAnswers(self.controller))
+        return self.machines.get(self.controller, MachineReport(self.controller))
 
     @property
     def known(self) -> Mapping[str, Node]:
@@ -95,7 +95,7 @@ class Scene:
         return all(n in known and known[n].state.usable for n in self.compute)
 
     @property
-    def answered(self) -> Iterator[MachineAnswers]:
+    def answered(self) -> Iterator[MachineReport]:
         return (t for t in self.machines.values() if t.error is None)
 
 

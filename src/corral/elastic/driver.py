@@ -34,7 +34,7 @@ HOLD_S: Final = 120.0
 LOST_TURNS: Final = 3
 """Lists that must not show a machine before its node counts as lost: one may be stale."""
 
-Converge = Callable[[ClusterSpec], Awaitable[None]]
+SetUp = Callable[[ClusterSpec], Awaitable[None]]
 
 
 def wind_down(nodes: str, left: int) -> Script:
@@ -53,12 +53,12 @@ class Driver:
 
     Args:
         spec: the cluster.
-        converge: sets up all machines that are there (``api.up`` without the proof).
+        set_up: sets up all machines that are there (``api.up`` without the proof).
         emit: receives the events.
     """
 
     spec: ClusterSpec
-    converge: Converge
+    set_up: SetUp
     emit: Emit
     joined: set[str] = field(default_factory=set[str])
     failed: dict[str, float] = field(default_factory=dict[str, float])
@@ -151,7 +151,7 @@ class Driver:
             a=",".join(came.values()),
         )
         await self._asked(session, script)
-        await self.converge(with_present(self.spec, {*rented, *came}))
+        await self.set_up(with_present(self.spec, {*rented, *came}))
         self.joined |= set(came)
         self._note(f"{fold(list(came))}: set up")
 

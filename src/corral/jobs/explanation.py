@@ -290,7 +290,7 @@ async def _fitting(
         bare,
         user=user_of(job, spec),
         mount=spec.storage[0].mount,
-        parcel=None,
+        manifest=None,
         script=False,
     )
     nodes = nodes_for(job, partition_name(job, spec), seen.nodes)

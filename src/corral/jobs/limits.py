@@ -25,7 +25,7 @@ from corral.inspect.storage import USER_THERE, unread_paths, user_and_storage
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.upload.archive import ask_script, names_asked
-from corral.jobs.upload.parcel import Parcel
+from corral.jobs.upload.manifest import Manifest
 from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm.records import Association, Node
 from corral.slurm.text import parse_nodes
@@ -454,7 +454,7 @@ async def ask(
     *,
     user: str,
     mount: str,
-    parcel: Parcel | None,
+    manifest: Manifest | None,
     script: bool = True,
 ) -> SubmitAnswers:
     """Ask for user, storage, paths the job names, the store's contents and the nodes.
@@ -465,15 +465,15 @@ async def ask(
         job: the job.
         user: whose it is.
         mount: the shared storage.
-        parcel: what is uploaded; None when the script is on shared storage.
+        manifest: what is uploaded; None when the script is on shared storage.
         script: look for the script there.
 
     Raises:
         CorralError: USAGE, something the job names is not there; COMMAND_FAILED, Slurm is silent.
     """
-    needed = _needed(job, mount, sent=parcel is not None or not script)
-    asked = _questions(job, user, mount, needed, store=parcel is not None)
-    stdin = names_asked(parcel) if parcel is not None else b""
+    needed = _needed(job, mount, sent=manifest is not None or not script)
+    asked = _questions(job, user, mount, needed, store=manifest is not None)
+    stdin = names_asked(manifest) if manifest is not None else b""
     result = check(
         await fleet.run(controller, asked.script, stdin=stdin, timeout=120), "asking the controller"
     )

@@ -14,8 +14,8 @@ from corral.errors import Code, CorralError
 from corral.jobs import requests
 from corral.jobs.batch.containers import image_of, mount_of
 from corral.jobs.directives import carried
-from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profile.profiler import Profiler
+from corral.jobs.sweep import ArrayIndices, Sweep, indices, points
 from corral.spec.values import (
     AbsolutePath,
     GpuType,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from corral import agents
 from corral.api.mesh.tailnet import MeshNode
 from corral.api.operations import overview
-from corral.doctor import answers
+from corral.doctor import machine_report
 from corral.doctor.catalog import catalog
 from corral.doctor.probes import SKEW_S
 from corral.hosts.fleet import Fleet
@@ -72,10 +72,12 @@ DECIDES = {
 def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
-    ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True, mesh=True)
+    ask = machine_report.Ask(
+        ("node0",), ("slurmd",), mounts=("/shared",), controller=True, mesh=True
+    )
     questions: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
-        Observer.DOCTOR: answers.questions(ask),
+        Observer.DOCTOR: machine_report.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
         Observer.DISCOVERY: (CLOCK, *discovery.MORE),
     }

@@ -34,7 +34,7 @@ class Exported:
     left: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Folder, files, next steps, and what is not carried over."""
         return {
             "folder": self.folder,
             "files": list(self.files),

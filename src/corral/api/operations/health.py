@@ -44,7 +44,7 @@ class ClusterHealth:
         return common(self.lines, len(self.nodes))
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Whether all is healthy; each check, and nodes that did not answer."""
         return {
             "healthy": self.healthy,
             "nodes": list(self.nodes),

@@ -62,7 +62,7 @@ class Member:
         return tuple(unit for unit, state in units if unit_state(state) is not UnitState.ACTIVE)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields; zeros where Slurm has no record."""
+        """Zeros where Slurm has no record."""
         known = self.record or Node(self.node, NodeState(NodeBase.UNKNOWN))
         return {
             "node": self.node,
@@ -120,7 +120,7 @@ class Status:
         return not self.troubles
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Whether all is good; each node, and counts of jobs."""
         return {
             "good": self.good,
             "cluster": self.cluster,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.api.lifecycle.converge import Approve, up
+from corral.api.lifecycle.deployment import Approve, up
 from corral.api.operations.diagnosis import scene_of
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.connection import Connection
+from corral.doctor.cluster_diagnosis import causes, diagnose
 from corral.doctor.drain_reason import (
     WhyDrained,
     fixed_by_plan,
@@ -17,7 +18,6 @@ from corral.doctor.drain_reason import (
     resumable,
     why_drained,
 )
-from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import QUEUE_COLUMNS, WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
@@ -59,7 +59,7 @@ class Repaired:
     after: Report
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Findings before and after; what was applied and resumed."""
         return {
             "before": [f.as_dict() for f in self.before.findings],
             "applied": self.applied,
@@ -90,17 +90,17 @@ async def repair(
         CorralError: as ``up`` and ``resume``.
     """
     scene = await scene_of(spec)
-    before = after = examine(scene)
+    before = after = diagnose(scene)
     applied: bool | None = None
     if fixed_by_plan(before):
         applied = await up(spec, emit, approve)
         scene = await scene_of(spec)
-        after = examine(scene)
+        after = diagnose(scene)
     ready = _ready(scene)
     if not ready or applied is False or not (approve_resume is None or approve_resume(ready)):
         return Repaired(before, applied, (), after)
     await resume(spec, fold(ready))
-    return Repaired(before, applied, ready, examine(await scene_of(spec)))
+    return Repaired(before, applied, ready, diagnose(await scene_of(spec)))
 
 
 def _ready(scene: Scene) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
     if not node or len(names) != 1:
         raise CorralError(Code.USAGE, f"one node is meant, not {node!r}", hint="name one node")
     scene = await scene_of(spec)
-    return why_drained(node_of(scene.known, names[0]), examine(scene))
+    return why_drained(node_of(scene.known, names[0]), diagnose(scene))
 
 
 async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:

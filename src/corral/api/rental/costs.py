@@ -110,7 +110,7 @@ class Cost:
     then: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Hours and dollars of providers, nodes, users and jobs."""
         return asdict(self)
 
 

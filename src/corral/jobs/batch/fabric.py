@@ -204,7 +204,6 @@ class Setting:
     nodes: str
 
     def as_dict(self) -> dict[str, str]:
-        """JSON-ready fields."""
         return {"name": self.name, "value": self.value, "from": self.reason, "nodes": self.nodes}
 
 

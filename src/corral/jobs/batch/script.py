@@ -15,8 +15,8 @@ from corral.jobs.batch import containers, fabric
 from corral.jobs.batch.fabric import DEFAULT, Rdma
 from corral.jobs.batch.tracking import UNTRACKED, Tracking
 from corral.jobs.model import JobSpec, seconds_of
-from corral.jobs.points import point_arguments
 from corral.jobs.profile import profiler
+from corral.jobs.sweep import point_arguments
 
 AGAIN: Final = 75
 """Exit status by which a script asks to be started again (EX_TEMPFAIL of sysexits.h)."""

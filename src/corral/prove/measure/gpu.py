@@ -20,7 +20,7 @@ from corral.inspect.gpu import type_of_name
 from corral.inspect.xids import xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.remark import Remark, graver_first, results_of
+from corral.prove.measure.measurement import Remark, graver_first, results_of
 from corral.tables import Row, read_table
 
 

@@ -190,5 +190,4 @@ def _after(rental: Rental, kind: str, record: dict[str, Any]) -> Rental:
 
 
 def as_dict(rental: Rental) -> dict[str, Any]:
-    """JSON-ready fields."""
     return asdict(rental)

@@ -51,7 +51,6 @@ class Assets:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "instances": [
                 {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.providers.cloud.answers import part, records
+from corral.providers.cloud.response import part, records
 from corral.providers.gcp.section import MACHINE, Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of

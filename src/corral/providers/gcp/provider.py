@@ -18,8 +18,8 @@ from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts, Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
-from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
 from corral.providers.gcp.section import MACHINE, Gcp
@@ -69,7 +69,7 @@ class GcpProvider:
         """The declared nodes of gcp groups."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """Ask Google for the cluster's machines; before there are any, also what would stop it.
 
         Raises:
@@ -172,7 +172,7 @@ class GcpProvider:
         )
         last = "it does not exist"
         while time.monotonic() - began < NODES_S:
-            observed = await self.observe()
+            observed = await self.read_machines()
             away = [n for n, m in observed.machines.items() if not m.running]
             if controller not in away:
                 last = await self._ping(controller)

@@ -14,7 +14,6 @@ import httpx
 
 from corral.hosts.quote import NOTHING, Script, filled, sh
 from corral.inspect.mesh import FABRIC
-from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -28,6 +27,7 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
+from corral.providers.cloud.response import amount, identity, records
 from corral.providers.runpod import calls
 from corral.providers.runpod.offers import offers_of
 

@@ -26,6 +26,8 @@ NAME: Final = "corral-guard"
 PROGRAM: Final = "/usr/local/lib/corral/guard.py"
 WIND_DOWN: Final = "/usr/local/lib/corral/wind-down.sh"
 CLOUDS_FOLDER: Final = "/usr/local/lib/corral/clouds"
+_MOVED: Final = "corral/providers/cloud/answers.py"
+"""What `response.py` next to it was called up to 0.1."""
 CONF: Final = "/etc/corral/guard.json"
 KEYS: Final = "/etc/corral/guard"
 
@@ -73,6 +75,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         File(PROGRAM, agents.program("rental_guard.py")),
         File(WIND_DOWN, agents.program("wind-down.sh")),
         *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
+        Gone(f"{CLOUDS_FOLDER}/{_MOVED}"),
         *keys,
         File(CONF, settings(site, budget), mode="600"),
         File(f"{UNITS}/{NAME}.service", _SERVICE),

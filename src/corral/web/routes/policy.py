@@ -16,8 +16,8 @@ from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
 from corral.web.routes.view import packed_of
-from corral.web.slurm.kept_answers import Answered
 from corral.web.slurm.quota import limit_dict
+from corral.web.slurm.response_cache import CachedResponse
 from corral.web.state import Here, State, Viewer
 from corral.web.users.sessions import Session
 
@@ -29,7 +29,7 @@ KEEP_ACCOUNTS_S: Final = 60.0
 MOST_CALLS: Final = 20
 
 
-async def asked(state: State, session: Session, question: RestQuestion[T]) -> Answered[T]:
+async def asked(state: State, session: Session, question: RestQuestion[T]) -> CachedResponse[T]:
     """What Slurm answers to a question; why it does not, where that is so.
 
     Raises:
@@ -42,7 +42,9 @@ async def asked(state: State, session: Session, question: RestQuestion[T]) -> An
             return await state.past.ask(lambda slurm: slurm.answer(session.login, question))
         return await state.rest.answer(session.login, question)
 
-    return await state.answers.get(key, KEEP_ACCOUNTS_S if question.of_accounting else KEEP_S, ask)
+    return await state.responses.get(
+        key, KEEP_ACCOUNTS_S if question.of_accounting else KEEP_S, ask
+    )
 
 
 @router.get("/accounts", response_model=schemas.Accounts)
@@ -61,7 +63,7 @@ async def accounts(request: Request, session: Viewer, state: Here) -> Response:
 
 
 def _accounts(
-    members: Answered[tuple[Member, ...]], shares: Answered[tuple[Share, ...]]
+    members: CachedResponse[tuple[Member, ...]], shares: CachedResponse[tuple[Share, ...]]
 ) -> dict[str, Any]:
     by_name = {(share.account, share.user): share for share in shares.value or ()}
     listed = [

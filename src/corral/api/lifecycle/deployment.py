@@ -1,7 +1,7 @@
-"""The use cases, one async function each: the only door for the command line and the page.
+"""Deployment of a cluster: plan, apply, up and down.
 
-``import corral`` exports the same ones without async. Every function takes the cluster file's model
-(``load`` reads it) and an ``Emit`` that receives the events while it works.
+Every function takes the cluster file's model (``load`` reads it) and an ``Emit`` that receives the
+events while it works.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ async def _costs(session: Session, error: CorralError, emit: Emit, *, force: boo
 async def _looked(session: Session, emit: Emit) -> ClusterState:
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
-    current = await session.observe(emit)
+    current = await session.read_state(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
     jobs = "" if current.plan.empty else containers.notice(session.spec)
     before = declared_before(session.folder / "journal.jsonl")
@@ -182,7 +182,7 @@ async def _apply(
     session: Session, approved: Plan, emit: Emit, current: ClusterState | None = None
 ) -> None:
     """Do the plan; ``current`` is the one it was made from, when it was made just now."""
-    now = current or await session.observe()
+    now = current or await session.read_state()
     require_fresh(approved, digest(session.spec), now.plan.observed)
     journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("spec", {"spec": session.spec.model_dump(mode="json")})

@@ -72,7 +72,7 @@ async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> 
         if facts == near:
             return Observation(facts, tried, _all_seen(resources_of(tried), answers, facts))
     stages = stages_of(facts)
-    return Observation(facts, stages, await observe(fleet, stages, facts))
+    return Observation(facts, stages, await read_probes(fleet, stages, facts))
 
 
 def _tried(
@@ -110,7 +110,7 @@ async def read_facts(fleet: Fleet) -> dict[str, Facts]:
     return {node: facts_of(node, asked, result.stdout) for node, result in answers.items()}
 
 
-async def observe(
+async def read_probes(
     fleet: Fleet, stages: Sequence[DesiredStage], facts: Mapping[str, Facts]
 ) -> dict[str, dict[str, Seen]]:
     """Run all probes of all machines of the fleet, one round trip each.

@@ -28,7 +28,7 @@ HANDSHAKE_S: Final = 10.0
 """Of TLS; asyncio's own limit is 60 s."""
 
 
-class Door:
+class Acceptor:
     """One listening socket, as uvicorn uses an ``asyncio.Server``.
 
     Args:
@@ -167,10 +167,10 @@ class Loop(asyncio.SelectorEventLoop):
         self._admission = admission
 
     async def create_server(self, factory: Any, *args: Any, **more: Any) -> Any:  # type: ignore[override]
-        """A door where a listening socket is given, as uvicorn does; else asyncio's server."""
+        """An acceptor where a listening socket is given, as uvicorn does; else asyncio's server."""
         listening = more.get("sock")
         if listening is None:
             return await super().create_server(factory, *args, **more)
-        door = Door(self, listening, factory, self._admission, more.get("ssl"))
-        door.open(more.get("backlog", 100))
-        return door
+        acceptor = Acceptor(self, listening, factory, self._admission, more.get("ssl"))
+        acceptor.open(more.get("backlog", 100))
+        return acceptor

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
@@ -99,7 +99,7 @@ def moment(value: Any) -> float:
     text = re.sub(r"Z$", "+00:00", str(value))
     text = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", text, count=1)
     read = datetime.fromisoformat(text)
-    return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).timestamp()
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
 def distinct(instances: Iterable[Instance]) -> tuple[Instance, ...]:

@@ -118,7 +118,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Manifest:
     """What is sent with a job.
 
     Attributes:
@@ -138,11 +138,11 @@ class Parcel:
     notes: tuple[str, ...] = ()
 
 
-NO_FILES: Final = Parcel(None, (), "")
+NO_FILES: Final = Manifest(None, (), "")
 """A job that takes nothing of this machine along."""
 
 
-async def pack(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
+async def pack(script: Path, folder: str | None = None, *, here: Path | None = None) -> Manifest:
     """Choose the folder that is sent with a script, and read it.
 
     Without ``folder`` it is the project the script is in: the nearest folder above it with one of
@@ -169,7 +169,7 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
     return await abandonable(_parcel, tree, files, script, here)
 
 
-def outline(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
+def outline(script: Path, folder: str | None = None, *, here: Path | None = None) -> Manifest:
     """Where ``pack`` would put the script and which folder the job would run in; reads no files.
 
     Raises:
@@ -177,17 +177,17 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     """
     script, here = absolute(script), here or Path.cwd()
     if folder == _NONE:
-        return Parcel(None, (), script.name)
+        return Manifest(None, (), script.name)
     trees = ways_to(script)
     tree = _given(script, folder) if folder else project_of(trees)
     if tree is None and not private(trees[-1]):
         tree = trees[-1]
     if tree is None:
-        return Parcel(None, (), script.name)
-    return Parcel(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
+        return Manifest(None, (), script.name)
+    return Manifest(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
 
 
-async def pack_folder(folder: str, *, here: Path | None = None) -> Parcel:
+async def pack_folder(folder: str, *, here: Path | None = None) -> Manifest:
     """Read the folder that is sent with a command; it has no script in it.
 
     Args:
@@ -202,14 +202,14 @@ async def pack_folder(folder: str, *, here: Path | None = None) -> Parcel:
     return await abandonable(_parcel, tree, files, None, here or Path.cwd())
 
 
-def outline_folder(folder: str, *, here: Path | None = None) -> Parcel:
+def outline_folder(folder: str, *, here: Path | None = None) -> Manifest:
     """Which folder a command would run in, with the folder that is sent; reads no files.
 
     Raises:
         CorralError: NOT_FOUND, there is no such folder.
     """
     root = _tree_of(folder).root
-    return Parcel(root, (), "", _inside(root, here or Path.cwd()))
+    return Manifest(root, (), "", _inside(root, here or Path.cwd()))
 
 
 def named_file(path: Path) -> Named:
@@ -259,7 +259,7 @@ def _given(script: Path, folder: str) -> Tree:
     return ways(root)[-1]
 
 
-async def _plain(script: Path, tree: Tree, here: Path) -> Parcel:
+async def _plain(script: Path, tree: Tree, here: Path) -> Manifest:
     """A folder without marks is uploaded while it is small."""
     if private(tree):
         return await asyncio.to_thread(_alone, script)
@@ -268,7 +268,7 @@ async def _plain(script: Path, tree: Tree, here: Path) -> Parcel:
         alone = await asyncio.to_thread(_alone, script)
         root = tree.root
         note = f"only {script.name} is uploaded: {root} is large and no project; --folder sends it"
-        return Parcel(None, alone.files, alone.program, notes=(note,))
+        return Manifest(None, alone.files, alone.program, notes=(note,))
     return await abandonable(_parcel, tree, files, script, here)
 
 
@@ -381,12 +381,12 @@ def _looked_up(tree: Tree, path: str) -> Entry | None:
         return None
 
 
-def _alone(script: Path) -> Parcel:
+def _alone(script: Path) -> Manifest:
     tree, inside = named(script)
     content = _content(tree, inside, tree.root / inside)
     _settled(tree)
     packed = Packed(script.name, tree, content.digest, content.size, executable=True, source=inside)
-    return Parcel(None, (packed,), script.name)
+    return Manifest(None, (packed,), script.name)
 
 
 def _settled(tree: Tree) -> None:
@@ -395,7 +395,7 @@ def _settled(tree: Tree) -> None:
         raise changed(tree.root)
 
 
-def _parcel(tree: Tree, files: Iterable[str], script: Path | None, here: Path) -> Parcel:
+def _parcel(tree: Tree, files: Iterable[str], script: Path | None, here: Path) -> Manifest:
     root = tree.root
     program = "" if script is None else str(script.relative_to(root))
     # An ignored script is uploaded all the same.
@@ -418,7 +418,7 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path | None, here: Path) -
     _settled(tree)
     if script is not None and not any(file.path == end for file in packed):
         raise changed(script)
-    return Parcel(
+    return Manifest(
         root,
         tuple(packed),
         program,

@@ -1,4 +1,4 @@
-"""Answers that change slowly, kept for some seconds for all who may see them.
+"""Responses of Slurm that change slowly, kept for some seconds for all who may see them.
 
 Calls do not grow with viewers: those who ask at once wait for one answer. Where Slurm stops
 answering, the last answer stays with its age and the reason, so that nothing known becomes zero.
@@ -21,7 +21,7 @@ MOST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[T]):
+class CachedResponse(Generic[T]):
     """An answer, and why a newer one failed.
 
     Attributes:
@@ -39,17 +39,17 @@ class Answered(Generic[T]):
         return {"known": self.value is not None, "at": self.at, "why": self.why}
 
 
-_NOTHING: Final[Answered[Any]] = Answered()
+_NOTHING: Final[CachedResponse[Any]] = CachedResponse()
 
 
 @dataclass(slots=True)
 class _Kept:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = 0.0
-    answered: Answered[Any] = _NOTHING
+    answered: CachedResponse[Any] = _NOTHING
 
 
-class KeptAnswers:
+class ResponseCache:
     """Asks once for all, and remembers.
 
     Args:
@@ -62,7 +62,7 @@ class KeptAnswers:
 
     async def get(
         self, key: Hashable, lasts: float, ask: Callable[[], Awaitable[T]]
-    ) -> Answered[T]:
+    ) -> CachedResponse[T]:
         """The answer that is kept under a key, else a new one.
 
         Args:
@@ -80,12 +80,12 @@ class KeptAnswers:
         async with kept.asking:
             if self._clock() >= kept.until:
                 try:
-                    kept.answered = Answered(await ask(), time.time())
+                    kept.answered = CachedResponse(await ask(), time.time())
                     kept.until = self._clock() + lasts
                 except CorralError as error:
                     if error.code is Code.LOGIN_REFUSED:
                         raise
                     old = kept.answered
-                    kept.answered = Answered(old.value, old.at, error.message)
+                    kept.answered = CachedResponse(old.value, old.at, error.message)
                     kept.until = self._clock() + min(lasts, KEEP_TROUBLE_S)
-        return cast("Answered[T]", kept.answered)
+        return cast("CachedResponse[T]", kept.answered)

@@ -59,7 +59,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class MachineAnswers(MachineState):
+class MachineReport(MachineState):
     """What one node answered, with its clock and logs judged."""
 
     @property

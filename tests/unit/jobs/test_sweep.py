@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.jobs.model import parse_job
-from corral.jobs.points import indices, parse_sweep, point_arguments, point_lines, points
+from corral.jobs.sweep import indices, parse_sweep, point_arguments, point_lines, points
 
 
 def test_all_combinations_the_last_name_fastest() -> None:

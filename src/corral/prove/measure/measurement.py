@@ -1,4 +1,4 @@
-"""The words of a measurement: a remark with its outcome, and all that was seen. Data only."""
+"""A measurement: its figures, and remarks with outcomes. Data only."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ class Measured:
         return self.outcome is not Outcome.FAIL
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "kind": self.kind,
             "outcome": self.outcome.value,

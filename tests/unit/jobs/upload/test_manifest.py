@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
 from corral.jobs.batch import environment
-from corral.jobs.upload import parcel as parcels
+from corral.jobs.upload import manifest as manifest_module
 from corral.jobs.upload.archive import (
     archive,
     ask_script,
@@ -29,7 +29,7 @@ from corral.jobs.upload.archive import (
     names_asked,
     unpack_script,
 )
-from corral.jobs.upload.parcel import Parcel, outline, outline_folder, pack, pack_folder
+from corral.jobs.upload.manifest import Manifest, outline, outline_folder, pack, pack_folder
 from tests.path_swap import swapping
 
 
@@ -40,12 +40,12 @@ def tree(root: Path, *names: str) -> None:
         file.write_text(name)
 
 
-def packed(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
+def packed(script: Path, folder: str | None = None, *, here: Path | None = None) -> Manifest:
     return asyncio.run(pack(script, folder, here=here))
 
 
-def names(parcel: Parcel) -> set[str]:
-    return {file.path for file in parcel.files}
+def names(manifest: Manifest) -> set[str]:
+    return {file.path for file in manifest.files}
 
 
 def test_corralignore_decides_alone(hostile_tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_corralignore_decides_alone(hostile_tmp_path: Path) -> None:
     tree(root, "src/train.py", "data/x", "out/y.txt", "out/keep.txt", "__pycache__/a.pyc", ".git/c")
     (root / ".gitignore").write_text("src/\n")
     (root / ".corralignore").write_text("# large\n/data/\nout/*\n!out/keep.txt\n")
-    parcel = packed(root / "src" / "train.py", here=root / "src")
-    assert parcel.root == root
-    assert names(parcel) == {"src/train.py", "out/keep.txt", ".gitignore", ".corralignore"}
-    assert (parcel.program, parcel.inside) == ("src/train.py", "src")
+    manifest = packed(root / "src" / "train.py", here=root / "src")
+    assert manifest.root == root
+    assert names(manifest) == {"src/train.py", "out/keep.txt", ".gitignore", ".corralignore"}
+    assert (manifest.program, manifest.inside) == ("src/train.py", "src")
 
 
 @pytest.mark.parametrize("folder", [None, "none", ".."])
@@ -102,7 +102,7 @@ def test_a_plain_folder_goes_while_it_is_small(
 ) -> None:
     tree(tmp_path, "train.py", "model.py")
     assert names(packed(tmp_path / "train.py")) == {"train.py", "model.py"}
-    monkeypatch.setattr(parcels, "PLAIN_FILES", 1)
+    monkeypatch.setattr(manifest_module, "PLAIN_FILES", 1)
     alone = packed(tmp_path / "train.py")
     assert (names(alone), alone.root) == ({"train.py"}, None)
     assert "only train.py is uploaded" in alone.notes[0]
@@ -110,7 +110,7 @@ def test_a_plain_folder_goes_while_it_is_small(
 
 def test_nobodys_home_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "train.py", ".git/x", ".ssh/id_rsa")
-    monkeypatch.setattr(parcels.Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(manifest_module.Path, "home", lambda: tmp_path)
     assert names(packed(tmp_path / "train.py")) == {"train.py"}
     assert names(packed(tmp_path / "train.py", "none")) == {"train.py"}
 
@@ -130,11 +130,11 @@ def test_a_folder_that_goes_with_a_command(tmp_path: Path) -> None:
     tree(root, "bin/run", "data/x", "uv.lock")
     (root / ".corralignore").write_text("data/\n")
     (root / "out").symlink_to("/etc")
-    parcel = asyncio.run(pack_folder(str(root), here=root / "bin"))
-    assert names(parcel) == {"bin/run", "uv.lock", ".corralignore"}
-    assert (parcel.root, parcel.program, parcel.inside) == (root, "", "bin")
-    assert parcel.lock is not None
-    assert parcel.notes == ("out leads out of the folder (/etc): left out",)
+    manifest = asyncio.run(pack_folder(str(root), here=root / "bin"))
+    assert names(manifest) == {"bin/run", "uv.lock", ".corralignore"}
+    assert (manifest.root, manifest.program, manifest.inside) == (root, "", "bin")
+    assert manifest.lock is not None
+    assert manifest.notes == ("out leads out of the folder (/etc): left out",)
     assert outline_folder(str(root), here=root / "bin").inside == "bin"
     for no in (str(tmp_path / "none"), str(root / "uv.lock")):
         with pytest.raises(CorralError) as caught:
@@ -148,7 +148,7 @@ def test_too_much_is_refused_with_the_largest_named(
     tree(tmp_path, "pyproject.toml", "train.py")
     (tmp_path / "data").mkdir()
     (tmp_path / "data/big").write_bytes(b"x" * 3_000_000)
-    monkeypatch.setattr(parcels, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(manifest_module, "MOST_BYTES", 1_000_000)
     with pytest.raises(CorralError) as caught:
         packed(tmp_path / "train.py")
     assert "data (3 MB)" in caught.value.message
@@ -173,14 +173,14 @@ def test_links_that_stay_inside_go_along_as_links(tmp_path: Path) -> None:
         (root / name).symlink_to(target)
     (root / "absolute").symlink_to(root / "sub" / "deep")
     (root / "sub" / "absolute").symlink_to(root / "train.py")
-    parcel = packed(root / "train.py")
-    links = {file.path: file.link for file in parcel.files if file.link}
+    manifest = packed(root / "train.py")
+    links = {file.path: file.link for file in manifest.files if file.link}
     assert links == {**inside, "absolute": "sub/deep", "sub/absolute": "../train.py"}
-    assert {f.path for f in parcel.files} - set(links) == {
+    assert {f.path for f in manifest.files} - set(links) == {
         "train.py", "pyproject.toml", "sub/deep/x",
     }  # fmt: skip
-    assert len(parcel.notes) == 5
-    assert parcel.notes[-1] == f"{len(outside) - 4} more are left out for the same reason"
+    assert len(manifest.notes) == 5
+    assert manifest.notes[-1] == f"{len(outside) - 4} more are left out for the same reason"
 
 
 def test_a_folder_that_became_a_link_uploads_nothing_of_it(tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_a_folder_that_became_a_link_uploads_nothing_of_it(tmp_path: Path) -> No
     (root / "lib/model.py").unlink()
     (root / "lib").rmdir()
     (root / "lib").symlink_to("../elsewhere")
-    parcel = packed(root / "train.py")
-    assert names(parcel) == {"train.py"}
-    assert parcel.notes == ("lib leads out of the folder (../elsewhere): left out",)
+    manifest = packed(root / "train.py")
+    assert names(manifest) == {"train.py"}
+    assert manifest.notes == ("lib leads out of the folder (../elsewhere): left out",)
 
 
 def test_links_in_a_submodule(tmp_path: Path) -> None:
@@ -209,10 +209,10 @@ def test_links_in_a_submodule(tmp_path: Path) -> None:
         subprocess.run([*git, "-C", str(folder), "commit", "-qm", "a"], check=True)
     add = [*git, "-C", str(root), "submodule", "--quiet", "add", str(other), "sub"]
     subprocess.run(add, check=True)
-    parcel = packed(root / "train.py")
-    assert {"sub/m.py", "sub/same"} < names(parcel)
-    assert "sub/key" not in names(parcel)
-    assert parcel.notes == ("sub/key leads out of the folder (../../secret): left out",)
+    manifest = packed(root / "train.py")
+    assert {"sub/m.py", "sub/same"} < names(manifest)
+    assert "sub/key" not in names(manifest)
+    assert manifest.notes == ("sub/key leads out of the folder (../../secret): left out",)
 
 
 def test_each_repository_inside_decides_by_its_own_ignore_files(
@@ -242,7 +242,7 @@ def test_each_repository_inside_decides_by_its_own_ignore_files(
         *here, *(f"{folder}/{name}" for folder in ("sub", "sub/inner", "clone") for name in here),
         "train.py", "copied/m.py", "copied/.gitignore", "was_a_file/m.py",
     }  # fmt: skip
-    monkeypatch.setattr(parcels, "MOST_REPOSITORIES", 3)
+    monkeypatch.setattr(manifest_module, "MOST_REPOSITORIES", 3)
     with pytest.raises(CorralError) as caught:
         packed(root / "train.py")
     assert caught.value.code is Code.USAGE and ".corralignore" in caught.value.hint
@@ -270,10 +270,10 @@ def test_a_script_that_is_a_link_inside_can_be_run(tmp_path: Path, folder: str |
     (tmp_path / ".corralignore").write_text("*\n")
     (tmp_path / "now.sh").symlink_to("newest")
     (tmp_path / "newest").symlink_to("train_v2.sh")
-    parcel = packed(tmp_path / "now.sh", folder)
-    assert parcel.program == "now.sh"
+    manifest = packed(tmp_path / "now.sh", folder)
+    assert manifest.program == "now.sh"
     store = Store(tmp_path / "user")
-    assert store.send(parcel, "one")
+    assert store.send(manifest, "one")
     script = store.user / "one/code/now.sh"
     assert (script.read_text(), os.access(script, os.X_OK)) == ("train_v2.sh", True)
 
@@ -290,7 +290,7 @@ def test_locks_and_ignore_files_that_lead_out(tmp_path: Path, name: str) -> None
         return
     assert packed(root / "train.py").lock is None
     with pytest.raises(CorralError, match="by a link, out of"):
-        asyncio.run(environment.requirements(parcels.named_file(root / name)))
+        asyncio.run(environment.requirements(manifest_module.named_file(root / name)))
 
 
 def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
@@ -301,9 +301,9 @@ def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
         listening.bind(str(root / "socket"))
     if os.geteuid() == 0:
         os.mknod(root / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
-    parcel = packed(root / "train.py")
-    assert names(parcel) == {"train.py", "pyproject.toml"}
-    assert "pipe is not a plain file: left out" in parcel.notes
+    manifest = packed(root / "train.py")
+    assert names(manifest) == {"train.py", "pyproject.toml"}
+    assert "pipe is not a plain file: left out" in manifest.notes
 
 
 SECRET = "-----BEGIN SECRET-----"
@@ -344,8 +344,8 @@ def planted(top: Path, entries: list[tuple[str, str]]) -> Path:
     return root
 
 
-def unpacked(parcel: Parcel, where: Path) -> Path:
-    made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
+def unpacked(manifest: Manifest, where: Path) -> Path:
+    made = archive(manifest, missing(manifest, ["all"]), "one", "t0", {})
     assert SECRET.encode() not in gzip.decompress(made.data)
     where.mkdir()
     assert shell(unpack_script(str(where), "one", "t0"), made.data).returncode == 0
@@ -379,13 +379,13 @@ def arrives(entries: list[tuple[str, str]], kind: str) -> None:
         if kind == "plain":
             (root / "pyproject.toml").unlink()
         try:
-            parcel = packed(root / "train.py", str(root))
+            manifest = packed(root / "train.py", str(root))
         except CorralError as error:
             assert "by a link, out of" in error.message
             return
-        code = unpacked(parcel, top / "user")
+        code = unpacked(manifest, top / "user")
         # Each file and each link arrives, and means there what it means here.
-        for file in parcel.files:
+        for file in manifest.files:
             there = code / file.path
             assert there.is_symlink() == bool(file.link)
             end = there.resolve(strict=False) if not loops(there) else code
@@ -435,8 +435,8 @@ def test_what_is_swapped_while_it_is_packed(tmp_path: Path, git: bool, seconds: 
         while time.monotonic() < until:
             ended += 1
             try:
-                parcel = packed(root / "train.py")
-                made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
+                manifest = packed(root / "train.py")
+                made = archive(manifest, missing(manifest, ["all"]), "one", "t0", {})
             except CorralError as error:
                 assert error.code is Code.NOT_GOOD
                 continue
@@ -477,9 +477,9 @@ def test_the_root_or_a_folder_above_it_is_swapped_meanwhile(
     with swapping(up / "p" if part == "p" else up, link):
         while clean < 3 and time.monotonic() < until:
             try:
-                parcel = packed(root / "train.py", str(root) if folder == "given" else folder)
-                lock = parcel.lock.read() if parcel.lock else b""
-                made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
+                manifest = packed(root / "train.py", str(root) if folder == "given" else folder)
+                lock = manifest.lock.read() if manifest.lock else b""
+                made = archive(manifest, missing(manifest, ["all"]), "one", "t0", {})
             except CorralError as error:
                 assert error.code in (Code.NOT_GOOD, Code.COMMAND_FAILED), error
                 continue
@@ -550,11 +550,11 @@ class Store:
         self.user = user
         self.sent = 0
 
-    def send(self, parcel: Parcel, name: str, *, cut: int = 0) -> bool:
+    def send(self, manifest: Manifest, name: str, *, cut: int = 0) -> bool:
         """Ask, pack and unpack; ``cut`` bytes of the archive are lost."""
-        answer = shell(ask_script(str(self.user)), names_asked(parcel))
-        lacking = missing(parcel, answer.stdout.decode().splitlines())
-        made = archive(parcel, lacking, name, "t0", {"job.sh": b"#!/bin/sh\n"})
+        answer = shell(ask_script(str(self.user)), names_asked(manifest))
+        lacking = missing(manifest, answer.stdout.decode().splitlines())
+        made = archive(manifest, lacking, name, "t0", {"job.sh": b"#!/bin/sh\n"})
         self.sent = made.contents
         data = made.data[: len(made.data) - cut]
         return shell(unpack_script(str(self.user), name, "t0"), data).returncode == 0
@@ -571,8 +571,8 @@ def test_contents_are_sent_once_and_linked(hostile_tmp_path: Path) -> None:
     (root / "tool").chmod(0o755)
     (root / "link").symlink_to("sub")
     store = Store(hostile_tmp_path / "user")
-    parcel = packed(root / "train.py")
-    assert store.send(parcel, "one")
+    manifest = packed(root / "train.py")
+    assert store.send(manifest, "one")
     code = store.user / "one/code"
     sent = {str(f.relative_to(code)): f for f in code.rglob("*") if f.is_file()}
     assert set(sent) == {
@@ -590,7 +590,7 @@ def test_contents_are_sent_once_and_linked(hostile_tmp_path: Path) -> None:
     assert os.access(sent["tool"], os.X_OK)
     assert (store.user / "one/job.sh").read_bytes() == b"#!/bin/sh\n"
     before = store.contents()
-    assert store.send(parcel, "two")
+    assert store.send(manifest, "two")
     assert (store.sent, store.contents()) == (0, before)
     (root / "train.py").write_text("new")
     assert store.send(packed(root / "train.py"), "three")
@@ -618,11 +618,11 @@ def test_a_wrong_content_never_gets_into_the_store(
     root = tmp_path / "p"
     tree(root, "train.py")
     store = Store(tmp_path / "user")
-    parcel = packed(root / "train.py")
+    manifest = packed(root / "train.py")
     for text in ("TRAIN.PY", "longer than it was"):  # as long, but another
         (root / "train.py").write_text(text)
         with pytest.raises(CorralError, match="changed while"):
-            store.send(parcel, "one")
-    monkeypatch.setattr(parcels.Packed, "read", lambda _: b"TRAIN.PY")
-    assert not store.send(parcel, "one")
+            store.send(manifest, "one")
+    monkeypatch.setattr(manifest_module.Packed, "read", lambda _: b"TRAIN.PY")
+    assert not store.send(manifest, "one")
     assert (store.contents(), (store.user / "one").exists()) == (0, False)

@@ -1,4 +1,4 @@
-"""The entire examination: rules over the responses, then the logs of what is unhealthy. Pure."""
+"""Diagnosis of a cluster: rules over responses, then the logs of what is unhealthy. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from corral.doctor.answers import MachineAnswers
 from corral.doctor.drain_reason import read_reason
 from corral.doctor.job_steps import job_steps, launches
 from corral.doctor.logs.diagnosis import read, report
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
 from corral.doctor.probes import PROBES, Scene, alone, finding, user_namespaces
 from corral.doctor.tailnet import tailnet
@@ -28,10 +28,10 @@ RULES: Final = (*PROBES, alone, user_namespaces, launches, job_steps, tailnet)
 _SILENT: Final = frozenset({"", "none"})
 
 
-def examine(scene: Scene) -> Report:
+def diagnose(scene: Scene) -> Report:
     """What is wrong with a cluster, first causes first; nothing on a healthy one.
 
-    Logs count only where no user can have written into them (``MachineAnswers.trusted``): what a
+    Logs count only where no user can have written into them (``MachineReport.trusted``): what a
     daemon printed in its last start, before it took requests. slurmctld prints names of refused
     requests with the line ends that are in them, so a user can write any line into its log.
     """
@@ -77,7 +77,7 @@ def _logs(scene: Scene) -> Iterator[Diagnosis]:
             yield from (cause for cause in findings if not _refuted(cause, machine))
 
 
-def _refuted(cause: Diagnosis, machine: MachineAnswers) -> bool:
+def _refuted(cause: Diagnosis, machine: MachineReport) -> bool:
     """Whether the node itself shows that what its log reports is over.
 
     slurmd 24.11 logs once at each start that no name resolves while no controller answers: it asks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.answers import Ask, questions
+from corral.doctor.machine_report import Ask, questions
 from corral.inspect import machine, slurm, storage
 from corral.inspect.machine import AT_ONCE, ports
 from corral.inspect.question import Question, inquiry
