@@ -1,4 +1,4 @@
-"""Machines of provider ssh are restored as they were (``state.ledger``, docs/decisions/0022)."""
+"""Machines that the user owns are restored as they were (``state.ledger``, docs/decisions/0022)."""
 
 from __future__ import annotations
 

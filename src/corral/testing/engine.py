@@ -1,4 +1,4 @@
-"""Corral's engine without Slurm: bare embedded nodes, and resources that they shall hold."""
+"""Corral's engine without Slurm: bare nodes in containers, and resources that they shall hold."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _spec(name: str, nodes: int) -> ClusterSpec:
 
 
 async def bare_nodes(name: str, nodes: int) -> Inventory:
-    """Make embedded nodes that hold nothing; gives how each is reached."""
+    """Make nodes in containers that hold nothing; gives how each is reached."""
     (provider,) = providers_of(_spec(name, nodes))
     await provider.apply(provider.plan(await provider.read_machines()), ignore)
     inventory: Inventory = {}

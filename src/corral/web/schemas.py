@@ -70,6 +70,7 @@ class NodeRow(TypedDict):
     version: str
     boot_at: int | None
     watts: int | None
+    watts_most: int
     kind: Kind
 
 

@@ -259,8 +259,8 @@ def all_measured(name: str) -> tuple[Mapping[str, Any], ...]:
 def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
     """GB/s that each collective reached on so many nodes before: medians of what did not fail.
 
-    Empty where too little was measured, and for embedded nodes, whose links are this machine's
-    memory and whoever else uses it.
+    Empty where too little was measured, and for nodes in containers, whose links are this
+    machine's memory and whoever else uses it.
     """
     if all(group.capabilities.containers for group in spec.groups):
         return {}

@@ -108,15 +108,15 @@ async def down(
 ) -> tuple[str, ...]:
     """Remove everything the providers made for this cluster, and its folder here.
 
-    Machines of provider ssh are restored as they were: ``api.machine_return``.
+    Machines that the user owns are restored as they were: ``api.machine_return``.
 
     Args:
         spec: the cluster.
         emit: receives all events.
-        purge: on machines of provider ssh also remove home folders of the users that Corral made,
-            and keep no dump of the accounting database.
-        force: cancel jobs that run on machines of provider ssh; release those that answer when
-            others do not, and end what is rented all the same.
+        purge: on machines that the user owns also remove home folders of the users that Corral
+            made, and keep no dump of the accounting database.
+        force: cancel jobs that run on machines that the user owns; release those that answer
+            when others do not, and end what is rented all the same.
 
     Returns:
         what was removed; of machines released ``node: what``.

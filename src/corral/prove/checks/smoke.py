@@ -298,7 +298,7 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
         problems.append(
             f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} on the machine"
         )
-    # An embedded node is given a share of its host's memory, which is all it sees of it.
+    # A node in a container is given a share of its host's memory, which is all it sees of it.
     least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
     if not least < known.memory <= machine.memory_mib:
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"

@@ -635,6 +635,7 @@ export interface NodeRow {
   version: string;
   boot_at: number | null;
   watts: number | null;
+  watts_most: number;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 

@@ -15,7 +15,7 @@ export const SHARES = {
   temperature: (_, { celsius }) => (celsius === undefined ? null : (celsius - 30) / 60),
   power: (node, figures) => {
     const watts = figures.watts ?? node.watts;
-    return watts ? watts / (700 * Math.max(1, node.gpus)) : null;
+    return watts ? watts / node.watts_most : null;
   },
 };
 
