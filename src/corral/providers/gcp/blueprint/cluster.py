@@ -16,7 +16,7 @@ from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint.releases import check
-from corral.providers.gcp.section import Gcp
+from corral.providers.gcp.section import MACHINE, Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
@@ -33,7 +33,8 @@ _EXPRESSED: Final[frozenset[str]] = frozenset(
         "corral", "name", "controller", "groups[].name", "groups[].provider", "groups[].nodes",
         "groups[].machine", "groups[].gpu", "partitions", "gcp.project", "gcp.zone",
         "gcp.state_bucket", "gcp.toolkit", "gcp.provisioning", "gcp.reservation", "gcp.storage",
-        "gcp.public_addresses",
+        "gcp.public_addresses", "gcp.network", "gcp.image_script", "gcp.gpu_check",
+        "gcp.ops_agent",
     )
 )  # fmt: skip
 _NOTES: Final[Mapping[str, str]] = MappingProxyType(
@@ -153,7 +154,9 @@ class _Maker:
     def single(self) -> Deployment:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
-            _group("primary", parts.system_network()),
+            _group(
+                "primary", parts.known_network() if self.gcp.network else parts.system_network()
+            ),
             _group("build-script", blueprint_image.image_script(self.gcp)),
             _group("slurm-build", blueprint_image.image(self.gcp)),
             _group("cluster", *self._cluster()),
@@ -177,8 +180,7 @@ class _Maker:
     def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
         """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
-        shared = [s for s in self.storage if s.kind != "bucket"]
-        base = [parts.system_network(), *parts.base_storage(shared)]
+        base = [self._network(), *parts.base_storage(self.storage)]
         image = [parts.known_network(), *blueprint_image.image_script(self.gcp)]
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
@@ -190,7 +192,7 @@ class _Maker:
         )
         later = self._vars()
         missing = ""
-        for id in parts.ids(shared):
+        for id in parts.made_by_base(self.storage):
             address = addresses.get(id, unknown)
             if address:
                 later[f"server_ip_{id}"] = address
@@ -219,25 +221,35 @@ class _Maker:
         }
         return self._deployment(files, phases)
 
+    def _network(self) -> dict[str, Any]:
+        return parts.known_network() if self.gcp.network else parts.system_network()
+
     def _cluster(self) -> list[dict[str, Any]]:
+        partitions = partitions_of(self.spec)
+        with_gpus = {g.name for g in self.spec.groups if g.machine == MACHINE}
+        gpus = [p.name for p in partitions if with_gpus.intersection(p.groups)]
         return [
             *parts.cluster_storage(self.gcp, self.storage),
             parts.gpu_networks(),
             *(m for g in self.spec.groups if g.machine for m in self._group(g)),
-            *map(parts.partition, partitions_of(self.spec)),
-            *parts.controller(self.gcp, partitions_of(self.spec), self.storage),
+            *(parts.partition(p, gpus=p.name in gpus) for p in partitions),
+            *parts.controller(self.gcp, partitions, self.storage, gpus),
         ]
 
     def _group(self, group: NodeGroup) -> list[dict[str, Any]]:
-        return parts.nodeset(self.gcp, group, self.sizes[group.name])
+        make = parts.nodeset if group.machine == MACHINE else parts.cpu_nodeset
+        return make(self.gcp, group, self.sizes[group.name])
 
     def _vars(self) -> dict[str, Any]:
+        network = self.gcp.network
         return {
             "project_id": self.gcp.project,
             "region": self.region,
             "zone": self.gcp.zone,
-            "network_name_system": f"{self.spec.name}-sys-net",
-            "subnetwork_name_system": f"{self.spec.name}-sys-subnet",
+            "network_name_system": network.name if network else f"{self.spec.name}-sys-net",
+            "subnetwork_name_system": (
+                network.subnetwork if network else f"{self.spec.name}-sys-subnet"
+            ),
             "slurm_cluster_name": self.spec.name,
             "final_image_family": IMAGE_FAMILY.format(name=self.spec.name),
             "disk_size_gb": 200,
