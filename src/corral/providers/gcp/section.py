@@ -41,12 +41,12 @@ RESERVATION: Final = Kind(
 SOURCE: Final = Kind(
     "existing file system",
     r"^[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]$"
-    r"|^[A-Za-z0-9][A-Za-z0-9.-]{0,252}(@tcp)?:/[A-Za-z0-9][A-Za-z0-9_./-]{0,254}$",
+    r"|^[A-Za-z0-9][A-Za-z0-9.-]{0,252}(@tcp)?:(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){1,16}$",
     "a bucket without gs://, HOST:/EXPORT of Filestore or NFS, or ADDRESS@tcp:/NAME of Lustre",
     "10.20.0.2@tcp:/lustrefs",
 )
-VPC: Final = Kind(
-    "Google network",
+GOOGLE_NAME: Final = Kind(
+    "Google name",
     r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
     "lower-case letters, digits and '-', from a letter, 63 at most",
     "my-network",
@@ -57,28 +57,14 @@ GOOGLE_MACHINE: Final = Kind(
     "a machine type such as n2-standard-32",
     "n2-standard-32",
 )
-IMAGE_NAME: Final = Kind(
-    "Google image family",
-    r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
-    "an image family: lower-case letters, digits and '-', from a letter, 63 at most",
-    "exascaler-cloud-6-3-rocky-linux-8-optimized-gcp",
-)
-SCRIPT: Final = Kind(
-    "shell script",
-    r"^[^\x00\r]+$",
-    "text of a shell script, 65536 characters at most; in YAML below |",
-    "apt-get install -y nvtop",
-)
 
 GcpProject = Annotated[str, Field(pattern=PROJECT.pattern)]
 GcpZone = Annotated[str, Field(pattern=ZONE.pattern)]
 GcpBucket = Annotated[str, Field(pattern=BUCKET.pattern)]
 GcpReservation = Annotated[str, Field(pattern=RESERVATION.pattern)]
 GcpSource = Annotated[str, Field(pattern=SOURCE.pattern)]
-GcpVpc = Annotated[str, Field(pattern=VPC.pattern)]
+GcpName = Annotated[str, Field(pattern=GOOGLE_NAME.pattern)]
 GcpMachine = Annotated[str, Field(pattern=GOOGLE_MACHINE.pattern)]
-GcpImage = Annotated[str, Field(pattern=IMAGE_NAME.pattern)]
-GcpScript = Annotated[str, Field(pattern=SCRIPT.pattern, max_length=65536)]
 DiskType = Literal["pd-standard", "pd-balanced", "pd-ssd", "scratch"]
 
 EXASCALER_IMAGE: Final = "exascaler-cloud-6-3-rocky-linux-8-optimized-gcp"
@@ -88,8 +74,8 @@ EXASCALER_IMAGE: Final = "exascaler-cloud-6-3-rocky-linux-8-optimized-gcp"
 class GcpNetwork(Model):
     """A network that exists, in place of the system network that the toolkit makes."""
 
-    name: GcpVpc = about("recreate", "Name of the VPC network.")
-    subnetwork: GcpVpc = about("recreate", "Name of its subnetwork in the region of the zone.")
+    name: GcpName = about("recreate", "Name of the VPC network.")
+    subnetwork: GcpName = about("recreate", "Name of its subnetwork in the region of the zone.")
 
 
 class ManagementServer(Model):
@@ -128,7 +114,7 @@ class StorageServers(Model):
 class Exascaler(Model):
     """Servers of a DDN EXAScaler file system. Its capacity is that of all disks of oss."""
 
-    image: GcpImage = about(
+    image: GcpName = about(
         "recreate", "Image family of the project ddn-public.", default=EXASCALER_IMAGE
     )
     mgs: ManagementServer = about("recreate", "The management server.", default=ManagementServer())
@@ -182,7 +168,7 @@ class Gcp(Section):
 
     meaning: ClassVar[str] = "A3 Mega machines on Google Cloud"
     kinds: ClassVar[tuple[Kind, ...]] = (
-        PROJECT, ZONE, BUCKET, RESERVATION, SOURCE, VPC, GOOGLE_MACHINE, IMAGE_NAME, SCRIPT,
+        PROJECT, ZONE, BUCKET, RESERVATION, SOURCE, GOOGLE_NAME, GOOGLE_MACHINE,
     )  # fmt: skip
 
     project: GcpProject = about("recreate", "Id of an existing project.")
@@ -215,10 +201,10 @@ class Gcp(Section):
         "reached through theirs alone. Left out: the toolkit makes one.",
         default=None,
     )
-    image_script: GcpScript | None = about(
+    image_script: AbsolutePath | None = about(
         "recreate",
-        "Shell script that installs more software into the nodes' image, as root, after everything "
-        "else; without a first line #! it is bash that ends at the first error.",
+        "Shell script on this machine that installs more software into the nodes' image, as root, "
+        "after everything else; without a first line #! it is bash that ends at the first error.",
         default=None,
     )
     gpu_check: bool = about(

@@ -59,7 +59,7 @@ CASES: dict[str, dict[str, object]] = {
             {"mount": "/gcs", "kind": "bucket", "existing": "my-data", "cache": True},
         ),
         "network": {"name": "my-network", "subnetwork": "my-subnet"},
-        "image_script": 'apt-get install -y nvtop\necho "$(date)" \\$(not an expression)',
+        "image_script": "/srv/more.sh",
         "ops_agent": False,
     },
     "existing-seed": {
@@ -72,6 +72,7 @@ CASES: dict[str, dict[str, object]] = {
         "network": {"name": "my-network", "subnetwork": "my-subnet"},
     },
 }
+SCRIPT = 'apt-get install -y nvtop\necho "$(date)" \\$(not an expression)'
 ADDRESSES = {"datafs": "172.16.0.7@tcp", "datafsx": "172.16.0.7@tcp", "homefs": "10.0.0.9"}
 
 
@@ -108,7 +109,8 @@ def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
 
 @pytest.mark.parametrize("case", ["existing", "existing-seed"])
 def test_golden_with_machines_without_gpus(case: str, golden: Callable[[str, str], None]) -> None:
-    for name, text in deployment_of(debugged(mega(**CASES[case])), ADDRESSES).files.items():
+    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES, script=SCRIPT)
+    for name, text in made.files.items():
         golden(f"gcluster/{case}/{name}", text)
 
 
@@ -244,10 +246,10 @@ def runners(made: Deployment, module: str) -> dict[str, str]:
 
 def test_the_files_own_script_runs_last_in_the_image() -> None:
     script = "apt-get install -y nvtop\n"
-    made = runners(deployment_of(mega(image_script=script)), "image_build_script")
+    made = runners(deployment_of(mega(), script=script), "image_build_script")
     assert list(made)[-1] == "image-script.sh"
     assert made["image-script.sh"] == "#!/bin/bash\nset -e -o pipefail\n" + script
-    made = runners(deployment_of(mega(image_script="#!/bin/sh\ntrue")), "image_build_script")
+    made = runners(deployment_of(mega(), script="#!/bin/sh\ntrue"), "image_build_script")
     assert made["image-script.sh"] == "#!/bin/sh\ntrue\n"
     assert "image-script.sh" not in runners(deployment_of(mega()), "image_build_script")
 
@@ -370,7 +372,7 @@ def binary(release: str) -> str:
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
-    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES)
+    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES, script=SCRIPT)
     program = binary(made.release)
     for name, text in made.files.items():
         (tmp_path / name).write_text(text)

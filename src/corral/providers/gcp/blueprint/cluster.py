@@ -1,4 +1,7 @@
-"""A cluster file in the words of Google's Cluster Toolkit: blueprints and their settings. Pure."""
+"""A cluster file in the words of Google's Cluster Toolkit: blueprints and their settings.
+
+Pure, but for ``export``, which reads the script that the file names.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint.releases import check
+from corral.providers.gcp.image_script import script_of
 from corral.providers.gcp.section import MACHINE, Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -85,7 +89,10 @@ class Deployment:
 
 
 def deployment_of(
-    spec: ClusterSpec, addresses: Mapping[str, str] | None = None, unknown: str = ""
+    spec: ClusterSpec,
+    addresses: Mapping[str, str] | None = None,
+    unknown: str = "",
+    script: str = "",
 ) -> Deployment:
     """The toolkit's files for a cluster.
 
@@ -95,6 +102,7 @@ def deployment_of(
             known: the phases after the base need them.
         unknown: stands for an address that is not known yet; "" leaves it out, and gcluster refuses
             the last phase at once. Nodes that mount from 0.0.0.0 would fail an hour later.
+        script: text of the file that ``gcp.image_script`` names.
 
     Raises:
         CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
@@ -107,7 +115,7 @@ def deployment_of(
             "this cluster is not made by the Cluster Toolkit",
             hint="write gcp: and groups with provider: gcp",
         )
-    made = _Maker(spec, gcp)
+    made = _Maker(spec, gcp, script)
     return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.single()
 
 
@@ -115,9 +123,10 @@ def export(spec: ClusterSpec, _folder: str) -> Export:
     """The toolkit's files, and the commands that make the deployment from their folder.
 
     Raises:
-        CorralError: SPEC_INVALID, the cluster is not made by the toolkit.
+        CorralError: SPEC_INVALID, the cluster is not made by the toolkit; NOT_FOUND, the image's
+            script cannot be read.
     """
-    made = deployment_of(spec)
+    made = deployment_of(spec, script=script_of(spec))
     return Export(made.files, commands(made), not_exported(spec))
 
 
@@ -143,8 +152,8 @@ def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
 class _Maker:
     """Puts one cluster's blueprints together."""
 
-    def __init__(self, spec: ClusterSpec, gcp: Gcp) -> None:
-        self.spec, self.gcp = spec, gcp
+    def __init__(self, spec: ClusterSpec, gcp: Gcp, script: str) -> None:
+        self.spec, self.gcp, self.script = spec, gcp, script
         self.region = gcp.zone.rpartition("-")[0]
         self.sizes = {g.name: 0 for g in spec.groups}
         for node in nodes_of(spec):
@@ -157,7 +166,7 @@ class _Maker:
             _group(
                 "primary", parts.known_network() if self.gcp.network else parts.system_network()
             ),
-            _group("build-script", blueprint_image.image_script(self.gcp)),
+            _group("build-script", blueprint_image.image_script(self.gcp, self.script)),
             _group("slurm-build", blueprint_image.image(self.gcp)),
             _group("cluster", *self._cluster()),
         ]
@@ -181,7 +190,7 @@ class _Maker:
         """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
         base = [self._network(), *parts.base_storage(self.storage)]
-        image = [parts.known_network(), *blueprint_image.image_script(self.gcp)]
+        image = [parts.known_network(), *blueprint_image.image_script(self.gcp, self.script)]
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (

@@ -189,7 +189,7 @@ def cpu_nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
             "community/modules/compute/schedmd-slurm-gcp-v6-nodeset",
             use=("sysnet",),
             **settings,
-        )
+        ),
     ]
 
 
@@ -492,7 +492,7 @@ write_files:
 """
 
 
-def image_script(gcp: Gcp) -> list[dict[str, Any]]:
+def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     """What the image's machine runs before it is frozen."""
     old = gcp.toolkit == "v1.39.0"
     settings: dict[str, Any] = {
@@ -502,7 +502,7 @@ def image_script(gcp: Gcp) -> list[dict[str, Any]]:
             *(f"10.{i}.0.*" for i in range(8)),
             "$(vars.slurm_cluster_name)*",
         ],
-        "runners": _image_runners(gcp),
+        "runners": _image_runners(gcp, users_script),
     }
     if old:
         settings |= {"install_docker": True, "enable_docker_world_writable": True}
@@ -514,7 +514,7 @@ def image_script(gcp: Gcp) -> list[dict[str, Any]]:
     return [module("image_build_script", "modules/scripts/startup-script", **settings)]
 
 
-def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
+def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     old = gcp.toolkit == "v1.39.0"
     lustre = any(s.kind == "lustre" for s in gcp.storage) or not (old or gcp.storage)
     variables = "\n".join(
@@ -566,12 +566,12 @@ def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
         shell("image-dmabuf.sh"),
         shell("image-aperture.sh"),
         *(() if gcp.ops_agent else (shell("image-no-ops-agent.sh"),)),
-        *((_users_script(gcp.image_script),) if gcp.image_script else ()),
+        *((_users_script(users_script),) if users_script else ()),
     ]
 
 
 def _users_script(text: str) -> dict[str, Any]:
-    """The runner of the cluster file's own script."""
+    """The runner of the script that the cluster file names."""
     if not text.startswith("#!"):
         text = f"#!/bin/bash\nset -e -o pipefail\n{text}"
     content = escaped(text if text.endswith("\n") else f"{text}\n")
