@@ -245,7 +245,7 @@ def _fields_of_kind(at: Path, file_system: GcpStorage) -> Iterator[Problem]:
     if file_system.size_gib and kind in ("exascaler", "bucket"):
         hint = "write exascaler: {oss: {count: N, disks: N, disk_gb: GB}}"
         hint = hint if kind == "exascaler" else "leave size_gib out"
-        yield Problem((*at, "size_gib"), f"{kind} has no size of its own", hint)
+        yield Problem((*at, "size_gib"), f"{kind} takes no size", hint)
     if file_system.exascaler:
         servers = file_system.exascaler
         for name, server in (("mgs", servers.mgs), ("mds", servers.mds), ("oss", servers.oss)):

@@ -227,8 +227,8 @@ def test_exascaler_has_the_machines_and_disks_of_the_file() -> None:
     servers = {"mds": {"machine": "n2-standard-64"}, "oss": {"count": 6, **disks}}
     storage = ({"mount": "/data", "kind": "exascaler", "exascaler": servers},)
     base = read(deployment_of(mega(toolkit="v1.39.0", storage=storage)))["base.yaml"]
-    (settings,) = (m["settings"] for g in base["deployment_groups"] for m in g["modules"]
-                   if m["id"] == "datafs")  # fmt: skip
+    by_id = {m["id"]: m for group in base["deployment_groups"] for m in group["modules"]}
+    settings = by_id["datafs"]["settings"]
     assert settings["mds"]["node_type"] == "n2-standard-64"
     assert settings["mdt"]["disk_size"] == 3500
     assert settings["oss"]["node_count"] == 6

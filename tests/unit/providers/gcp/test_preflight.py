@@ -1,4 +1,4 @@
-"""What Google's answers say about a cluster with an existing network and machines without GPUs."""
+"""Obstacles for a cluster with an existing network and machines without GPUs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def existing() -> ClusterSpec:
     return debugged(mega(**CASES["existing"]))
 
 
-def found(spec: ClusterSpec, answers: Answers) -> list[str]:
+def obstacles(spec: ClusterSpec, answers: Answers) -> list[str]:
     section = section_of(spec)
     assert section is not None
     return [trouble.text for trouble in troubles(spec, section, answers)]
 
 
 def test_an_existing_network_is_one_less_to_make() -> None:
-    assert found(existing(), GOOD) == []
-    assert found(mega(), GOOD) == ["quota NETWORKS of the project: 8 of 8 left, 9 are needed"]
+    assert obstacles(existing(), GOOD) == []
+    assert obstacles(mega(), GOOD) == ["quota NETWORKS of the project: 8 of 8 left, 9 are needed"]
 
 
 @pytest.mark.parametrize(
@@ -54,22 +54,25 @@ def test_an_existing_network_is_one_less_to_make() -> None:
     ],
 )
 def test_an_existing_network_has_its_subnetwork(network: dict[str, Any] | None, text: str) -> None:
-    assert found(existing(), replace(GOOD, network=network)) == [text]
+    assert obstacles(existing(), replace(GOOD, network=network)) == [text]
 
 
 def test_machines_without_gpus_need_no_reservation_but_their_quota() -> None:
     region = {"quotas": [{"metric": "N2_CPUS", "limit": 3, "usage": 0}]}
-    answers = replace(GOOD, region=region, reservation={
-        "status": "READY", "specificReservation": {"count": "2", "inUseCount": "0"}})  # fmt: skip
-    assert found(existing(), answers) == ["quota N2_CPUS of us-central1: 3 of 3 left, 4 are needed"]
+    specific = {"count": "2", "inUseCount": "0"}
+    reservation = {"status": "READY", "specificReservation": specific}
+    answers = replace(GOOD, region=region, reservation=reservation)
+    assert obstacles(existing(), answers) == [
+        "quota N2_CPUS of us-central1: 3 of 3 left, 4 are needed"
+    ]
 
 
 class Project:
     """A project with an existing network whose name begins as the cluster's own."""
 
     def __init__(self) -> None:
-        self.there = [{"name": "mega-old", "subnetworks": THERE["subnetworks"]},
-                      {"name": "mega-gpunet-0"}, {"name": "default"}]  # fmt: skip
+        old = {"name": "mega-old", "subnetworks": THERE["subnetworks"]}
+        self.there = [old, {"name": "mega-gpunet-0"}, {"name": "default"}]
 
     async def networks(self, prefix: str) -> list[dict[str, Any]]:
         return [network for network in self.there if str(network["name"]).startswith(prefix)]

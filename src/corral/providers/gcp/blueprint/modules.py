@@ -269,14 +269,8 @@ def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
     )
 
 
-def controller(
-    gcp: Gcp,
-    partitions: Sequence[Partition],
-    storage: Sequence[GcpStorage],
-    gpu_partitions: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Login node and controller, which stages the prologs of TCPXO for partitions with GPUs."""
-    old = gcp.toolkit == "v1.39.0"
+def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
+    """Runners that put prolog and epilog of partitions with GPUs in place."""
     runners = [
         shell(
             "controller-tcpxo.sh",
@@ -287,16 +281,27 @@ def controller(
         )
         for name in gpu_partitions
     ]
-    if gcp.gpu_check and not old:  # slurm-gcp of v1.39.0 has no gpu-test
+    if gcp.gpu_check and gcp.toolkit != "v1.39.0":  # whose slurm-gcp has no gpu-test
         runners += [
             shell("controller-gpu-check.sh", at=f"gpu-check-{name}.sh", PARTITION=name)
             for name in gpu_partitions
         ]
+    return runners
+
+
+def controller(
+    gcp: Gcp,
+    partitions: Sequence[Partition],
+    storage: Sequence[GcpStorage],
+    gpu_partitions: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Login node and controller, which stages the prologs of TCPXO for partitions with GPUs."""
+    old = gcp.toolkit == "v1.39.0"
     return [
         module(
             "controller_startup",
             "modules/scripts/startup-script",
-            runners=[*runners, shell("enroot-default.sh")],
+            runners=[*_staged(gcp, gpu_partitions), shell("enroot-default.sh")],
         ),
         module(
             "slurm_login",
