@@ -54,9 +54,9 @@ def exact_seconds(text: str) -> float:
 
     sacct prints less than an hour as ``MM:SS.mmm``.
     """
-    whole, _, fraction = text.partition(".")
+    before, _, fraction = text.partition(".")
     try:
-        length = seconds(whole)
+        length = seconds(before)
     except CorralError:
         return 0.0
     return float(length or 0) + (float(f"0.{fraction}") if fraction.isdecimal() else 0.0)
