@@ -34,7 +34,7 @@ def case(file: Path) -> dict[str, Any]:
 
 @cache
 def report_of(file: Path) -> Report:
-    """What the doctor says of a case: reading all of them takes seconds, and two tests look at it."""
+    """What the doctor finds in a case. Two tests look at it, and all cases take seconds."""
     return explain(case(file)["log"])
 
 
