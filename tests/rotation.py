@@ -13,7 +13,8 @@ from typing import Final
 
 SALT: Final = "14626"
 """Of 20,000 the one with which the parts take about the same CPU time, by samples of the dear files
-and estimates of the others. Another one moves tests into other parts: some would wait for nine runs."""
+and estimates of the others. Another one moves tests into other parts: some would wait for nine
+runs."""
 TOGETHER: Final = 16
 """Slow tests of one file that stay together: they share what their fixtures make. Of a file with
 more each goes its own way."""
