@@ -89,9 +89,10 @@ def test_a_green_run_moves_the_part_on(repo: Path, tmp_path: Path) -> None:
 
 
 def git(folder: Path, *argv: str) -> str:
-    name = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    settings = ("safe.directory=*", "user.name=test", "user.email=test@localhost")
+    given = [word for setting in settings for word in ("-c", setting)]
     return subprocess.run(
-        ["git", *name, *argv], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *given, *argv], cwd=folder, check=True, capture_output=True, text=True
     ).stdout
 
 
@@ -100,9 +101,11 @@ def test_the_summary_shows_a_part_that_was_not_moved(repo: Path, tmp_path: Path)
 
     def age(folder: Path) -> str:
         script = f"{text}\npart_age 2/5"
-        return subprocess.run(
+        done = subprocess.run(
             ["bash", "-eu", "-c", script], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout
+        )
+        assert done.stderr == ""
+        return done.stdout
 
     assert age(tmp_path) == "2/5\n"  # an archive without history
     (tmp_path / ".ci").mkdir()
