@@ -79,7 +79,7 @@ def podman(*argv: str) -> subprocess.CompletedProcess[str]:
         ["podman", "--runtime", "runc", *argv],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
 

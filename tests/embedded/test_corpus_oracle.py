@@ -32,7 +32,9 @@ pytestmark = pytest.mark.embedded
 
 PROGRAMS = Path(__file__).with_name("programs")
 CASES = {case.name: case for case in real()}
-PARTS = 5
+PARTS = 3
+"""With three the file's slow tests are few enough to stay in one part of the rotation, which makes
+the images of the other releases once (tests/rotation.py)."""
 OTHER = ("bullseye", "bookworm", "sid")
 PACKAGES = "slurmctld,slurmdbd,munge,mariadb-server,python3,iproute2"
 MAKE = (
@@ -213,11 +215,11 @@ def test_slurmctld_and_lint_agree(image: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_slurmctld_and_lint_agree_on_all(image: str, tmp_path: Path, part: int) -> None:
     states = agree(image, list(CASES)[part::PARTS], tmp_path)
-    assert states["up"] >= 15
+    assert states["up"] >= 25
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_other_releases_and_lint_agree(other_image: str, tmp_path: Path, part: int) -> None:
     states = agree(other_image, list(CASES)[part::PARTS], tmp_path)
-    assert states["up"] >= 10
+    assert states["up"] >= 17

@@ -4,16 +4,12 @@ apply fixes it."""
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
 
-import pytest
-from tests.embedded.conftest import Live, named
+from tests.embedded.conftest import Live
 from tests.embedded.running_cluster import settled
 
 from corral import api
 from corral.hosts.quote import Script
-from corral.spec.models import ClusterSpec
 
 DRIFTS = (
     ("node0", "sed -i s/=yes/=no/ /etc/slurm/cgroup.conf", "file:/etc/slurm/cgroup.conf"),
@@ -33,19 +29,13 @@ FOLLOWS = ("service:", "slurm-accounts:", "file:/etc/systemd/system/slurmrestd")
 """What may come with a drift: services whose inputs moved, and what a purged package took along."""
 
 
-@pytest.fixture
-def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    existing = os.environ.get("CORRAL_TEST_LIVING", "")
-    return Live(named(existing), {}) if existing else fresh_cluster(named(f"drift-{os.getpid()}"))
-
-
-def test_drift_of_every_kind_is_shown_and_fixed(live: Live) -> None:
-    settled(live)
+def test_drift_of_every_kind_is_shown_and_fixed(cluster: Live) -> None:
+    settled(cluster)
     for node, drift, _ in DRIFTS:
-        assert live.run(node, Script(drift)).ok, drift  # pyright: ignore[reportArgumentType]
-    plan = asyncio.run(api.plan(live.spec))
+        assert cluster.run(node, Script(drift)).ok, drift  # pyright: ignore[reportArgumentType]
+    plan = asyncio.run(api.plan(cluster.spec))
     seen = {(n, c.change.resource) for s in plan.stages for c in s.changes for n in c.nodes}
     expected = {(node, resource) for node, _, resource in DRIFTS}
     assert expected <= seen, expected - seen
     assert not [r for _, r in seen - expected if not r.startswith(FOLLOWS)], seen - expected
-    settled(live)
+    settled(cluster)

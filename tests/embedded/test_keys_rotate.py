@@ -24,7 +24,7 @@ from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec, Slurm
 
 EXISTING = os.environ.get("CORRAL_TEST_KEYS", "")
-MOST = {api.Which.AUTH: 34, api.Which.MUNGE: 16, api.Which.JWT: 6}
+MOST = {api.Which.AUTH: 28, api.Which.MUNGE: 16, api.Which.JWT: 6}
 """Changes that a rotation is killed at, one after the other; more than it has."""
 KEYS = {
     api.Which.AUTH: ("/etc/slurm/slurm.jwks", "/etc/slurm/slurm.key"),

@@ -63,8 +63,8 @@ timer_probe() {
     "$(systemctl show -p NeedDaemonReload --value "$1" 2>/dev/null || :)"
 }
 
-# timer_start UNIT
-timer_start() { systemctl daemon-reload && systemctl -q enable "$1" && systemctl restart "$1"; }
+# timer_start UNIT: enable reads the new file, and all units again behind it (systemctl(1), enable).
+timer_start() { systemctl -q enable "$1" && systemctl restart "$1"; }
 
 # unit_is UNIT: its state as systemctl prints it, also where supervisord keeps it.
 unit_is() {

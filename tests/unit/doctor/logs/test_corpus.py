@@ -32,6 +32,12 @@ def case(file: Path) -> dict[str, Any]:
     return recorded
 
 
+@cache
+def report_of(file: Path) -> Report:
+    """What the doctor finds in a case. Two tests look at it, and all cases take seconds."""
+    return explain(case(file)["log"])
+
+
 def named(report: Report) -> str:
     """A report in one word."""
     if report.healthy:
@@ -43,7 +49,7 @@ def named(report: Report) -> str:
 @pytest.mark.parametrize("file", LOGS, ids=[file.stem for file in LOGS])
 def test_the_first_cause_of_a_public_log_is_named(file: Path) -> None:
     judged = case(file)
-    report = explain(judged["log"])
+    report = report_of(file)
     if judged["finding"] == "unknown":
         assert not report.healthy, judged["cause"]
         causes = [
@@ -74,7 +80,7 @@ def test_the_corpus_is_large_and_few_of_it_are_unknown() -> None:
 def test_an_unknown_log_ends_with_its_first_fatal_lines() -> None:
     for file in LOGS:
         judged = case(file)
-        report = explain(judged["log"])
+        report = report_of(file)
         lines = re.sub(r"\x1b\[[\d;]*m", "", judged["log"]).split("\n")
         for fatal in report.unknown:
             assert fatal.text.strip()[:40] in lines[fatal.number - 1], (file.stem, fatal)
