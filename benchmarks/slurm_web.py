@@ -59,7 +59,7 @@ enabled=no
 """
 # Its own program reads where its settings are from a file that only its packages have. RacksDB,
 # which draws racks, is switched off; v6.0.0 imports it all the same, and it wants cairo and GTK.
-START = """\
+STUBS = """\
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -69,6 +69,8 @@ for name, words in {"errors": ["RacksDBSchemaError", "RacksDBFormatError"],
     for word in words:
         setattr(made, word, type(word, (Exception,), {}))
 sys.modules["racksdb"], sys.modules["racksdb.web"] = ModuleType("racksdb"), ModuleType("web")
+"""
+START = f"""{STUBS}\
 from rfl.authentication.jwt import JWTManager, jwt_gen_key
 from rfl.authentication.user import AuthenticatedUser
 from slurmweb.apps import SlurmwebAppSeed

@@ -98,10 +98,10 @@ def _database(file: str) -> Any:
 def _lmdb() -> Any:
     try:
         return import_module("lmdb")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ShardError(
-            "the Python package lmdb is not installed here: name it in the job's requirements.txt, "
-            "or take an image that has it"
+            "the Python package lmdb is not installed here: pin it in the job's requirements.txt, "
+            "such as lmdb==3.0.0, or take an image that has it"
         ) from error
 
 

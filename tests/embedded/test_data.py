@@ -131,8 +131,8 @@ def test_what_is_missing_is_reported(cluster: Live, tmp_path: Path) -> None:
         asyncio.run(api.shard_data(cluster.spec, str(tmp_path), name="empty"))
 
 
-def wheels(cluster: Live, folder: Path) -> str:
-    """A folder of the cluster with the package lmdb for its nodes' Python."""
+def requirements(cluster: Live, folder: Path) -> str:
+    """The package lmdb, of a folder of the cluster where it is for its nodes' Python."""
     asked = sh("python3 -c {ask}", ask="import sys; print('%d.%d' % sys.version_info[:2])")
     python = cluster.run("node1", asked).stdout.strip()
     options = ("--no-deps", "--only-binary=:all:", "--python-version", python, "-d", str(folder))
@@ -142,16 +142,15 @@ def wheels(cluster: Live, folder: Path) -> str:
     (file,) = folder.glob("*.whl")
     put = sh("mkdir -p /shared/lmdb && cat > /shared/lmdb/{name}", name=file.name)
     assert cluster.run(cluster.controller, put, stdin=file.read_bytes()).ok
-    return "/shared/lmdb"
+    version = file.name.split("-")[1]
+    return f"--no-index\n--find-links /shared/lmdb\nlmdb=={version}\n"
 
 
 def test_ranks_share_a_database_on_their_node(cluster: Live, images: Path, tmp_path: Path) -> None:
     project = tmp_path / "p"
     project.mkdir()
     (project / "read.py").write_text(BY_NUMBER)
-    place = wheels(cluster, tmp_path / "wheels")
-    text = f"--no-index\n--find-links {place}\nlmdb\n"
-    (project / "requirements.txt").write_text(text)
+    (project / "requirements.txt").write_text(requirements(cluster, tmp_path / "wheels"))
     lines: list[RankLine] = []
     try:
         made = asyncio.run(

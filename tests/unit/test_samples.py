@@ -106,7 +106,7 @@ def test_without_the_package_the_error_names_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(samples, "import_module", missing)
     with pytest.raises(ShardError, match=r"requirements\.txt"):
