@@ -35,6 +35,7 @@ PINS = (
     *(f"RFL.{name}==1.9.0" for name in RFL),
     *("aiohttp==3.14.5", "Flask==3.1.3", "PyJWT==2.15.1", "PyYAML==6.0.3", "ClusterShell==1.10.1"),
     *("prometheus-client==0.26.0", "requests==2.34.2", "redis==8.1.0", "setuptools==80.9.0"),
+    "Markdown==3.11.3",  # the gateway's
 )
 VIEWERS = 10
 PLAYER, AGENT = 26998, 26997

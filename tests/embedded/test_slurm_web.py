@@ -1,4 +1,4 @@
-"""Slurm-web 6.0 itself against slurmrestd as Corral sets it up: the steps of docs/guide/slurm-web.md.
+"""Slurm-web 6.0 itself against slurmrestd as Corral sets it up: docs/guide/slurm-web.md.
 
 Runs where CORRAL_TEST_SLURM_WEB names a git checkout of rackslab/Slurm-web. Its programs run in the
 controller's network, with the guide's files; LDAP and RacksDB are replaced by stubs, the built page
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GUIDE = Path(__file__).parents[2] / "docs/guide/slurm-web.md"
 MAIN = f"""{STUBS}\
 from unittest.mock import MagicMock
-sys.modules["ldap"] = MagicMock()
+sys.modules["rfl.authentication.ldap"] = MagicMock()
 from slurmweb.exec.main import SlurmwebExecMain
 SlurmwebExecMain.run(sys.argv[1:])
 """
@@ -99,17 +99,25 @@ class Programs:
                 server.terminate()
                 server.wait(20)
 
-    def get(self, path: str, token: str = "") -> Any:
+    def asked(self, path: str, token: str = "") -> tuple[int, str]:
+        """Status and body of the gateway's answer; 0 while nobody listens."""
         header = ("-H", f"Authorization: Bearer {token}") if token else ()
-        words = ("curl", "-sSf", *header, f"http://localhost:5011/api/{path}")
+        url = f"http://localhost:5011/api/{path}"
+        words = ("curl", "-s", "-w", "\\n%{http_code}", *header, url)
+        ran = subprocess.run([*self.inside, *words], capture_output=True, text=True)
+        body, _, status = ran.stdout.rpartition("\n")
+        return int(status or 0), body
+
+    def get(self, path: str, token: str = "") -> Any:
+        """What the gateway gives once it gives something."""
         until = time.monotonic() + 60
         while True:
-            ran = subprocess.run([*self.inside, *words], capture_output=True, text=True)
-            if ran.returncode == 0:
-                return json.loads(ran.stdout)
+            status, body = self.asked(path, token)
+            if status == 200 and json.loads(body):
+                return json.loads(body)
             if time.monotonic() > until:
                 logs = [file.read_text() for file in self.folder.glob("*.log")]
-                pytest.fail(f"{path}: {ran.stderr}\n" + "\n".join(logs))
+                pytest.fail(f"{path}: {status} {body}\n" + "\n".join(logs))
             time.sleep(0.5)
 
 
@@ -145,8 +153,18 @@ def test_a_token_without_rights_is_enough(cluster: Live, tmp_path: Path) -> None
     assert "connection successful!" in programs.checked()
 
 
-def test_an_old_key_is_named(cluster: Live, tmp_path: Path) -> None:
+def test_an_old_key_shows_nothing_and_connect_check_does_not_see_it(
+    cluster: Live, tmp_path: Path
+) -> None:
+    """slurmrestd hands tokens on: connect-check's ping is answered whatever signed it."""
     programs = Programs(cluster, tmp_path)
     programs.conf("agent", block("# /etc/slurm-web/agent.ini"))
+    programs.conf("gateway", block("# /etc/slurm-web/gateway.ini"))
     (tmp_path / "slurmrestd.key").write_bytes(b"1" * 32)
-    assert "Authentication error" in programs.checked()
+    assert "connection successful!" in programs.checked()
+    with programs.running("agent", "gateway"):
+        token = programs.get("anonymous")["token"]
+        programs.get("clusters", token)
+        status, body = programs.asked(f"agents/{cluster.spec.name}/nodes", token)
+        print(status, body)
+        assert status >= 400, body
