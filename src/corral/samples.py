@@ -35,7 +35,7 @@ _HEAD: Final = struct.Struct("<I")
 _AT_ONCE: Final = 64 << 20
 """Bytes of a transaction, while the database is made: they are in memory until its end."""
 _ROOM: Final = 3 * 4096
-"""Bytes that a sample may take beyond its own: LMDB gives large values pages of their own."""
+"""Bytes that a sample may take beyond its own: LMDB gives large values separate pages."""
 _SPARE: Final = 64 << 20
 
 

@@ -30,6 +30,7 @@ GUIDE = Path(__file__).parents[2] / "docs/guide/slurm-web.md"
 MAIN = f"""{STUBS}\
 from unittest.mock import MagicMock
 sys.modules["rfl.authentication.ldap"] = MagicMock()
+sys.modules["racksdb.version"].get_version = lambda: "0"
 from slurmweb.exec.main import SlurmwebExecMain
 SlurmwebExecMain.run(sys.argv[1:])
 """
@@ -41,9 +42,9 @@ pytestmark = pytest.mark.skipif(
 
 def block(first: str) -> str:
     """The guide's file that begins with that comment."""
-    found = re.search(rf"```ini\n{re.escape(first)}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert found, first
-    return found[1]
+    match = re.search(rf"```ini\n{re.escape(first)}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert match, first
+    return match[1]
 
 
 class Programs:

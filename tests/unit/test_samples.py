@@ -86,10 +86,10 @@ def test_a_spoiled_shard_leaves_nothing(data: Path, tmp_path: Path) -> None:
 
 def test_what_was_cut_off_is_made_again(data: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    whole = Samples(data, cache=cache).file
-    content = whole.read_bytes()
-    whole.unlink()
-    whole.with_suffix(".part").write_bytes(content[: len(content) // 2])
+    complete = Samples(data, cache=cache).file
+    content = complete.read_bytes()
+    complete.unlink()
+    complete.with_suffix(".part").write_bytes(content[: len(content) // 2])
     assert len(list(Samples(data, cache=cache))) == 40
 
 

@@ -68,8 +68,8 @@ async def nccl(ctx: ProveContext) -> Judgement:
         limit = MINUTES * 60 + WAIT + 30
         result = await ctx.control(command_of(ctx, script), timeout=limit)
         shown = Evidence(ctx.controller, _shown(ctx, batch), output_of(result))
-        one = judge_run(ctx, batch, result.stdout, result.stderr, shown)
-        judged.append(by_limit(one, held_back(result.stdout), ctx.user))
+        judgement = judge_run(ctx, batch, result.stdout, result.stderr, shown)
+        judged.append(by_limit(judgement, held_back(result.stdout), ctx.user))
     return together(judged)
 
 
@@ -253,11 +253,11 @@ def judge_tables(
         "ranks": table.ranks,
         "nodes": table.nodes,
     }
-    for one, verdict in tables:
-        name = one.collective.value if one.collective else "unknown"
+    for each, verdict in tables:
+        name = each.collective.value if each.collective else "unknown"
         figures[f"{name} GB/s"] = round(verdict.busbw, 3)
         figures[f"{name} verdict"] = verdict.outcome.value
-        figures[f"{name} wrong"] = one.wrong
+        figures[f"{name} wrong"] = each.wrong
         if verdict.reference:
             figures[f"{name} reference GB/s"] = round(verdict.reference.busbw, 3)
     measured = replace(evidence, figures=figures)
@@ -286,12 +286,12 @@ def _rate(table: Table, verdict: Verdict) -> str:
 def together(judged: list[Judgement]) -> Judgement:
     """The verdict over all batches: the worst, with the evidence of all."""
     order = ["skip", "pass", "warn", "fail"]
-    worst = max(judged, key=lambda one: order.index(one.verdict.value))
+    worst = max(judged, key=lambda judgement: order.index(judgement.verdict.value))
     return replace(
         worst,
-        summary="; ".join(one.summary for one in judged),
-        evidence=tuple(each for one in judged for each in one.evidence),
-        uncovered="; ".join(one.uncovered for one in judged if one.uncovered),
+        summary="; ".join(judgement.summary for judgement in judged),
+        evidence=tuple(shown for judgement in judged for shown in judgement.evidence),
+        uncovered="; ".join(j.uncovered for j in judged if j.uncovered),
     )
 
 

@@ -327,9 +327,9 @@ def test_the_job_is_one_argument_that_the_kernel_takes() -> None:
     assert "--gres=gpu:8" in script
     assert "--ntasks-per-node=8 --cpus-per-task=8" in script
     assert "NCCL_IB_HCA" in script
-    whole = nccl.command_of(ctx, script)
-    assert len(whole) < 120_000
-    done = subprocess.run(["sh", "-n", "-c", whole], capture_output=True, check=False)
+    command = nccl.command_of(ctx, script)
+    assert len(command) < 120_000
+    done = subprocess.run(["sh", "-n", "-c", command], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert set(nccl.COLLECTIVES.split(",")) <= set(MEASURES)
     assert re.fullmatch(r"[a-z_,]+", nccl.COLLECTIVES)
