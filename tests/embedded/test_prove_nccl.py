@@ -98,8 +98,9 @@ def test_a_pytorch_without_cuda_is_a_reason_to_skip(cluster: Live) -> None:
 
 
 def test_one_node_without_pytorch_is_named(cluster: Live) -> None:
-    hide = sh("printf '#!/bin/sh\nexit 1\n' >/usr/local/bin/python3"
-              " && chmod 755 /usr/local/bin/python3")  # fmt: skip
+    hide = sh(
+        "printf '#!/bin/sh\nexit 1\n' >/usr/local/bin/python3 && chmod 755 /usr/local/bin/python3"
+    )
     try:
         assert cluster.run("node1", hide).ok
         judged = measured(cluster)
