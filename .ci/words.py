@@ -56,11 +56,12 @@ class Hit(NamedTuple):
 
 
 class Name(NamedTuple):
-    """Where a name is defined: offset in the file; whether it is a variable or parameter."""
+    """Where a name is defined: offset in the file; a variable or parameter; a dictionary's key."""
 
     offset: int
     name: str
     variable: bool
+    key: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def python_texts(text: str) -> str:
 
 
 def python_names(text: str) -> Iterator[Name]:
-    """Names where they are bound; what a class declares is a name, no variable."""
+    """Names where they are bound, and keys of dictionaries."""
     at = starts(text)
     lines = text.splitlines()
 
@@ -182,6 +183,12 @@ def python_names(text: str) -> Iterator[Name]:
         )
 
     tree = ast.parse(text)
+    yield from bound_names(tree, offset)
+    yield from keys(tree, offset)
+
+
+def bound_names(tree: ast.AST, offset: Callable[[int, int], int]) -> Iterator[Name]:
+    """Functions, classes, parameters, variables; what a class declares is a name, no variable."""
     fields = {
         id(part.target)
         for node in ast.walk(tree)
@@ -205,6 +212,20 @@ def python_names(text: str) -> Iterator[Name]:
                 yield Name(offset(node.lineno, node.col_offset), name, variable=True)
             case _:
                 pass
+
+
+def keys(tree: ast.AST, offset: Callable[[int, int], int]) -> Iterator[Name]:
+    """Keys of dictionaries, which JSON shows to users; judged like variables."""
+    for node in ast.walk(tree):
+        parts: list[ast.expr | None] = []
+        if isinstance(node, ast.Dict):
+            parts = node.keys
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice]
+        for part in parts:
+            value = part.value if isinstance(part, ast.Constant) else None
+            if part is not None and isinstance(value, str) and value.isidentifier():
+                yield Name(offset(part.lineno, part.col_offset), value, variable=True, key=True)
 
 
 # Other languages: the complete file is text, and what a pattern finds defined in it is a name.
@@ -342,6 +363,7 @@ def read(file: Path) -> Any:
 LIST = read(HERE / "words.yaml")
 WORDS = [Word(**row) for row in LIST["words"]]
 PUBLIC = {row["name"] for row in LIST["public"]}
+PUBLIC_KEYS = {row["name"] for row in LIST["public_keys"]}
 
 
 def not_ours(file: str) -> bool:
@@ -363,7 +385,7 @@ def hits(file: str, text: str) -> list[Hit]:
     ours = texts(text)
     places = [(at, piece, word.use) for word in WORDS for at, piece in word.in_text(ours)]
     for name in names(text):
-        if name.name not in PUBLIC:
+        if name.name not in PUBLIC and not (name.key and name.name in PUBLIC_KEYS):
             places += [(name.offset, name.name, w.use) for w in WORDS if w.in_name(name)]
     module = Name(0, Path(file).stem, variable=False)
     places += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
@@ -387,7 +409,7 @@ def all_hits(paths: list[str]) -> Iterator[Hit]:
     for file in files(paths):
         try:
             text = (REPO / file).read_text()
-        except (UnicodeDecodeError, FileNotFoundError):
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
             continue
         yield from hits(file, text)
 

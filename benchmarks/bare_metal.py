@@ -1,9 +1,10 @@
 """From bare machines (user-mode-linux) to a proven cluster over SSH, and what this side spends.
 
-    .venv/bin/python -m benchmarks.bare_metal [--machines 3] [--suite trixie]
+    .venv/bin/python -m benchmarks.bare_metal [--machines 3] [--suite trixie] [--file FILE]
 
 Needs root and user-mode-linux, as tests/machines does. They share this machine's CPUs, and a fork
 costs them about 20 ms: figures compare within one run, and are upper bounds for real machines.
+``--file`` measures the plan of a cluster of so many machines that is up already.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from rich.table import Table
 from benchmarks.machine import machine
 from corral import api
 from corral.events import Event, Kind
+
+IDLE = "plan, nothing to do"
 
 
 @dataclass
@@ -122,38 +125,47 @@ users:
 """
 
 
+def from_bare(count: int, suite: str) -> tuple[dict[str, Used], str]:
+    """Make machines, measure, remove them; what each verb took, and a title."""
+    name = f"bench-{os.getpid()}"
+    begin = time.perf_counter()
+    try:
+        shown = lab("up", name, "-n", str(count), "--suite", suite)
+        booted = time.perf_counter() - begin
+        file = str(Path(os.environ["CORRAL_STATE_DIR"]) / "lab.yaml")
+        Path(file).write_text(cluster_file(name, shown))
+        took = {"up, from bare": used("up", file), "prove": used("prove", file)}
+        took[IDLE] = used("plan", file)
+    finally:
+        lab("down", name)
+    title = f"{count} bare machines ({suite}, user-mode-linux, started in {booted:.0f} s)"
+    return took, title
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machines", type=int, default=3)
     parser.add_argument("--suite", default="trixie")
+    parser.add_argument("--file", default="")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
         print(json.dumps(work(*args.work)))
         return
     where = machine()
-    name = f"bench-{os.getpid()}"
-    begin = time.perf_counter()
-    try:
-        shown = lab("up", name, "-n", str(args.machines), "--suite", args.suite)
-        booted = time.perf_counter() - begin
-        file = str(Path(os.environ["CORRAL_STATE_DIR"]) / "lab.yaml")
-        Path(file).write_text(cluster_file(name, shown))
-        took = {"up, from bare": used("up", file), "prove": used("prove", file)}
-        took["plan, nothing to do"] = used("plan", file)
-    finally:
-        lab("down", name)
-    title = (
-        f"{args.machines} bare machines ({args.suite}, user-mode-linux, started in {booted:.0f} s)"
-    )
+    count = args.machines
+    if args.file:
+        took, title = {IDLE: used("plan", args.file)}, f"{count} machines that are up"
+    else:
+        took, title = from_bare(count, args.suite)
     table = Table(title=f"{title}\n{where}, after {os.getloadavg()[0]:.1f}")
     for column in ("what", "s", "of it apt, slowest node", "CPU s / node here", "peak MiB here"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for what, usage in took.items():
         apt = max(usage.apt.values(), default=0.0)
         share = f"{apt:.0f} s ({100 * apt / usage.wall:.0f} %)" if apt else ""
-        cpu = f"{usage.cpu / args.machines:.2f}"
+        cpu = f"{usage.cpu / count:.2f}"
         table.add_row(what, f"{usage.wall:.1f}", share, cpu, f"{usage.peak:.0f}")
     Console(width=110).print(table)
 

@@ -1,6 +1,8 @@
 """A thousand nodes come and go in one Slurm: how long Slurm takes, and how long Corral.
 
-    .venv/bin/python -m benchmarks.elastic_scale [NODES]     # root and podman; prints JSON
+    .venv/bin/python -m benchmarks.elastic_scale [NODES] [--idle 20] [--end 30]
+
+Needs root and podman, prints JSON.
 
 One container with a real slurmctld whose file has Corral's own keys for elastic nodes. A machine is
 a real slurmd with its own port; "renting" it is starting it. Corral reads Slurm's marks, decides,
@@ -10,16 +12,17 @@ runs.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import os
 import subprocess
-import sys
 import time
 from typing import Any
 
 from corral.testing import elastic
 
-NAME = "corral-bench-elastic"
+NAME = f"corral-bench-elastic-{os.getpid()}"
 CONF = """\
 ClusterName=scale
 SlurmctldHost=desk(127.0.0.1)
@@ -114,7 +117,7 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
     joined |= set(names)
 
 
-def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
+def go(timed: Timed, names: tuple[str, ...], rented: set[str], idle: int) -> None:
     """Until Slurm has powered all of them down, and none is rented."""
     begin = time.perf_counter()
     while rented:
@@ -125,16 +128,16 @@ def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
             timed("machines end", kill_begin)
             rented -= set(marks.go)
         time.sleep(1)
-    timed("all ended, from the job's end (idle 20 s)", begin)
+    timed(f"all ended, from the job's end (idle {idle} s)", begin)
     while "POWERED_DOWN" not in (text := inside(elastic.READ)) or "POWERING_DOWN" in text:
         time.sleep(1)
     timed("all powered down, from the job's end", begin)
 
 
-def measure(nodes: int) -> dict[str, object]:
+def measure(nodes: int, idle: int, end: int) -> dict[str, object]:
     names = tuple(f"n{i}" for i in range(nodes))
     subprocess.run(asyncio.run(elastic.container(NAME)), check=True, capture_output=True)
-    power = elastic.power_lines(idle=20, boot=1800, end=30)
+    power = elastic.power_lines(idle=idle, boot=1800, end=end)
     lines = "\n".join(f"NodeName={n} Port={20000 + int(n[1:])} CPUs=1 State=CLOUD" for n in names)
     conf = CONF.format(power=power, nodes=lines)
     inside(
@@ -154,15 +157,19 @@ def measure(nodes: int) -> dict[str, object]:
         time.sleep(1)
     timed("job on all nodes done, from its submission", begin)
     memory = inside("ps -o rss= -C slurmctld")
-    go(timed, names, rented)
+    go(timed, names, rented, idle)
     mib = max(map(int, memory.split())) >> 10
     return {"nodes": nodes, "slurmctld MiB": mib, "seconds": timed.seconds}
 
 
 def main() -> None:
-    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("nodes", type=int, nargs="?", default=1000)
+    parser.add_argument("--idle", type=int, default=20, help="seconds until Slurm suspends a node")
+    parser.add_argument("--end", type=int, default=30, help="seconds that it waits for its end")
+    args = parser.parse_args()
     try:
-        print(json.dumps(measure(nodes), indent=1))
+        print(json.dumps(measure(args.nodes, args.idle, args.end), indent=1))
     finally:
         podman("rm", "--force", "--time", "0", "--ignore", NAME, check=False)
 

@@ -1,6 +1,6 @@
 """How long each verb takes on this machine, start to end; examples/laptop.yaml, renamed.
 
-    .venv/bin/python -m benchmarks.laptop [--cold] [--repeat 3]
+    .venv/bin/python -m benchmarks.laptop [--cold] [--repeat 3] [--turns 3]
 
 ``--cold`` also removes the node image and times ``up`` with building it. Medians of the repeats.
 """
@@ -58,12 +58,12 @@ def first_line(folder: Path, file: str) -> float:
     return seconds
 
 
-def life(folder: Path, file: str) -> dict[str, float]:
+def life(folder: Path, file: str, turns: int) -> dict[str, float]:
     """One complete life of the cluster; each figure in seconds."""
     corral(folder, "down", file, "--yes")
     seconds = {"up, image warm": corral(folder, "up", file, "--yes")}
-    seconds["plan, nothing to do"] = min(corral(folder, "plan", file) for _ in range(3))
-    seconds["run"] = min(first_line(folder, file) for _ in range(2))
+    seconds["plan, nothing to do"] = min(corral(folder, "plan", file) for _ in range(turns))
+    seconds["run"] = min(first_line(folder, file) for _ in range(max(1, turns - 1)))
     seconds["prove"] = corral(folder, "prove", file)
     seconds["down"] = corral(folder, "down", file, "--yes")
     return seconds
@@ -74,17 +74,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=3, help="plans and runs, of which the best")
     args = parser.parse_args()
     where = machine()
     runs: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory(prefix="corral-bench") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="corral-bench") as made:
+        folder = Path(made)
         text = (REPO / "examples" / "laptop.yaml").read_text()
-        (folder / "bench.yaml").write_text(text.replace("name: laptop", "name: bench-laptop"))
+        (folder / "bench.yaml").write_text(
+            text.replace("name: laptop", f"name: bench-laptop-{os.getpid()}")
+        )
         (folder / "hello.sh").write_text('#!/bin/sh\necho "hello from $(uname -n)"\n')
         (folder / "hello.sh").chmod(0o755)
         corral(folder, "image", "build")
-        runs += [life(folder, "bench.yaml") for _ in range(args.repeat)]
+        runs += [life(folder, "bench.yaml", args.turns) for _ in range(args.repeat)]
         cold: list[float] = []
         if args.cold:
             corral(folder, "image", "rm", "--yes")

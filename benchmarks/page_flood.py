@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import resource
 import select
@@ -26,9 +25,8 @@ from statistics import median
 
 import httpx
 
-from benchmarks.web import token
+from benchmarks.web import page, player, session_headers, token
 
-SLURM_PORT = 26998
 VIEWERS = 10
 PAUSE_S = 0.2
 PATIENCE_S = 2.0
@@ -112,19 +110,6 @@ def busy(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def serving() -> tuple[subprocess.Popen[str], str]:
-    page = subprocess.Popen(
-        [sys.executable, "-m", "corral.web"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    if page.stdin is None or page.stdout is None:
-        sys.exit("no pipes")
-    settings = {"cluster": "big", "rest": f"http://127.0.0.1:{SLURM_PORT}"}
-    page.stdin.write(json.dumps(settings) + "\n")
-    page.stdin.flush()
-    return page, f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=8)
@@ -135,20 +120,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.flood:
         return flood(args.flood[0], int(args.flood[1]), args.rate)
-    fake = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "web.py"),
-         f"--serve={SLURM_PORT}", "--nodes=10", "--jobs=10"],
-    )  # fmt: skip
-    page, url = serving()
-    try:
-        for _ in range(100):
-            with suppress(httpx.HTTPError):
-                httpx.get(f"http://127.0.0.1:{SLURM_PORT}/count")
-                break
-            time.sleep(0.2)
+    with player(10, 10) as slurm, page(slurm) as (server, url):
         reply = httpx.post(f"{url}/api/login", json={"token": token()})
         cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in reply.cookies.jar)
-        headers = {"cookie": cookies, "x-csrf-token": reply.json()["csrf"]}
+        headers = {"cookie": cookies, **session_headers(reply)}
         for words, kind in FLOODS.items():
             if args.only not in words:
                 continue
@@ -160,9 +135,9 @@ def main() -> None:
                     argv, stdout=subprocess.PIPE, text=True, user=args.uid or None
                 )
                 time.sleep(2)
-            before, begun = busy(page.pid), time.monotonic()
+            before, begun = busy(server.pid), time.monotonic()
             shown = asyncio.run(viewed(url, headers, args.seconds))
-            share = 100 * (busy(page.pid) - before) / (time.monotonic() - begun)
+            share = 100 * (busy(server.pid) - before) / (time.monotonic() - begun)
             rate = ""
             if flooder is not None:
                 flooder.terminate()
@@ -170,9 +145,6 @@ def main() -> None:
                 rate = f" ({out.split()[-1] if out.split() else '?'} connections/s)"
             print(f"{words}{rate}\n    {shown}; server {share:.0f} % of a CPU", flush=True)
             time.sleep(2)
-    finally:
-        page.terminate()
-        fake.terminate()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from statistics import median
 import httpx
 
 from benchmarks.machine import machine
-from benchmarks.web import memory, token
+from benchmarks.web import memory, page, player, session_headers, token
 
 TAG = "v6.0.0"
 RFL = ("authentication", "core", "log", "permissions", "settings", "web")
@@ -38,13 +37,13 @@ PINS = (
     "Markdown==3.11.3",  # the gateway's
 )
 VIEWERS = 10
-PLAYER, AGENT = 26998, 26997
+AGENT = 26997
 SITE = """\
 [service]
 cluster=big
 port={port}
 [slurmrestd]
-uri=http://127.0.0.1:{player}
+uri={slurm}
 jwt_mode=static
 jwt_user=user1
 jwt_token={token}
@@ -112,28 +111,21 @@ def peer(source: Path) -> tuple[Path, Path]:
 
 
 @contextlib.contextmanager
-def running(argv: list[str], stdin: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(argv: list[str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server, and the first line it prints."""
-    log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it lives as long as the server
-    server = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-    )
-    try:
-        if server.stdin is None or server.stdout is None:
-            raise SystemExit("no pipes")
-        if stdin:
-            server.stdin.write(stdin)
-            server.stdin.flush()
-        quiet = "--serve" in " ".join(argv)
-        line = "" if quiet else server.stdout.readline()
-        if not line and not quiet:
-            server.wait(30)
-            log.seek(0)
-            raise SystemExit(f"{argv[0]} ended:\n{log.read()[-2000:]}")
-        yield server, line
-    finally:
-        server.terminate()
-        server.wait(30)
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, text=True) as server,
+    ):
+        try:
+            line = server.stdout.readline() if server.stdout else ""
+            if not line:
+                server.wait(30)
+                log.seek(0)
+                raise SystemExit(f"{argv[0]} ended:\n{log.read()[-2000:]}")
+            yield server, line
+        finally:
+            server.terminate()
 
 
 def answering(url: str) -> None:
@@ -154,7 +146,7 @@ def timed(ask: Callable[[str], httpx.Response], path: str) -> tuple[float, int]:
     return time.monotonic() - begin, len(reply.content)
 
 
-def compare(ways: Mapping[str, Server], rounds: int) -> None:
+def compare(ways: Mapping[str, Server], rounds: int, slurm: str) -> None:
     """All in turns; medians, and calls to slurmrestd while several look at once."""
     for what in ("nodes", "jobs"):
         times: dict[str, list[float]] = {name: [] for name in ways}
@@ -167,13 +159,13 @@ def compare(ways: Mapping[str, Server], rounds: int) -> None:
             figures = f"median {median(seconds):.3f} s, most {max(seconds):.3f} s"
             print(f"{what:30} {name:10} {figures}, {sizes[name] / 1000:.0f} kB")
     for name, server in ways.items():
-        before = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json()
+        before = httpx.get(f"{slurm}/count").json()
         begin = time.monotonic()
         with ThreadPoolExecutor(VIEWERS) as pool:
             for reply in pool.map(server.client.get, [server.paths["nodes"]] * VIEWERS):
                 reply.raise_for_status()
         took = time.monotonic() - begin
-        calls = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json() - before
+        calls = httpx.get(f"{slurm}/count").json() - before
         print(
             f"{f'{VIEWERS} viewers of the nodes at once':30} {name:10} {took:.3f} s, "
             f"{calls} calls to slurmrestd"
@@ -189,10 +181,10 @@ class Server:
     paths: Mapping[str, str]
 
 
-def slurm_web(source: Path, folder: Path, stack: contextlib.ExitStack) -> Server:
+def slurm_web(source: Path, folder: Path, slurm: str, stack: contextlib.ExitStack) -> Server:
     """Slurm-web's agent."""
     python, files = peer(source)
-    settings = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=files)
+    settings = SITE.format(port=AGENT, slurm=slurm, token=token(), folder=folder, source=files)
     (folder / "agent.ini").write_text(settings)
     start = [str(python), "-c", START, str(folder), str(files)]
     agent, line = stack.enter_context(running(start))
@@ -205,14 +197,11 @@ def slurm_web(source: Path, folder: Path, stack: contextlib.ExitStack) -> Server
     return Server(agent, client, {what: f"/v{version}/{path}" for what, path in paths.items()})
 
 
-def the_page(stack: contextlib.ExitStack) -> Server:
+def the_page(slurm: str, stack: contextlib.ExitStack) -> Server:
     """Corral's page."""
-    settings = json.dumps({"cluster": "big", "rest": f"http://127.0.0.1:{PLAYER}"})
-    program = [sys.executable, "-m", "corral.web"]
-    server, line = stack.enter_context(running(program, f"{settings}\n"))
-    url = f"http://127.0.0.1:{json.loads(line)['port']}"
+    server, url = stack.enter_context(page(slurm))
     client = stack.enter_context(httpx.Client(base_url=url, timeout=300))
-    client.post("/api/login", json={"token": token()}).raise_for_status()
+    client.headers.update(session_headers(client.post("/api/login", json={"token": token()})))
     # Its first poll reads nodes and all jobs.
     paths = {"first": "cluster", "nodes": "nodes", "jobs": "jobs?limit=100"}
     return Server(server, client, {what: f"/api/{path}" for what, path in paths.items()})
@@ -225,19 +214,16 @@ def main() -> None:
     for name, value in (("nodes", 1000), ("jobs", 5000), ("rounds", 5)):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
-    player = [sys.executable, str(Path(__file__).with_name("web.py")), f"--serve={PLAYER}"]
-    player += [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         print(f"{machine()}; {args.nodes} nodes, {args.jobs} jobs")
-        stack.enter_context(running(player))
-        answering(f"http://127.0.0.1:{PLAYER}/count")
-        ways = {"Slurm-web": slurm_web(args.source, folder, stack)} if args.source else {}
-        ways["the page"] = the_page(stack)
+        slurm = stack.enter_context(player(args.nodes, args.jobs))
+        ways = {"Slurm-web": slurm_web(args.source, folder, slurm, stack)} if args.source else {}
+        ways["the page"] = the_page(slurm, stack)
         for name, server in ways.items():
             took, _ = timed(server.client.get, server.paths["first"])
             print(f"{'its first view ever':30} {name:10} {took:.3f} s")
-        compare(ways, args.rounds)
+        compare(ways, args.rounds, slurm)
         for name, server in ways.items():
             print(f"{'memory at most':30} {name:10} {memory(server.process.pid, 'VmHWM'):.0f} MiB")
 

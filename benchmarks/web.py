@@ -1,6 +1,7 @@
 """The page at 10,000 nodes and 50,000 jobs: first view, news to 100 viewers, calls, memory.
 
-    python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100] [--rounds 9] [--turns 4]
+    .venv/bin/python -m benchmarks.web [--nodes 10000] [--jobs 50000] [--viewers 100]
+        [--rounds 9] [--turns 4] [--rest 30] [--settle 5]
 
 A separate process plays slurmrestd: its nodes and jobs are complete copies of recorded ones
 (24.11, v0.0.42), so that answers are as long as the real ones. The page's server is the real one.
@@ -14,10 +15,13 @@ import base64
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,7 +34,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
-TURNS, REST_S = 4, 30.0
+TURNS, REST_S, SETTLE_S = 4, 30.0, 5.0
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
 
 
@@ -140,6 +144,55 @@ class Slurm:
         )
 
 
+def serve(nodes: int, jobs: int) -> None:
+    """Play slurmrestd on a free port, which is printed first."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        print(listening.getsockname()[1], flush=True)
+        config = uvicorn.Config(Slurm(nodes, jobs).app(), log_level="error")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def player(nodes: int, jobs: int) -> Iterator[str]:
+    """A process that plays slurmrestd; its address."""
+    argv = [sys.executable, "-m", "benchmarks.web", "--serve"]
+    argv += [f"--nodes={nodes}", f"--jobs={jobs}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = process.stdout.readline().strip() if process.stdout else ""
+            if not port:
+                raise SystemExit("the player of slurmrestd ended")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def page(slurm: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The page's server over a slurmrestd: its process, its address."""
+    argv = [sys.executable, "-m", "corral.web"]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            if process.stdin is None or process.stdout is None:
+                raise SystemExit("no pipes")
+            process.stdin.write(json.dumps({"cluster": "big", "rest": slurm}) + "\n")
+            process.stdin.flush()
+            yield process, f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+        finally:
+            process.terminate()
+
+
+def session_headers(reply: httpx.Response) -> dict[str, str]:
+    """What each further request of a session has, besides its cookie: the answer to a login.
+
+    The page takes a cookie for a session only with it (401 without).
+    """
+    reply.raise_for_status()
+    return {"x-csrf-token": reply.json()["csrf"]}
+
+
 def token() -> str:
     claims = {"exp": int(time.time()) + 36000, "sun": "user1"}
     parts = [
@@ -168,21 +221,35 @@ async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: l
                 return
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: viewers at once, rounds in a browser, turns, and seconds between."""
+
+    viewers: int
+    rounds: int
+    turns: int
+    rest: float
+    settle: float
+
+
 async def watched(
-    http: httpx.AsyncClient, slurm: httpx.AsyncClient, many: int, turns: int
+    http: httpx.AsyncClient, slurm: httpx.AsyncClient, many: int, size: Size
 ) -> dict[str, Any]:
     """Calls a minute while so many look at a cluster at rest, and when they see what is new."""
     delays, calls = list[float](), 0.0
+    turns = size.turns
     for turn in range(turns):
         ready = [asyncio.Event() for _ in range(many)]
         seen = list[float]()
         mark = f"mark-{many}-{turn}-"
         views = [asyncio.create_task(view(http, mark, event, seen)) for event in ready]
         await asyncio.gather(*(event.wait() for event in ready))
-        await asyncio.sleep(5 + turn / turns)  # not always at the same time of the poller's pause
+        await asyncio.sleep(
+            size.settle + turn / turns
+        )  # not always at the same time of the poller's pause
         if not turn:
             before, begin = (await slurm.get("/count")).json(), time.monotonic()
-            await asyncio.sleep(REST_S * turns / TURNS)
+            await asyncio.sleep(size.rest * turns / TURNS)
             took = time.monotonic() - begin
             calls = ((await slurm.get("/count")).json() - before) / took * 60
         changed = time.monotonic()
@@ -196,16 +263,14 @@ async def watched(
     }
 
 
-async def measure(
-    page: str, slurm: str, pid: int, *, viewers: int, rounds: int, turns: int
-) -> dict[str, Any]:
-    limits = httpx.Limits(max_connections=viewers + 20)
+async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
+    limits = httpx.Limits(max_connections=size.viewers + 20)
     figures: dict[str, Any] = {}
-    async with httpx.AsyncClient(base_url=page, limits=limits, timeout=120) as http:
+    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=120) as http:
         begin = time.monotonic()
         reply = await http.post("/api/login", json={"token": token()})
-        reply.raise_for_status()
-        secret = http.headers["x-csrf-token"] = reply.json()["csrf"]
+        http.headers.update(session_headers(reply))
+        secret = reply.json()["csrf"]
         await http.get("/api/nodes")
         figures["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
@@ -222,10 +287,10 @@ async def measure(
         (await http.get("/api/jobs?show=waiting&q=user=user3")).raise_for_status()
         figures["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
         async with httpx.AsyncClient(base_url=slurm) as control:
-            for many in (1, viewers):
-                figures |= await watched(http, control, many, turns)
-        cookies = [{"name": c.name, "value": c.value, "url": page} for c in http.cookies.jar]
-        took = await asyncio.to_thread(in_browser, page, cookies, secret, rounds)
+            for many in (1, size.viewers):
+                figures |= await watched(http, control, many, size)
+        cookies = [{"name": c.name, "value": c.value, "url": url} for c in http.cookies.jar]
+        took = await asyncio.to_thread(in_browser, url, cookies, secret, size.rounds)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
             figures[f"in Chromium, {word} of {len(took)}, s"] = (
                 round(pick(took), 2) if took else "-"
@@ -235,7 +300,7 @@ async def measure(
     return figures
 
 
-def in_browser(page: str, cookies: list[dict[str, Any]], secret: str, rounds: int) -> list[float]:
+def in_browser(url: str, cookies: list[dict[str, Any]], secret: str, rounds: int) -> list[float]:
     """Seconds from the address to the drawn heat map, each in a profile without a cache."""
     program, took = shutil.which("chromium"), list[float]()
     if program is None:
@@ -251,7 +316,7 @@ def in_browser(page: str, cookies: list[dict[str, Any]], secret: str, rounds: in
             context.add_init_script(f"localStorage.setItem('session', {json.dumps(secret)})")
             tab = context.new_page()
             begin = time.monotonic()
-            tab.goto(page)
+            tab.goto(url)
             tab.wait_for_selector("canvas.heat, div.nodes")  # cards where nodes are few
             took.append(time.monotonic() - begin)
             context.close()
@@ -267,46 +332,20 @@ def main() -> None:
         ("viewers", 100),
         ("rounds", 9),
         ("turns", TURNS),
-        ("serve", 0),
     ):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--rest", type=float, default=REST_S)
+    parser.add_argument("--settle", type=float, default=SETTLE_S)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        uvicorn.run(Slurm(args.nodes, args.jobs).app(), port=args.serve, log_level="error")
+        serve(args.nodes, args.jobs)
         return
-    port = 26999
-    slurm = f"http://127.0.0.1:{port}"
-    argv = [sys.executable, __file__, f"--serve={port}"]
-    argv += [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
-    fake = subprocess.Popen(argv)
-    page = subprocess.Popen(
-        [sys.executable, "-m", "corral.web"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        for _ in range(600):
-            try:
-                httpx.get(f"{slurm}/count")
-                break
-            except httpx.HTTPError:
-                time.sleep(0.2)
-        if page.stdin is None or page.stdout is None:
-            sys.exit("no pipes")
-        page.stdin.write(json.dumps({"cluster": "big", "rest": slurm}) + "\n")
-        page.stdin.flush()
-        url = f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
+    size = Size(args.viewers, args.rounds, args.turns, args.rest, args.settle)
+    with player(args.nodes, args.jobs) as slurm, page(slurm) as (server, url):
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")
-        measuring = measure(
-            url, slurm, page.pid, viewers=args.viewers, rounds=args.rounds, turns=args.turns
-        )
-        for what, figure in asyncio.run(measuring).items():
+        for what, figure in asyncio.run(measure(url, slurm, server.pid, size)).items():
             print(f"{what:50} {figure}")
-    finally:
-        page.terminate()
-        fake.terminate()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from corral.agents import program
 REASON = "corral: the budget is spent"
 _TOOLS = {
     "squeue": 'echo "squeue $*" >>{folder}/asked; cat {folder}/jobs',
-    "sinfo": "cat {folder}/nodes",
     "scontrol": """case "$*" in
 *'show nodes') cat {folder}/shown ;;
 *) echo "$*" >>{folder}/done; ! grep -sqF "$2" {folder}/refused ;;
@@ -22,8 +21,8 @@ def ran(folder: Path, *words: str) -> str:
     """What it prints.
 
     Args:
-        folder: has ``jobs``, ``nodes`` and ``shown``, what squeue, sinfo and scontrol print; where
-            a word of ``refused`` is the second of scontrol, that fails. ``done`` gets a line for
+        folder: has ``jobs`` and ``shown``, what squeue and scontrol print; where a word of
+            ``refused`` is the second of scontrol, that fails. ``done`` gets a line for
             each change.
         *words: of its command line.
 

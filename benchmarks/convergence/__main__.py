@@ -1,9 +1,9 @@
 """Convergence against ansible-core and pyinfra: the same work, the same nodes, one run.
 
-    .venv/bin/python -m benchmarks.convergence [--nodes 8] [--rtt 80] [--repeat 3]
+    .venv/bin/python -m benchmarks.convergence [--nodes 8] [--rtts 0 80] [--repeat 3]
 
 Makes NODES embedded nodes and an environment with both peers (requirements-bench.lock), and times
-entire processes: fresh nodes, then nothing to do; without and with RTT milliseconds added to each
+entire processes: fresh nodes, then nothing to do; with so many milliseconds added to each
 round trip by a delaying ProxyCommand. Medians of the repeats; each result is checked on every node.
 """
 
@@ -108,7 +108,7 @@ def main() -> None:
     """Make nodes, measure, print, remove."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--rtt", type=int, default=80)
+    parser.add_argument("--rtts", type=int, nargs="*", default=[0, 80])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     args = parser.parse_args()
@@ -120,7 +120,7 @@ def main() -> None:
     for name in ("round trip", "nodes are", *(f"{e} s" for e in ENGINES), "pyinfra /", "ansible /"):
         table.add_column(name, justify="right")
     try:
-        for rtt in sorted({0, args.rtt}):
+        for rtt in args.rtts:
             got = measure(inventory, rtt, args.repeat, venv, args.engines)
             for state in ("fresh", "nothing to do"):
                 ours = got.get(("corral", state), float("nan"))

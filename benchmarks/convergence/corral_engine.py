@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from benchmarks.convergence import work
-from corral.testing.engine import Held, converge
+from corral.testing.engine import Held, apply
 
 HELD = Held(work.DIRECTORIES, work.FILES, work.USERS, work.PACKAGES, work.SERVICES)
 
 if __name__ == "__main__":
     inventory = json.loads(Path(sys.argv[1]).read_text())
-    print(json.dumps({"changes": asyncio.run(converge("bench", inventory, HELD))}))
+    print(json.dumps({"changes": asyncio.run(apply("bench", inventory, HELD))}))

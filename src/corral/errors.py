@@ -118,7 +118,7 @@ class CorralError(Exception):
         return CODES[self.code].exit
 
     def as_dict(self) -> dict[str, str | int | None]:
-        """The error as JSON-ready fields; the same in ``--json`` and in the page's API."""
+        """Code, message, node, command, last lines and hint: ``--json`` and the page's API."""
         return {
             "code": self.code.value,
             "message": self.message,

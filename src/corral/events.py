@@ -47,7 +47,7 @@ class Event:
     total: int = 0
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields, for the journal and ``--json``."""
+        """For the journal and ``--json``: fields that have a value."""
         return {k: v for k, v in asdict(self).items() if v not in ("", None, 0) or k == "kind"}
 
 

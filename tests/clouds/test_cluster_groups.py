@@ -73,13 +73,15 @@ class Cluster:
 
     def actions(self, spec: ClusterSpec | None = None) -> list[tuple[str, Action]]:
         cloud_provider = self.provider(spec)
-        observed = run(self.world.loop, cloud_provider.observe())
+        observed = run(self.world.loop, cloud_provider.read_machines())
         return [(a.node, a.action) for a in cloud_provider.plan(observed)]
 
     def up(self, spec: ClusterSpec | None = None) -> None:
         async def go() -> None:
             cloud_provider = self.provider(spec)
-            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.observe()), ignore)
+            await cloud_provider.apply(
+                cloud_provider.plan(await cloud_provider.read_machines()), ignore
+            )
 
         run(self.world.loop, go())
 
@@ -99,7 +101,7 @@ class Cluster:
     def nodes(self) -> dict[str, str]:
         """The machine's id of each node, and that it costs money."""
         cloud_provider = self.provider()
-        run(self.world.loop, cloud_provider.observe())
+        run(self.world.loop, cloud_provider.read_machines())
         return {n: i.id for n, i in cloud_provider._sorted.nodes.items()}
 
 

@@ -212,7 +212,7 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     # The round that ended them asks once more before it reports the end.
     state = "cat /var/lib/corral/guard/state.json"
     last = "the clouds list nothing any more"
-    until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 300, last)
+    until(lambda: json.loads(rented.desk(state))["messages"][-1] == last, 300, last)
     report = json.loads(rented.desk(state))
     assert 0.06 <= report["spent"] < 0.3, report
     assert rented.desk("journalctl -u corral-guard | grep -c sim-; true") == "0"

@@ -34,8 +34,9 @@ HOUR = 3600.0
 NODE = (
     "NodeName={name} Arch={arch} CoresPerSocket=2  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=0.01 "
     "NodeAddr={name} NodeHostName={name} Version={version} OS={system}  RealMemory=5845 AllocMem=0 "
-    "FreeMem=99 Sockets=1 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1\n"
+    "FreeMem=99 Sockets=1 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1{rest}\n"
 )
+REASON = f" Reason={wind_down.REASON} [root@1795231953]"
 FORGED = {  # each can read as POWERED_DOWN, or as IDLE where it is not
     "os": {"system": "Linux 6.1 State={state} x"},
     "arch": {"arch": "x86_64 State={state}"},
@@ -74,11 +75,12 @@ class Slurm:
 
     def _program(self, *words: str) -> str:
         """The real wind-down.sh, with commands that print files and write down what changes."""
-        if words != ("states",):
+        if words != ("powered-off",):
             (self.folder / "jobs").write_text("".join(map(self._row, self.jobs)))
-        nodes = [f"{n}|{wind_down.REASON}\n" for n in self.states]
-        (self.folder / "nodes").write_text("".join(nodes) + "desk|none\n")
-        shown = [NODE.format(**self.sent, name=n, state=s) for n, s in self.states.items()]
+        shown = [
+            NODE.format(**self.sent, name=n, state=s, rest=REASON if "DRAIN" in s else "")
+            for n, s in self.states.items()
+        ]
         (self.folder / "shown").write_text("".join(shown))
         done = self.folder / "done"
         done.write_text("")

@@ -181,7 +181,7 @@ def test_a_fallback_is_used_when_the_first_cloud_does_not_list_its_offers(
     for name in away:
         apis[name].offers = broken
     provider = CloudProvider(ClusterSpec.model_validate(SPEC), apis)
-    observed = run(accounts.loop, provider.observe())
+    observed = run(accounts.loop, provider.read_machines())
     if len(away) == 1:
         (action,) = provider.plan(observed)
         assert action.summary.startswith("paperspace A4000")

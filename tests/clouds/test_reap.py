@@ -46,7 +46,7 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
 
     try:
         status, shown = corral("reap", "--dry-run", "--json")
-        (cluster,) = json.loads(shown)["found"]
+        (cluster,) = json.loads(shown)["clusters"]
         assert status == 1 and len(cluster["instances"]) == 4 and len(cluster["extras"]) == 1
         assert len(sims["lambda"].alive()) == 3
         status, shown = corral("reap", "--yes")

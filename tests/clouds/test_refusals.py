@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.lifecycle import converge
+from corral.api.lifecycle import deployment
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import ignore
@@ -64,7 +64,9 @@ class Clouds:
     def up(self, spec: ClusterSpec) -> None:
         async def go() -> None:
             cloud_provider = self.provider(spec)
-            await cloud_provider.apply(cloud_provider.plan(await cloud_provider.observe()), ignore)
+            await cloud_provider.apply(
+                cloud_provider.plan(await cloud_provider.read_machines()), ignore
+            )
 
         run(self.loop, go())
 
@@ -95,7 +97,7 @@ def test_what_cannot_be_rented_is_refused_by_the_plan_and_nothing_is_made(
     session = Session(spec, (clouds.provider(spec),))
     run(clouds.loop, session.refresh())  # status, exec and down do no more than this
     with pytest.raises(CorralError, match=words) as caught:
-        run(clouds.loop, session.observe())  # plan and up
+        run(clouds.loop, session.read_state())  # plan and up
     assert caught.value.hint
     with pytest.raises(CorralError, match=words):
         clouds.up(spec)
@@ -126,7 +128,7 @@ def test_what_runs_is_used_and_ended_when_the_budget_allows_no_more(tmp_path: Pa
     run(clouds.loop, asyncio.sleep(120))
     spent = spec_of({"type": "gpu_1x_a10"}, total=0.001)
     cloud_provider = clouds.provider(spent)
-    observed = run(clouds.loop, cloud_provider.observe())
+    observed = run(clouds.loop, cloud_provider.read_machines())
     assert observed.refusal is not None and "are spent" in observed.refusal.message
     assert observed.machines["gpu0"].running
     assert [(a.node, a.action) for a in cloud_provider.plan(observed)] == [("gpu1", Action.CREATE)]
@@ -138,7 +140,7 @@ def test_the_plan_states_the_price_of_each_and_of_all(tmp_path: Path) -> None:
     clouds = Clouds(tmp_path, "lambda")
     cloud_provider = clouds.provider(spec_of({"type": "gpu_1x_a10"}))
     (summary,) = {
-        a.summary for a in cloud_provider.plan(run(clouds.loop, cloud_provider.observe()))
+        a.summary for a in cloud_provider.plan(run(clouds.loop, cloud_provider.read_machines()))
     }
     assert "lambda gpu_1x_a10 in us-west-1, 0.75 $/h, else 3 other offers" in summary
     assert summary.endswith("cluster then 1.50 of 20.00 $/h")
@@ -177,14 +179,14 @@ def test_a_plan_shows_prices_before_it_asks_any_machine(monkeypatch: pytest.Monk
     async def silent(_: ClusterSpec) -> None:
         raise CorralError(Code.UNREACHABLE, "no answer")
 
-    monkeypatch.setattr(converge, "on_call", lines)
-    monkeypatch.setattr(converge.Session, "open", silent)
+    monkeypatch.setattr(deployment, "on_call", lines)
+    monkeypatch.setattr(deployment.Session, "open", silent)
     messages: list[str] = []
     with pytest.raises(CorralError, match="no answer"):
-        asyncio.run(converge.plan(spec_of({"type": "x"}), lambda e: messages.append(e.message)))
+        asyncio.run(deployment.plan(spec_of({"type": "x"}), lambda e: messages.append(e.message)))
     with pytest.raises(CorralError, match="no answer"):
         asyncio.run(
-            converge.up(
+            deployment.up(
                 spec_of({"type": "x"}), lambda e: messages.append(e.message), lambda _: True
             )
         )
@@ -200,7 +202,7 @@ def test_launches_side_by_side_stay_within_the_budget(
     dear = {"type": "gpu_1x_a10", "regions": ["us-west-1"],
             "fallback": [{"provider": "paperspace", "type": "H100"}]}  # fmt: skip
     cloud_provider = clouds.provider(spec_of(dear, per_hour=most))
-    planned = cloud_provider.plan(run(clouds.loop, cloud_provider.observe()))
+    planned = cloud_provider.plan(run(clouds.loop, cloud_provider.read_machines()))
     clouds.worlds[0].sim.capacity["gpu_1x_a10", "us-west-1"] = 0
     with pytest.raises(CorralError, match="the budget is"):
         run(clouds.loop, cloud_provider.apply(planned, ignore))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.lifecycle import converge
+from corral.api.lifecycle import deployment
 from corral.api.rental import unused_machines
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -123,10 +123,10 @@ def test_down_ends_what_is_rented_though_the_desk_does_not_answer(
     async def silent(*_: object, **__: object) -> None:
         raise CorralError(Code.UNREACHABLE, "no answer", node="desk", hint="start it")
 
-    monkeypatch.setattr(converge.Session, "open", opened)
-    monkeypatch.setattr(converge, "release_machines", silent)
+    monkeypatch.setattr(deployment.Session, "open", opened)
+    monkeypatch.setattr(deployment, "release_machines", silent)
     with pytest.raises(CorralError, match="no answer") as caught:
-        asyncio.run(converge.down(desk.spec, force=force))
+        asyncio.run(deployment.down(desk.spec, force=force))
     assert desk.rented == ([] if force else ["lambda instance i1"])
     assert ("ended: lambda instance i1" in caught.value.tail) is force
     assert ("go on to cost money" in caught.value.hint) is not force

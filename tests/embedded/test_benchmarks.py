@@ -1,4 +1,4 @@
-"""Benchmarks that need a cluster, podman or sockets, each at its smallest size."""
+"""Benchmarks that need a cluster or podman, each at its smallest size."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from tests.embedded.conftest import Live
+from tests.embedded.conftest import Live, needs
 
 REPO = Path(__file__).parents[2]
-pytestmark = pytest.mark.slow
 ALONE = {
-    "laptop": (("--repeat", "1"), "plan, nothing to do"),
-    "many_nodes": (("2",), "2 embedded nodes"),
-    "rehearsal": (("--repeat", "1"), "launch call to a job on each"),
-    "elastic_scale": (("3",), "all powered down, from the job's end"),
+    "laptop": (("--repeat", "1", "--turns", "1"), "plan, nothing to do"),
+    "many_nodes": (("1",), "1 embedded nodes"),
+    "elastic_scale": (("2", "--idle", "2", "--end", "3"), "all powered down, from the job's end"),
     "convergence": (
-        ("--nodes", "1", "--rtt", "20", "--repeat", "1", "--engines", "corral"),
+        ("--nodes", "1", "--rtts", "20", "--repeat", "1", "--engines", "corral"),
         "27 actions on 1 embedded nodes",
     ),
-    "web": (
-        ("--nodes", "80", "--jobs", "60", "--viewers", "2", "--rounds", "1", "--turns", "1"),
-        "server memory at most, MiB",
-    ),
-    "slurm_web": (("--nodes", "20", "--jobs", "60", "--rounds", "1"), "10 viewers of the nodes"),
 }
 ON_A_CLUSTER = {
-    "jobs": (("--share", "0.01"), "calls of squeue to slurmctld meanwhile"),
+    "jobs": (
+        ("--share", "0.005", "--only", "first,files,follow,sweep"),
+        "calls of squeue to slurmctld meanwhile",
+    ),
+}
+# Training with PyTorch: minutes. The unit tests run shaped_links on recorded output.
+TRAINING = {
+    "jobs": (("--share", "0.01", "--only", "overhead"), "60 iterations of 2 ranks"),
     "shaped_links": (("--rates", "2.5", "--batches", "16"), "from the same link: "),
 }
 
@@ -49,6 +46,8 @@ def printed(name: str, *words: str) -> str:
 
 @pytest.mark.parametrize("name", ALONE)
 def test_it_measures(name: str) -> None:
+    if needs():
+        pytest.skip(needs())
     words, label = ALONE[name]
     assert label in printed(name, *words)
 
@@ -56,4 +55,11 @@ def test_it_measures(name: str) -> None:
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_it_measures_a_cluster(name: str, cluster: Live) -> None:
     words, label = ON_A_CLUSTER[name]
+    assert label in printed(name, cluster.spec.name, *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINING)
+def test_training(name: str, cluster: Live) -> None:
+    words, label = TRAINING[name]
     assert label in printed(name, cluster.spec.name, *words)

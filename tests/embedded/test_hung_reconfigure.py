@@ -25,7 +25,7 @@ NODE = "node1"
 STALL = "/opt/corral-stall.so"
 NO_STALL = "/run/corral-no-stall"
 DROP_IN = "/run/systemd/system/slurmd.service.d/stall.conf"
-GUARDS = "/etc/systemd/system/slurmd.service.d/corral-let-go.conf"
+GUARDS = "/etc/systemd/system/slurmd.service.d/corral-reconfigure-guard.conf"
 
 SOURCE = """
 #define _GNU_SOURCE
@@ -50,8 +50,8 @@ DAEMONS = sh("pgrep -f '^/usr/sbin/slurmd( |$)' | wc -l")
 START = sh("systemctl reset-failed slurmd; systemctl start slurmd")
 MAIN = sh("systemctl show -p MainPID --value slurmd")
 # Else it may end what hangs before a test has seen it.
-ALONE = sh("systemctl stop corral-let-go.timer corral-let-go.service")
-GUARDED = sh("systemctl start corral-let-go.timer")
+ALONE = sh("systemctl stop corral-reconfigure-guard.timer corral-reconfigure-guard.service")
+GUARDED = sh("systemctl start corral-reconfigure-guard.timer")
 LOG = sh("journalctl -u slurmd -n 30 --no-pager -o cat")
 HEALTHY = sh(
     "timeout 60 sh -c 'until sinfo -h -n node1 -o %t | grep -qxE \"idle|mix\"; do sleep 0.3; done'"
@@ -121,7 +121,7 @@ def test_the_old_daemon_leaves_by_itself_in_time(stalling: Live) -> None:
 def test_a_daemon_that_was_reconfigured_again_goes_on(stalling: Live) -> None:
     """The one that the old daemon would name is gone then, and systemd would end the unit."""
     hung(stalling, daemons=5)
-    assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
+    assert stalling.run(NODE, sh("sleep 4; corral-reconfigure-guard")).ok
     assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
     assert stalling.run(stalling.controller, HEALTHY, timeout=90).ok
 
@@ -157,7 +157,7 @@ def reported(live: Live, failure: str, *, until: bool = True) -> bool:
 
 def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Live) -> None:
     """What the guard is for; and that a start gets over what was left before it was there."""
-    kept = "/opt/corral-let-go.kept"
+    kept = "/opt/corral-reconfigure-guard.kept"
     without = sh(
         "mv {g} {k} && "
         "systemctl daemon-reload && systemctl kill -s KILL --kill-whom=main slurmd && "

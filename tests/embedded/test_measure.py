@@ -26,7 +26,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Measured
+from corral.prove.measure.measurement import Measured
 from corral.spec.models import ClusterSpec
 
 if TYPE_CHECKING:

@@ -183,6 +183,6 @@ while :; do sleep 0.1; done
 
 def test_the_token_is_stored_nowhere(mega: Mega) -> None:
     asyncio.run(Making(mega.spec(), mega.release).make(no_image, lambda _: None))
-    asyncio.run(GcpProvider(mega.spec()).observe())
+    asyncio.run(GcpProvider(mega.spec()).read_machines())
     for path in (p for p in mega.folder.rglob("*") if p.is_file()):
         assert TOKEN not in path.read_text(errors="replace"), path

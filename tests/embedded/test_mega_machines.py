@@ -134,6 +134,14 @@ def benchmark(machines: Machines) -> Iterator[Path]:
     machines.on_node(f"rm -rf {NCCL}")
 
 
+def test_the_first_job_of_all_nodes_has_been_run(machines: Machines) -> None:
+    """First of all: the nodes have what a job's prolog installs, and no test has run a job yet."""
+    for node in ("mega-a3mega-0", NODE):
+        assert "nccl-env-profile.sh" in machines.on_node("ls /var/lib/tcpxo/lib64", node)
+    controller = "mega-controller"
+    assert machines.on_node("squeue --noheader", controller) == ""
+
+
 def test_a_second_apply_is_empty(machines: Machines) -> None:
     assert asyncio.run(api.plan(machines.spec)).empty
 

@@ -67,9 +67,9 @@ def name(
 
 def up(embedded: EmbeddedProvider) -> list[Action]:
     async def run() -> list[Action]:
-        actions = embedded.plan(await embedded.observe())
+        actions = embedded.plan(await embedded.read_machines())
         await embedded.apply(actions, ignore)
-        assert embedded.plan(await embedded.observe()) == ()
+        assert embedded.plan(await embedded.read_machines()) == ()
         return [a.action for a in actions]
 
     return asyncio.run(run())
@@ -235,9 +235,9 @@ from corral.spec.models import ClusterSpec
 
 async def main():
     one = EmbeddedProvider(ClusterSpec.model_validate_json(sys.stdin.read()))
-    actions = one.plan(await one.observe())
+    actions = one.plan(await one.read_machines())
     await one.apply(actions, ignore)
-    print(",".join(a.action for a in actions), one.plan(await one.observe()), flush=True)
+    print(",".join(a.action for a in actions), one.plan(await one.read_machines()), flush=True)
 
 asyncio.run(main())
 """

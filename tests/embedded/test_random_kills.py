@@ -45,7 +45,7 @@ DRIFT = (
     "systemctl stop slurmd",
     "rm -f /etc/default/slurmd",
     "sed -i /corral/Id /etc/hosts",
-    "rm -f /usr/local/sbin/corral-health; systemctl stop corral-let-go.timer",
+    "rm -f /usr/local/sbin/corral-health; systemctl stop corral-reconfigure-guard.timer",
 )
 
 

@@ -216,9 +216,9 @@ def test_asked_once_and_the_page_works_by_it(there: There) -> None:
         assert shown.count("sudo password of keeper") == 1
         assert PASSWORD not in shown
         page = Page(shown)
-        examined = page.work("doctor", {})
-        assert examined["error"] is None
-        assert "findings" in examined["result"]
+        diagnosed = page.work("doctor", {})
+        assert diagnosed["error"] is None
+        assert "findings" in diagnosed["result"]
         planned = page.work("plan", {"text": text})
         assert planned["error"] is None
         assert planned["result"]["stages"]

@@ -13,6 +13,7 @@ from corral import api
 from corral.hosts.quote import sh
 from corral.prove.model import Verdict
 from tests.embedded.conftest import Live
+from tests.embedded.test_benchmarks import printed
 from tests.embedded.test_prove import proof_of
 from tests.machines.before_after import sections
 from tests.machines.conftest import bring_up, spec_of
@@ -84,6 +85,12 @@ def test_a_second_apply_is_empty_and_changes_nothing(lab: Live) -> None:
     for node in lab.facts:
         newer = lab.run(node, sh("find /etc /usr /root -xdev -newer /run/mark -not -type d"))
         assert newer.stdout.split() == []
+
+
+def test_it_measures_a_plan(lab: Live, machines: Lab) -> None:
+    """benchmarks.bare_metal of machines that are up; test_benchmarks makes one from bare."""
+    words = ("--file", str(machines.folder / "lab.yaml"), "--machines", str(len(lab.facts)))
+    assert "plan, nothing to do" in printed("bare_metal", *words)
 
 
 def test_own_names_are_never_on_loopback(lab: Live) -> None:

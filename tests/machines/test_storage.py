@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from corral.apply.observe import observe, read_facts
+from corral.apply.observation import read_facts, read_probes
 from corral.apply.run import run_stages
-from corral.doctor import answers, probes
+from corral.doctor import machine_report, probes
 from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.hosts.fleet import Fleet
@@ -96,7 +96,7 @@ class Farm:
             for name, ss in shares.items()
             for s in ss
         ]
-        seen = await observe(fleet, stages, self.facts)
+        seen = await read_probes(fleet, stages, self.facts)
         return make_plan(cluster=spec.name, spec_digest="", stages=stages, observed=seen)
 
     def plan(self, spec: ClusterSpec) -> Plan:
@@ -141,13 +141,13 @@ class Farm:
     def doctor(self) -> list[str]:
         """What the doctor's rule about shared folders reports: failure, node and its evidence."""
 
-        asked = answers.questions(answers.Ask((), (), ("/shared",)))
+        asked = machine_report.questions(machine_report.Ask((), (), ("/shared",)))
 
-        async def work() -> list[answers.MachineAnswers]:
+        async def work() -> list[machine_report.MachineReport]:
             fleet = self.fleet()
             try:
                 each = (
-                    answers.MachineAnswers.ask(fleet, n, asked, timeout=120)
+                    machine_report.MachineReport.ask(fleet, n, asked, timeout=120)
                     for n in (SERVER, CLIENT)
                 )
                 return await asyncio.gather(*each)

@@ -1,22 +1,24 @@
 """Benchmarks that need no cluster run at their smallest size; all use public doors alone.
 
-The others run in ``tests/embedded/test_benchmarks.py`` and ``tests/machines/test_benchmarks.py``.
+The others run in the suites that have what they measure (``ELSEWHERE``, ``EMBEDDED``).
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import json
 import pkgutil
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import benchmarks
 import pytest
+from benchmarks.convergence import peers
 
 from corral.errors import CorralError
 from corral.spec.providers import CLOUDS
@@ -24,22 +26,30 @@ from corral.testing import machines
 from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER, printed
 
 REPO = Path(__file__).parents[2]
+EMBEDDED = "tests/embedded/test_benchmarks.py"
 MODULES = sorted(
-    module.name
-    for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
-    if not module.name.endswith("corral_engine")  # runs inside pyinfra, in another environment
+    module.name for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
 )
-HERE = {"plan_scale", "clouds"}
+HERE = {"plan_scale", "clouds", "shaped_links"}
 PROGRAMS = {
     "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
     "page_flood": (
         ("--seconds", "1", "--only", "at once", "--rate", "50", "--uid", "0"),
         "server ",
     ),
-}
+    "web": (
+        ("--nodes", "80", "--jobs", "60", "--viewers", "2", "--rounds", "0", "--turns", "1",
+         "--rest", "2", "--settle", "0.5"),
+        "server memory at most, MiB",
+    ),
+    "slurm_web": (("--nodes", "20", "--jobs", "60", "--rounds", "1"), "10 viewers of the nodes"),
+}  # fmt: skip
 """Those that run as a program: they start the page's server, or measure their own event loop."""
-MACHINES = {"bare_metal"}
-DOORS = {"corral", "corral.api", "corral.events", "corral.agents", "corral.web.page_work"}
+ELSEWHERE = {
+    "bare_metal": "tests/machines/test_lab.py",
+    "rehearsal": "tests/clouds/test_benchmark.py",
+}
+DOORS = {"corral", "corral.api", "corral.events", "corral.agents"}
 TESTING = re.compile(r"corral\.testing\.[a-z]+")
 """Each module of that room is a door, and no module below one of them."""
 
@@ -88,13 +98,41 @@ def test_it_is_imported(name: str) -> None:
 
 def test_each_has_a_test() -> None:
     programs = {m.split(".")[1] for m in MODULES} - {"machine"}
-    assert programs == HERE | set(PROGRAMS) | set(ALONE) | set(ON_A_CLUSTER) | MACHINES
+    assert programs == HERE | set(PROGRAMS) | set(ALONE) | set(ON_A_CLUSTER) | set(ELSEWHERE)
+
+
+def test_those_elsewhere_run_in_each_complete_run() -> None:
+    """Not among the slow tests, of which a run takes a fifth at most."""
+    for name, file in (*ELSEWHERE.items(), *((n, EMBEDDED) for n in (*ALONE, *ON_A_CLUSTER))):
+        tree = ast.parse((REPO / file).read_text())
+        tests = [
+            node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_it_measures")
+        ]
+        assert tests, f"{name}: {file} has no test"
+        assert "mark.slow" not in "".join(ast.unparse(d) for t in tests for d in t.decorator_list)
+        assert not any(ast.unparse(node).startswith("pytestmark") for node in tree.body), file
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_measures(name: str) -> None:
     words, label = PROGRAMS[name]
     assert label in printed(name, *words)
+
+
+@pytest.mark.parametrize("engine", [peers.ansible, peers.pyinfra])
+def test_convergence_of_the_peers(
+    engine: Callable[[Path, peers.Inventory], list[str]], tmp_path: Path
+) -> None:
+    """Their programs are not installed for tests; what they get is."""
+    at = {"address": "192.0.2.1", "key": "/k", "known_hosts": "/h", "proxy": "p"}
+    argv = engine(tmp_path, {"n0": at})
+    files = [word for word in argv if word.endswith((".py", ".json"))]
+    assert len(files) == 2
+    for name in files:
+        text = (tmp_path / name).read_text()
+        assert ast.parse(text) if name.endswith(".py") else json.loads(text)
 
 
 @pytest.mark.parametrize("state", ["fresh", "done"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 REPO = Path(__file__).parents[2]
 FOLDERS = ("src", "tests", "benchmarks", "examples", ".ci")
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+MOST = 5
+"""Functions with the same docstring of one line."""
 ENDINGS = ("ing", "ed", "es", "s", "e")
 # These words add nothing to a name.
 EMPTY = frozenset({"a", "an", "the", "of", "it", "its", "itself", "this", "that"})
@@ -74,6 +77,24 @@ def test_no_docstring_repeats_a_name() -> None:
     files = sorted(f for folder in FOLDERS for f in (REPO / folder).rglob("*.py"))
     ours = [str(f.relative_to(REPO)) for f in files if "corpora" not in f.parts]
     assert [line for f in ours for line in reported(f, (REPO / f).read_text())] == []
+
+
+def shared(texts: Iterable[str]) -> dict[str, int]:
+    """Docstrings of one line that more functions have than one text can describe."""
+    docs = Counter(
+        ast.get_docstring(node) or ""
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return {doc: n for doc, n in docs.items() if n > MOST and doc and "\n" not in doc}
+
+
+def test_no_docstring_is_that_of_many_functions() -> None:
+    """39 methods as_dict had "JSON-ready fields.", which holds for each of them."""
+    assert shared(f.read_text() for f in (REPO / "src").rglob("*.py")) == {}
+    text = 'def a():\n    """JSON-ready."""\n'
+    assert shared([text] * (MOST + 1)) == {"JSON-ready.": MOST + 1}
 
 
 @pytest.mark.parametrize(

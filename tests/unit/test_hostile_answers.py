@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from corral.doctor.answers import MachineAnswers
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.probes import Scene
 from corral.doctor.tailnet import tailnet
 from corral.errors import Code, CorralError
@@ -22,7 +22,7 @@ from corral.jobs.datasets import kept_entries
 from corral.jobs.profile.recordings import parse_stats, timeline
 from corral.jobs.profile.trace import read_trace
 from corral.prove.fabric.corral_benchmark import progress_of
-from corral.prove.measure.remark import MARK, results_of
+from corral.prove.measure.measurement import MARK, results_of
 from corral.slurm.rest.commands import body_of
 from corral.slurm.text import node_fields, readable_nodes
 from tests.growth import AT_MOST, TIMES, growth
@@ -82,8 +82,8 @@ def test_numbers_of_a_users_files_are_numbers_of_parts() -> None:
 def test_what_else_is_no_answer_is_left_out() -> None:
     assert kept_entries(f"7 {DEEP}") == {}
     assert progress_of(f"@@corral-row {DEEP}") is None
-    silent = MachineAnswers("node1", {"tailnet": DEEP, "clock": "1.0"})
-    empty = MachineAnswers("node1", {"tailnet": "{}", "clock": "1.0"})
+    silent = MachineReport("node1", {"tailnet": DEEP, "clock": "1.0"})
+    empty = MachineReport("node1", {"tailnet": "{}", "clock": "1.0"})
     seen = [list(tailnet(Scene("node1", ("node1",), {"node1": t}, {}))) for t in (silent, empty)]
     assert seen[0] == seen[1]
 
@@ -110,7 +110,7 @@ def test_a_line_feed_alone_ends_a_line(end: str) -> None:
 def test_a_last_word_is_the_daemons_own(end: str) -> None:
     """A user asks for a partition of such a name, and the doctor took it for the daemon's end."""
     text = f"Running as primary controller\nerror: invalid partition specified: x{end}fatal: y"
-    answers = MachineAnswers("c", {"trustedslurmctld": text, "units": "slurmctld failed"})
+    answers = MachineReport("c", {"trustedslurmctld": text, "units": "slurmctld failed"})
     assert "fatal: y" not in answers.trusted("slurmctld")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api.lifecycle import converge
+from corral.api.lifecycle import deployment
 from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.events import Event, Kind
@@ -40,14 +40,14 @@ def notes(
         async def __aexit__(self, *_: object) -> None:
             return None
 
-        async def observe(self, emit: object) -> Any:
+        async def read_state(self, emit: object) -> Any:
             return current
 
     async def opened(_: ClusterSpec) -> Any:
         return Opened()
 
     patch.setattr(Session, "open", opened)
-    patch.setattr(converge.packages, "notice", lambda _: "")
+    patch.setattr(deployment.packages, "notice", lambda _: "")
     events: list[Event] = []
     asyncio.run(api.plan(spec, events.append))
     return [e.message for e in events if e.kind is Kind.NOTE]

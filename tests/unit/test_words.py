@@ -146,6 +146,10 @@ def test_a_phrase_over_a_line_end_is_found(text: str) -> None:
         ("a.awk", "{ found = 1 }\n"),
         ("a.awk", "{ found[$1]++ }\n"),
         ("a.awk", "END { for (one in a) print a[one] }\n"),
+        ("a.py", 'a = {"said": b}\n'),
+        ("a.py", 'a["due"] = b\n'),
+        ("a.py", "def examine(): ...\n"),
+        ("observe.py", ""),
         ("a.sh", "awk -v found=1 '{ print }' a\n"),
         ("a.sh", "b | awk '{ found = $1 } END { print found }'\n"),
     ],
@@ -158,6 +162,7 @@ def test_words_are_found_in_names(file: str, text: str) -> None:
     ("file", "text"),
     [
         ("a.py", "def found_nodes(essay): ...\n"),
+        ("a.py", 'a = {"way": b, "a said": c, d: e}\nf[0]\n'),
         ("a.py", 'x = "told"\ny = r"told that"\nz = a.told\n'),
         ("a.py", "def back_give(onerous): a.found = b.one\n"),
         ("a.js", "if (found) {\n}\nb(found, one);\n"),

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Lets the cluster's key in for the account that Corral logs in with.
 #
-# POSIX sh: cloud-init, Paperspace's startup scripts and a pod's shell all run it. The same for all nodes, so that
-# Paperspace holds one startup script for the cluster. No secret is in it: clouds show user data to whoever holds the
+# POSIX sh: cloud-init, a cloud's own startup scripts and a pod's shell all run it. The same for all nodes, so that
+# an account that keeps startup scripts holds one for the cluster. No secret is in it: clouds show user data to whoever holds the
 # account.
 #
 # Installed as: nowhere: the user data of a rented machine

@@ -9,12 +9,12 @@
 # next start finds its port taken. Where the new daemon could not start, none serves at all.
 # A stop in the middle of a reconfiguration takes the 90 s too: its SIGTERM met the old daemon only.
 #
-#   corral-let-go                end such helpers; the old daemon then does what it waited to do
-#   corral-let-go stop UNIT      end the unit's daemon, and whatever it is just becoming
-#   corral-let-go stopped UNIT   end what is left of it; jobs have separate processes
+#   corral-reconfigure-guard               end such helpers; the old daemon then continues
+#   corral-reconfigure-guard stop UNIT     end the unit's daemon, and whatever it is just becoming
+#   corral-reconfigure-guard stopped UNIT  end what is left of it; jobs have separate processes
 #
-# Installed as: /usr/local/sbin/corral-let-go on machines with Slurm's daemons
-# Started by: corral-let-go.timer; systemd when such a daemon stops
+# Installed as: /usr/local/sbin/corral-reconfigure-guard on machines with Slurm's daemons
+# Started by: corral-reconfigure-guard.timer; systemd when such a daemon stops
 # Runs as: root
 set -u
 LC_ALL=C

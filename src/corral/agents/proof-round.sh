@@ -249,8 +249,8 @@ ours() { drained_nodes <"$work/slurm" | awk '$3 ~ /^proof\./ { print $1 }'; }
 
 # --- idle nodes
 count=0
-# By its own word: --states=idle lists drained nodes that run nothing too (seen with 24.11).
-for node in $(timeout 20 sinfo -h -N -p corral-proof -o '%N %t' | awk '$2 == "idle" { print $1 }' | sort -u); do
+timeout 20 sinfo -h -N -p corral-proof -o %N >"$work/members" && listed || : >"$work/slurm"
+for node in $(nodes_idle <"$work/slurm" | cut -d ' ' -f 1 | grep -xF -f "$work/members" | sort -u); do
   measure "$node" &
   count=$((count + 1))
   [ $((count % at_once)) -ne 0 ] || wait

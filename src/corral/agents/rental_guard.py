@@ -50,7 +50,7 @@ TRIES, TRY_S = 24, 5.0
 
 TOLERABLE = {404: "missing", 409: "busy"}
 """Refusals that a call may tolerate (providers/cloud/calls.py)."""
-ANSWERS = "corral.providers.cloud.answers"
+ANSWERS = "corral.providers.cloud.response"
 """Copied with every client; reads what clouds send."""
 SLURM_S = 300.0
 """Each command of the programs has 20 s."""
@@ -217,10 +217,10 @@ class Round:
 
     def idle(self, machines: Sequence[RentedMachine]) -> None:
         """End what nobody needs."""
-        states = self.states()
+        powered_off = self.powered_off()
         for machine in machines:
-            kept, words = self.seen[machine.id], states.get(machine.node, set[str]())
-            off = machine.node in self.conf["elastic"] and words & {"POWERED_DOWN", "POWERING_DOWN"}
+            kept = self.seen[machine.id]
+            off = machine.node in self.conf["elastic"] and machine.node in powered_off
             kept["down"] = kept["down"] + 1 if off else 0
             named = machine.node in self.conf["nodes"] or bool(machine.group)
             if kept["down"] >= ROUNDS:
@@ -228,13 +228,12 @@ class Round:
             elif not named and self.now() - kept["since"] >= STRAY_S:
                 self.finish(machine, "not in the cluster file")
 
-    def states(self) -> dict[str, set[str]]:
-        """State words by node; nothing while slurmctld does not answer."""
+    def powered_off(self) -> set[str]:
+        """Nodes whose machine Slurm has ended or ends; none while slurmctld does not answer."""
         try:
-            rows = [line.partition(" ") for line in self.wind_down("states")]
+            return set(self.wind_down("powered-off"))
         except OSError:
-            return {}
-        return {name: set(state.split("+")) for name, _, state in rows}
+            return set()
 
     def finish(self, machine: RentedMachine, why: str) -> None:
         """End one machine and log it."""
@@ -401,7 +400,9 @@ def main() -> int:
         try:
             turn.run()
         finally:
-            state["said"] = (turn.messages or state.get("said", []))[-20:]
+            # `said`: the key in 0.1.
+            before = state.get("messages", state.pop("said", []))
+            state["messages"] = (turn.messages or before)[-20:]
             fresh = STATE.with_suffix(".new")
             fresh.write_text(json.dumps(state))
             fresh.replace(STATE)

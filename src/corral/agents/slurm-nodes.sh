@@ -95,6 +95,17 @@ nodes_silent() {
   node_states | awk '("+" $2 "+") ~ /[+](NOT_RESPONDING|NO_RESPOND|INVALID|INVALID_REG|POWER_DOWN|POWERED_DOWN|POWERING_DOWN|POWERING_UP|REBOOT_REQUESTED|REBOOT_ISSUED)[+]/'
 }
 
+# nodes_idle: as node_states, those where a job starts now: idle, and with no flag but of how they came to be (as
+# sinfo's word "idle"; --states=idle lists drained nodes that run nothing too, seen with 24.11).
+nodes_idle() {
+  node_states | awk '$2 ~ /^IDLE([+](CLOUD|DYNAMIC_NORM|DYNAMIC_FUTURE))*$/'
+}
+
+# nodes_powered_off: as node_states, those whose machine Slurm has ended, or is ending.
+nodes_powered_off() {
+  node_states | awk '("+" $2 "+") ~ /[+](POWERED_DOWN|POWERING_DOWN)[+]/'
+}
+
 # nodes_down: as node_states, those that are down, unknown or for later, and not drained.
 nodes_down() {
   node_states | awk '("+" $2 "+") ~ /^[+](DOWN|UNKNOWN|FUTURE)[+]/ && ("+" $2 "+") !~ /[+]DRAIN[+]/'

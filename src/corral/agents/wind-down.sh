@@ -3,7 +3,7 @@
 #
 #   wind-down.sh end NODES LAST    drain NODES; no job there runs longer than LAST (Unix seconds)
 #   wind-down.sh back              resume what it drained
-#   wind-down.sh states            print NODE STATE for each node, as IDLE+CLOUD+POWERED_DOWN
+#   wind-down.sh powered-off       print the nodes whose machine Slurm has ended, or is ending
 #
 # "end" prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
 # Fails where Slurm does not answer. May run again: an end that Slurm has taken is not set again.
@@ -55,21 +55,21 @@ JOBS
 }
 
 back() {
-  drained=$(timeout 20 sinfo -h -N -o '%N|%E') || exit 1
-  names=$(printf '%s\n' "$drained" | sed -n "s/|$reason\$//p" | sort -u | paste -s -d , -)
+  nodes=$(timeout 30 scontrol --oneliner show nodes) || exit 1
+  names=$(printf '%s\n' "$nodes" | drained_nodes | sed -n "s/^\([^ ]*\) [^ ]* $reason\$/\1/p" | sort -u | paste -s -d , -)
   [ -n "$names" ] || return 0
   timeout 20 scontrol update nodename="$names" state=resume >&2 || exit 1
   echo "$names takes jobs again: the budget was raised"
 }
 
-states() {
+powered_off() {
   nodes=$(timeout 30 scontrol --oneliner show nodes) || exit 1
-  printf '%s\n' "$nodes" | node_states
+  printf '%s\n' "$nodes" | nodes_powered_off | cut -d ' ' -f 1
 }
 
 case ${1-} in
 end) nodes=$2 last=$3 && end ;;
 back) back ;;
-states) states ;;
+powered-off) powered_off ;;
 *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -64,11 +64,11 @@ from corral.api.evidence.scaling import bench_scaling as bench_scaling
 from corral.api.lifecycle.bundle import Bundled as Bundled
 from corral.api.lifecycle.bundle import make_bundle as make_bundle
 from corral.api.lifecycle.bundle import use_bundle as use_bundle
-from corral.api.lifecycle.converge import Approve as Approve
-from corral.api.lifecycle.converge import apply as apply
-from corral.api.lifecycle.converge import down as down
-from corral.api.lifecycle.converge import plan as plan
-from corral.api.lifecycle.converge import up as up
+from corral.api.lifecycle.deployment import Approve as Approve
+from corral.api.lifecycle.deployment import apply as apply
+from corral.api.lifecycle.deployment import down as down
+from corral.api.lifecycle.deployment import plan as plan
+from corral.api.lifecycle.deployment import up as up
 from corral.api.lifecycle.image_import import Imported as Imported
 from corral.api.lifecycle.image_import import import_image as import_image
 from corral.api.lifecycle.machine_return import Returning as Returning
@@ -199,9 +199,9 @@ from corral.jobs.follow import RankLine as RankLine
 from corral.jobs.handle import JobHandle as JobHandle
 from corral.jobs.jobfile import is_job_file as is_job_file
 from corral.jobs.model import JobSpec as JobSpec
-from corral.jobs.points import parse_sweep as parse_sweep
 from corral.jobs.profile.recordings import Recordings as Recordings
 from corral.jobs.profile.trace import RankTrace as RankTrace
+from corral.jobs.sweep import parse_sweep as parse_sweep
 from corral.prove.fabric.comparison import Known as Known
 from corral.prove.measure.scaling import EXACT as EXACT
 from corral.prove.measure.scaling import Scaling as Scaling

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from corral.api.config import files, known_clusters, rehearsal
 from corral.api.evidence import proof
 from corral.api.evidence.collective_bench import Benched, BenchRequest, run_bench
-from corral.api.lifecycle import converge
+from corral.api.lifecycle import deployment
 from corral.api.operations import diagnosis, overview, repair
 from corral.api.operations import nodes as machines
 from corral.api.sync import sync
@@ -84,9 +84,9 @@ class Cluster:
         """The same cluster on containers of this machine; the real one is not touched."""
         return Cluster(rehearsal.rehearsal(self.spec)[0], self.emit)
 
-    plan = _with_events(converge.plan)
-    up = _with_events(converge.up)
-    down = _with_events(converge.down)
+    plan = _with_events(deployment.plan)
+    up = _with_events(deployment.up)
+    down = _with_events(deployment.down)
     prove = _with_events(proof.prove)
     doctor = _method(diagnosis.doctor)
     status = _method(overview.status)
@@ -100,7 +100,7 @@ class Cluster:
 
     def apply(self, plan: Plan) -> None:
         """Do exactly what a plan contains; refuses a plan that is no longer true."""
-        sync(converge.apply(self.spec, plan, self.emit))
+        sync(deployment.apply(self.spec, plan, self.emit))
 
     def run(
         self,

@@ -71,7 +71,7 @@ class Connection:
         self._booting = {}
         hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
-            observed = await provider.observe()
+            observed = await provider.read_machines()
             planned = provider.plan(observed)
             actions.append((provider, planned))
             refusals += [observed.refusal] if observed.refusal else []

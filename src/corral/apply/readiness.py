@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.apply.journal import read_journal
-from corral.apply.observe import good, read_facts
+from corral.apply.observation import good, read_facts
 from corral.apply.roll import BACK, REBOOTS
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind

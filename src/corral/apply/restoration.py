@@ -1,4 +1,4 @@
-"""Machines of provider ssh are restored as they were (``state.ledger``, docs/decisions/0022)."""
+"""Machines that the user owns are restored as they were (``state.ledger``, docs/decisions/0022)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ class Return:
         return self.error is None and not self.of("left")
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "node": self.node,
             "lines": [{"word": word, "text": text} for word, text in self.lines],

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from corral.apply.observe import raise_all
+from corral.apply.observation import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet

@@ -7,7 +7,7 @@ import base64
 import time
 from collections.abc import Mapping, Sequence
 
-from corral.apply.observe import raise_all
+from corral.apply.observation import raise_all
 from corral.apply.roll import Rolling
 from corral.apply.script import Progress, gate_script, stage_script
 from corral.apply.wheelhouse import cached, fetch_wheels

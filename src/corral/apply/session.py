@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from corral.apply.connection import Connection
 from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, programs_of, take_out, udp_of
-from corral.apply.observe import Observation, guessed, read_facts, remember, see
+from corral.apply.observation import Observation, guessed, read_facts, remember, see
 from corral.apply.readiness import (
     BOOT_S,
     BOOTED,
@@ -83,7 +83,7 @@ class Session(Connection):
         read = await read_facts(self.fleet)
         return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
 
-    async def observe(self, emit: Emit = ignore) -> ClusterState:
+    async def read_state(self, emit: Emit = ignore) -> ClusterState:
         """Read facts, compute the desired state, probe, and compare.
 
         One round trip per machine when its facts are those of the last observation, else two.

@@ -94,7 +94,6 @@ class WhyDrained:
     findings: tuple[Diagnosis, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "node": self.node,
             "usable": self.usable,
@@ -144,7 +143,8 @@ def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:
         info: the node as slurmctld knows it.
         causes: what the rules see on the machines, without the node's own reason and state.
     """
-    if info.state.usable or not info.reason or {"INVALID_REG", "NOT_RESPONDING"} & info.state.flags:
+    state = info.state
+    if state.usable or not info.reason or state.misconfigured or state.silent:
         return False
     if health_kind(info.reason):
         return False

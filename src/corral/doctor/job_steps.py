@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from corral.doctor.answers import MachineAnswers
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
+from corral.durations import clock
 from corral.errors import CorralError
 from corral.inspect.slurm import BATCH, JOB_COLUMNS, JOBS, LAST, SLURM_CONF, STEPS
-from corral.slurm.duration import clock
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.slurm.steps import BATCH_STEP, EXTERN, readable_batch, readable_steps
@@ -43,19 +43,19 @@ def doubtful(scene: Scene) -> tuple[str, ...]:
     return tuple(dict.fromkeys((scene.controller, *nodes))) if nodes else ()
 
 
-def lost(scene: Scene, machine: MachineAnswers) -> dict[str, str]:
+def lost(scene: Scene, machine: MachineReport) -> dict[str, str]:
     """Jobs that Slurm reports as running on the node in both polls, without a step there."""
     first, then = _lost(scene, machine, ""), _lost(scene, machine, AGAIN)
     return {job: text for job, text in first.items() if job in then}
 
 
-def left(scene: Scene, machine: MachineAnswers) -> dict[str, str]:
+def left(scene: Scene, machine: MachineReport) -> dict[str, str]:
     """Jobs that Slurm knows in neither poll, with a step on the node in both."""
     first, then = _left(scene, machine, ""), _left(scene, machine, AGAIN)
     return {job: text for job, text in first.items() if job in then}
 
 
-def _lost(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
+def _lost(scene: Scene, machine: MachineReport, poll: str) -> dict[str, str]:
     jobs, steps = _jobs(scene.lead, poll), _steps(machine, poll)
     # Only with an extern step does each node of a job have a process of it.
     if not jobs or steps is None or not _contained(scene):
@@ -71,7 +71,7 @@ def _lost(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
     }
 
 
-def _left(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
+def _left(scene: Scene, machine: MachineReport, poll: str) -> dict[str, str]:
     jobs, steps = _jobs(scene.lead, poll), _steps(machine, poll)
     if jobs is None or steps is None:
         return {}
@@ -82,7 +82,7 @@ def _left(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
     }
 
 
-def _jobs(lead: MachineAnswers, poll: str) -> dict[str, tuple[Job, list[str]]] | None:
+def _jobs(lead: MachineReport, poll: str) -> dict[str, tuple[Job, list[str]]] | None:
     """Jobs that hold nodes, and those nodes; None where squeue's answer is incomplete."""
     lines = lead.lines(JOBS.again(poll))
     if lead.error is not None or lines[-1:] != [LAST]:
@@ -98,7 +98,7 @@ def _expanded(nodes: str) -> list[str]:
     return expand(nodes)[:NODES_AT_MOST] if nodes else []
 
 
-def _steps(machine: MachineAnswers, poll: str) -> dict[str, int] | None:
+def _steps(machine: MachineReport, poll: str) -> dict[str, int] | None:
     """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
     lines = machine.lines(STEPS.again(poll))
     if machine.error is not None or lines[-1:] != [LAST]:
@@ -143,7 +143,7 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
             yield finding("F102", host, evidence, f"job {job.id}")
 
 
-def _never_began(job: Job, machine: MachineAnswers) -> str:
+def _never_began(job: Job, machine: MachineReport) -> str:
     steps = {step.name for step in readable_steps(machine.text(STEPS)) if step.job == job.id}
     if steps & {BATCH_STEP, EXTERN} != {EXTERN}:
         return ""

@@ -258,7 +258,6 @@ class Diagnosis:
         return Severity.SYMPTOM if cause and not self.sure else self.failure.severity
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "id": self.failure.id,
             "name": self.failure.name,
@@ -284,7 +283,6 @@ class FatalLine:
     text: str
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {"line": self.number, "text": self.text}
 
 
@@ -311,7 +309,6 @@ class OutOfService:
         return f"{self.node} is {self.state}: {self.reason or 'no reason given'}{who}"
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {"node": self.node, "state": self.state, "reason": self.reason, "by": self.by}
 
 
@@ -337,7 +334,6 @@ class Report:
         return not self.findings and not self.unknown
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "healthy": self.healthy,
             "findings": [f.as_dict() for f in self.findings],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.reasons import explain
-from corral.slurm.text import readable_queue
 from corral.slurm.tres import counts
 from corral.spec.hostlist import fold
 
@@ -55,7 +54,6 @@ class WhyPending:
     stuck: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "job": self.job,
             "state": self.state,
@@ -238,8 +236,8 @@ def _advice(job: Job, own: Sequence[Node], asked: str) -> tuple[str, bool]:
 QUEUE_COLUMNS: Final = ("%A", "%Q")
 
 
-def queue_ahead(job: int, queue: str) -> int:
-    """Jobs of squeue's list of ``QUEUE_COLUMNS`` that have a higher priority than this one."""
-    known = [(each.id, each.priority or 0) for each in readable_queue(queue, QUEUE_COLUMNS)]
+def queue_ahead(job: int, pending: Iterable[Job]) -> int:
+    """Pending jobs, with ``QUEUE_COLUMNS``, that have a higher priority than this one."""
+    known = [(each.id, each.priority or 0) for each in pending]
     own = max((priority for number, priority in known if number == job), default=0)
     return sum(priority > own for number, priority in known if number != job)

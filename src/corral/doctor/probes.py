@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.doctor.answers import MachineAnswers
 from corral.doctor.catalog import catalog
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis
 from corral.inspect.gpu import DEVICES
 from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPACES, USERS
 from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
     NameFault,
+    UnitState,
     VersionFault,
     differing_files,
     folder_fault,
     name_problems,
+    no_real_memory,
+    unit_state,
     version_fault,
 )
 from corral.inspect.services import ALONE, LIMITS
@@ -69,16 +72,16 @@ class Scene:
 
     controller: str
     compute: tuple[str, ...]
-    machines: Mapping[str, MachineAnswers]
+    machines: Mapping[str, MachineReport]
     addresses: Mapping[str, str]
     gpus: Mapping[str, int] = field(default_factory=dict[str, int])
     fabric: str = ""
     auth: str = ""
 
     @property
-    def lead(self) -> MachineAnswers:
+    def lead(self) -> MachineReport:
         """What the controller reported; empty when it reported nothing."""
-        return self.machines.get(self.controller, MachineAnswers(self.controller))
+        return self.machines.get(self.controller, MachineReport(self.controller))
 
     @property
     def known(self) -> Mapping[str, Node]:
@@ -92,7 +95,7 @@ class Scene:
         return all(n in known and known[n].state.usable for n in self.compute)
 
     @property
-    def answered(self) -> Iterator[MachineAnswers]:
+    def answered(self) -> Iterator[MachineReport]:
         return (t for t in self.machines.values() if t.error is None)
 
 
@@ -211,7 +214,9 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
             other = runs.get(address)
             # One that is still starting does not listen yet, and its log shows what it waits for.
             unit = other.units.get(daemon[port], "active") if other else ""
-            alive = other is not None and other.error is None and unit[:6] == "active"
+            alive = (
+                other is not None and other.error is None and unit_state(unit) is UnitState.ACTIVE
+            )
             if state == "closed" and alive and other is not None:
                 yield finding(
                     "F18",
@@ -359,8 +364,8 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
 def memory(scene: Scene) -> Iterator[Diagnosis]:
     """F08: slurmctld has the default of 1 MiB for a node."""
     for node, info in scene.known.items():
-        if info.memory == 1:
-            yield finding("F08", node, f"scontrol show node {node}: RealMemory=1")
+        if no_real_memory(info):
+            yield finding("F08", node, f"scontrol show node {node}: RealMemory={info.memory}")
 
 
 def state(scene: Scene) -> Iterator[Diagnosis]:

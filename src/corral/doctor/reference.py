@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.examine import RULES
+from corral.doctor.cluster_diagnosis import RULES
 from corral.doctor.logs.message_reader import readings
 from corral.doctor.model import Failure, FixBy, Layer
 

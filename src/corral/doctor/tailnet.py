@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from corral.doctor.answers import MachineAnswers
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.errors import BAD_JSON
@@ -24,7 +24,7 @@ def tailnet(scene: Scene) -> Iterator[Diagnosis]:
     yield from _peers(scene)
 
 
-def _own(machine: MachineAnswers) -> Iterator[Diagnosis]:
+def _own(machine: MachineReport) -> Iterator[Diagnosis]:
     own = own_status(machine.text(TAILNET))
     state = own.get("BackendState", "")
     if state == "NeedsLogin":
@@ -68,7 +68,7 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
             yield finding("F33", (scene.controller, node), text, f"relayed by {status['Relay']}")
 
 
-def _status(machine: MachineAnswers) -> dict[str, Any]:
+def _status(machine: MachineReport) -> dict[str, Any]:
     try:
         return _object(json.loads(machine.text(TAILNET_PEERS)))
     except BAD_JSON:
@@ -83,9 +83,10 @@ def _texts(value: Any) -> list[str]:
     return [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
 
 
-def _now(machine: MachineAnswers) -> datetime | None:
+def _now(machine: MachineReport) -> datetime | None:
     """The node's own clock; None where it cannot be read."""
+    clock = machine.get(CLOCK)
     try:
-        return datetime.fromtimestamp(float(machine.text(CLOCK).split()[0]), UTC)
-    except (ValueError, IndexError, OverflowError, OSError):
+        return None if clock is None else datetime.fromtimestamp(clock, UTC)
+    except (ValueError, OverflowError, OSError):
         return None

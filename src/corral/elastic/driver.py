@@ -14,6 +14,7 @@ from typing import Final
 
 from corral.agents import program
 from corral.apply.session import Session
+from corral.durations import interval_seconds
 from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
 from corral.elastic.rental import proven
 from corral.errors import CorralError
@@ -26,7 +27,6 @@ from corral.slurm.states.nodes import POWERING_UP
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
-from corral.spec.values import seconds_of
 
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""
@@ -34,7 +34,7 @@ HOLD_S: Final = 120.0
 LOST_TURNS: Final = 3
 """Lists that must not show a machine before its node counts as lost: one may be stale."""
 
-Converge = Callable[[ClusterSpec], Awaitable[None]]
+SetUp = Callable[[ClusterSpec], Awaitable[None]]
 
 
 def wind_down(nodes: str, left: int) -> Script:
@@ -53,12 +53,12 @@ class Driver:
 
     Args:
         spec: the cluster.
-        converge: sets up all machines that are there (``api.up`` without the proof).
+        set_up: sets up all machines that are there (``api.up`` without the proof).
         emit: receives the events.
     """
 
     spec: ClusterSpec
-    converge: Converge
+    set_up: SetUp
     emit: Emit
     joined: set[str] = field(default_factory=set[str])
     failed: dict[str, float] = field(default_factory=dict[str, float])
@@ -151,7 +151,7 @@ class Driver:
             a=",".join(came.values()),
         )
         await self._asked(session, script)
-        await self.converge(with_present(self.spec, {*rented, *came}))
+        await self.set_up(with_present(self.spec, {*rented, *came}))
         self.joined |= set(came)
         self._note(f"{fold(list(came))}: set up")
 
@@ -192,7 +192,7 @@ class Driver:
         ]
         if not (now.per_hour or now.unpriced) or not nodes:
             return True
-        grace, clock = seconds_of(budget.grace), time.monotonic()
+        grace, clock = interval_seconds(budget.grace), time.monotonic()
         if self.since is None:
             self.since = clock
             text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"

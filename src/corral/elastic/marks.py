@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.slurm.states.nodes import POWERED_OFF, POWERING_UP, NodeBase
+from corral.slurm.states.nodes import POWERED_DOWN, POWERED_OFF, POWERING_UP, NodeBase
 from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes, readable_queue
 from corral.spec.hostlist import expand
 
@@ -94,7 +94,7 @@ def decide(
     wake: list[str] = []
     for nodes, least in groups.values():
         up = [n for n in nodes if n in seen and not words[n] & POWERED_OFF]
-        away = [n for n in nodes if "POWERED_DOWN" in words[n] and POWERING_UP not in words[n]]
+        away = [n for n in nodes if POWERED_DOWN in words[n] and POWERING_UP not in words[n]]
         wake += away[: max(0, least - len(up))]
     return Marks(
         tuple(n for n in elastic if POWERING_UP in words[n] and n not in joined),
@@ -111,7 +111,7 @@ def decide(
         tuple(
             n
             for n in elastic
-            if words[n] >= {NodeBase.DOWN.value, "POWERED_DOWN"}
+            if words[n] >= {NodeBase.DOWN.value, POWERED_DOWN}
             and BY_HAND not in words[n]
             and n not in rented
         ),

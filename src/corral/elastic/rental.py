@@ -65,12 +65,12 @@ async def proven(
     left = {n.name: n.group.elastic.replace for n in elastic_of(spec) if n.group.elastic}
     again: list[MachineAction] = []
     while True:
-        observed = await provider.observe()
+        observed = await provider.read_machines()
         planned = [a for a in provider.plan(observed) if a.node in nodes]
         again = [a for a in again if a.node not in {p.node for p in planned}]
         bad = await _launched(provider, [*planned, *again], nodes, emit)
         if not bad:
-            observed = await provider.observe()
+            observed = await provider.read_machines()
             bad = await _bad(provider, spec, nodes)
         if not bad:
             return {n: observed.machines[n].address for n in nodes}
@@ -89,7 +89,7 @@ async def _launched(
     try:
         await provider.apply(actions, emit)
     except CorralError as error:
-        observed = await provider.observe()
+        observed = await provider.read_machines()
         broken = [
             a.node
             for a in provider.plan(observed)

@@ -52,7 +52,6 @@ class Installed:
         return self.error is None
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         error = self.error.as_dict() if self.error else None
         return {"node": self.node, "login": self.login, "how": self.how, "error": error}
 

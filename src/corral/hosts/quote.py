@@ -86,6 +86,11 @@ def filled(program: LiteralString, /, **values: object) -> Script:
     return _script(text)
 
 
+def piece(program: LiteralString, /, **values: object) -> Script:
+    """As ``filled``, with a newline at its end: a part of a longer script."""
+    return _script(f"{filled(program, **values)}\n")
+
+
 def call(program: LiteralString, function: LiteralString, /, *values: object) -> Script:
     """A call of a function of one of Corral's shell programs: one compound command.
 

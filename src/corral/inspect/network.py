@@ -112,7 +112,7 @@ done"""
 )
 CONNECTION: Final = Question("connection", sh('echo "$SSH_CONNECTION"'), str.split)
 _STRICT: Final = replace(ADDRESSES, parse=partial(addresses, strict=True))
-# Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
+# Without iproute2 (many containers, pods among them) the kernel's own tables hold the same.
 QUESTIONS: Final = (
     DEFAULT,
     ADDRESSES,

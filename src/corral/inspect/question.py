@@ -64,6 +64,10 @@ class Question(Generic[T_co]):
         """The same question of another poll; its answer has the suffix in its name."""
         return replace(self, name=f"{self.name}{suffix}")
 
+    def run_by(self, wrap: Callable[[Script], Script]) -> Question[T_co]:
+        """The question, its shell run otherwise: as a user, where a condition holds."""
+        return replace(self, shell=wrap(self.shell))
+
     def only(self, *, when: bool) -> Question[T_co]:
         """The question; one that prints nothing where the condition is false."""
         return self if when else replace(self, shell=NOTHING)

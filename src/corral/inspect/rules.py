@@ -2,7 +2,8 @@
 
 A rule finds facts (this name resolves to another address); its observer decides what they
 mean there: a failed check of the proof, a failure of the doctor's catalogue, a line of the status.
-Tests compare the code with the table of who uses which, and for what.
+``RULES`` is the table of who uses which, and for what; ``docs/reference/checks.md`` shows it, and
+a test compares it with the imports and calls of the observers.
 
 Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a rule,
 and tests compare its checks of the same facts. Room on disks is not a rule: the doctor asks whether
@@ -22,7 +23,153 @@ from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FAILED
+from corral.slurm.records import Node
 from corral.slurm.version import SlurmVersion
+
+
+class Observer(StrEnum):
+    """Who uses a rule."""
+
+    PROOF = "proof"
+    DOCTOR = "doctor"
+    STATUS = "status"
+    DISCOVERY = "discover"
+    HEALTH = "health"
+    MESH = "mesh"
+    PAGE = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an observer uses a rule for.
+
+    Attributes:
+        decides: checks of the proof, failures of the doctor's catalogue and what it explains,
+            subjects of the status, columns and counts of the page, checks of the node's health.
+        asks: the questions whose answers the rule judges there; none where the observer asks by
+            other means (the page: slurmrestd) or in its own script.
+        how: what it makes of the fact, where that differs from the others.
+    """
+
+    decides: tuple[str, ...]
+    asks: tuple[str, ...] = ()
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        name: of the function here, or of the property of ``slurm.states.nodes.NodeState``.
+        finds: the fact.
+        used_by: who uses it for what; health's row names its checks that judge the same fact.
+    """
+
+    name: str
+    finds: str
+    used_by: Mapping[Observer, Use]
+
+
+RULES: Final = (
+    Rule(
+        "usable",
+        "whether a node takes jobs",
+        {
+            Observer.PROOF: Use(("smoke.nodes", "smoke.launch"), ("nodes",)),
+            Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
+            Observer.STATUS: Use(("nodes",), ("nodes",)),
+            Observer.PAGE: Use(("usable", "kind")),
+        },
+    ),
+    Rule(
+        "unit_state",
+        "what a systemd unit does",
+        {
+            Observer.PROOF: Use(("smoke.services",), ("units",), "all that are not active"),
+            Observer.DOCTOR: Use(("F03", "F18", "F38", "F73"), ("units",), "those that are down"),
+            Observer.STATUS: Use(("units",), ("units",), "all that are not active"),
+            Observer.HEALTH: Use(("health.services",), how="those down, and those that stop"),
+        },
+    ),
+    Rule(
+        "no_real_memory",
+        "a node without RealMemory in slurm.conf",
+        {
+            Observer.PROOF: Use(("smoke.registered",), ("nodes",)),
+            Observer.DOCTOR: Use(("F08",), ("nodes",)),
+        },
+    ),
+    Rule(
+        "name_problems",
+        "names that a node resolves to nothing, to itself or to another address",
+        {
+            Observer.PROOF: Use(("smoke.names",), ("names",)),
+            Observer.DOCTOR: Use(
+                ("F05", "F06", "F66"),
+                ("names",),
+                "not where the expected address comes after another: it works",
+            ),
+        },
+    ),
+    Rule(
+        "clock_offset",
+        "how far a node's clock is off",
+        {
+            Observer.PROOF: Use(("smoke.clocks",), ("clock",), "between any two nodes"),
+            Observer.DOCTOR: Use(("F02",), ("clock",), "from most others"),
+            Observer.DISCOVERY: Use(("clock",), ("clock",), "from this machine's"),
+            Observer.HEALTH: Use(("health.clock",), how="from the controller's"),
+        },
+    ),
+    Rule(
+        "version_fault",
+        "a version of Slurm that is not the expected one",
+        {
+            Observer.PROOF: Use(("smoke.versions",), ("versions",), "any, installed or running"),
+            Observer.DOCTOR: Use(
+                ("F19",), ("versions",), "a newer slurmd than slurmctld, which refuses it"
+            ),
+        },
+    ),
+    Rule(
+        "differing_files",
+        "files of Slurm's that differ from the controller's",
+        {
+            Observer.PROOF: Use(("smoke.config",), ("files",), "those that the daemons work with"),
+            Observer.DOCTOR: Use(("F04",), ("conf",), "also where no daemon answers"),
+        },
+    ),
+    Rule(
+        "folder_fault",
+        "a shared folder that does not answer or cannot be read",
+        {
+            Observer.PROOF: Use(("storage.mounts",), how="with its server, squash and owners"),
+            Observer.DOCTOR: Use(("F68",), ("shared-mounts",)),
+            Observer.HEALTH: Use(("health.mounts",)),
+        },
+    ),
+    Rule(
+        "key_ends",
+        "a node key of the tailnet that ends soon",
+        {
+            Observer.DOCTOR: Use(("F34",), ("tailnet",), "by the node's own clock"),
+            Observer.MESH: Use(("problem",), how="by the clock of this machine"),
+        },
+    ),
+)
+"""Who uses a rule, and for what: the only such table."""
+
+
+def rules_table() -> str:
+    """The table as Markdown, for the reference of checks."""
+    rows = ["| fact | who | decides | how |", "|---|---|---|---|"]
+    for rule in RULES:
+        for observer, use in rule.used_by.items():
+            decides = ", ".join(f"`{name}`" for name in use.decides)
+            rows.append(f"| {rule.finds} (`{rule.name}`) | {observer} | {decides} | {use.how} |")
+    return "\n".join(rows)
+
 
 KEY_ENDS_SOON: Final = timedelta(days=14)
 """A node key of the tailnet that is good for less is a finding."""
@@ -127,6 +274,11 @@ def clock_offset(state: MachineState) -> Offset | None:
     """How far the node's clock is off; None when it was not read."""
     clock = state.get(CLOCK)
     return None if clock is None else Offset.between(clock, state.sent, state.received)
+
+
+def no_real_memory(node: Node) -> bool:
+    """Whether slurm.conf has no RealMemory for a node: slurmctld's default is 1 MiB."""
+    return node.memory <= 1
 
 
 class VersionFault(StrEnum):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from corral.hosts.quote import Script, defined, sh
+from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
 from corral.slurm.records import Association, Job, Partition
@@ -24,6 +25,7 @@ from corral.slurm.text import (
     readable_associations,
     readable_nodes,
     readable_partitions,
+    readable_queue,
     show_associations,
     show_history,
     show_queue,
@@ -38,6 +40,7 @@ KEYS: Final = (
 )
 CONF: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
 STATE_FOLDER: Final = "/var/spool/slurmctld"
+_USER_PROGRAM: Final = "jobs/user.sh"
 LAST: Final = "@last"
 """The last line of an answer that is complete; without it the answer is unknown, not empty."""
 
@@ -231,6 +234,52 @@ def job_history(mark: str, *options: str) -> Question[tuple[Job, ...]]:
 def job_request(job: int | str) -> Question[Job | None]:
     """One job as slurmctld has it."""
     return Question("asked", sh("{show} {job} | head -n 1", show=[*SHOW_JOB], job=job), parse_job)
+
+
+def pending_in(partition: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
+    """Pending jobs of a partition, each task of an array for itself."""
+    shell = sh(
+        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
+        partition=partition,
+        format=queue_format(columns),
+    )
+    return Question("queue-ahead", shell, lambda answer: tuple(readable_queue(answer, columns)))
+
+
+def running_on(nodes: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
+    """Jobs that run on nodes, a hostlist."""
+    shell = sh("squeue -h -t R -w {nodes} -o {format}", nodes=nodes, format=queue_format(columns))
+    return Question("others", shell, lambda answer: tuple(readable_queue(answer, columns)))
+
+
+def past_jobs(mark: str, days: int) -> Question[str]:
+    """All jobs of accounting since so many days, as ``show_history`` prints them.
+
+    Args:
+        mark: as of ``job_queue``.
+        days: how far back.
+    """
+    shell = sh(
+        "timeout 40 {sacct} --allusers --starttime=now-{days}days --endtime=now",
+        sacct=[*show_history(mark, duplicates=False)],
+        days=days,
+    )
+    return Question("past-jobs", shell, text)
+
+
+def job_script(job: int, longest: int) -> Question[str]:
+    """A job's batch script, from slurmctld, else from accounting; "" where neither has it."""
+    return Question("script", call(_USER_PROGRAM, "job_script", job, longest), text)
+
+
+def submit_line(job: int) -> Question[str]:
+    """The command that submitted a job, as accounting keeps it."""
+    shell = sh(
+        "timeout 20 sacct --noheader --parsable2 --allocations --jobs={job} --format=SubmitLine"
+        " 2>/dev/null | head -n 1 | head -c 65536",
+        job=job,
+    )
+    return Question("line", shell, text)
 
 
 def partition_named(name: str) -> Question[tuple[Partition, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import NOTHING, defined, sh
+from corral.hosts.quote import NOTHING, call, defined, sh
 from corral.inspect.question import Answer, Question, pairs, text
 from corral.state.storage.job_folders import CHECKS, KINDS, TOP, held
 
@@ -35,6 +35,22 @@ READ_ONLY: Final = Question(
     ),
     str.splitlines,
 )
+
+
+_USER_PROGRAM: Final = "jobs/user.sh"
+USER_THERE: Final = defined(_USER_PROGRAM, "user_there")
+"""Runs before ``user_and_storage``."""
+
+
+def user_and_storage(user: str, mount: str) -> Question[str]:
+    """What is missing of a user and the shared storage; sets ``$there`` where nothing is."""
+    return Question("missing", sh("user_there {user} {mount}", user=user, mount=mount), str.strip)
+
+
+def unread_paths(paths: Sequence[str]) -> Question[list[str]]:
+    """Those of the paths that who asks cannot read."""
+    shell = call(_USER_PROGRAM, "paths_unread", *paths) if paths else NOTHING
+    return Question("paths", shell, str.splitlines)
 
 
 MOUNTS: Final = Answer("shared-mounts", pairs)

@@ -19,7 +19,7 @@ from corral.inspect.question import Answer, Answers, inquiry
 from corral.inspect.slurm import UNIX_TIMES, job_history
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
-from corral.jobs.points import MOST_POINTS, count_points, indices, points
+from corral.jobs.sweep import MOST_POINTS, count_points, indices, points
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
 from corral.slurm.states.reasons import explain
@@ -87,7 +87,6 @@ class Part:
         return self.state is not None and self.state.good
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "task": self.number,
             "state": self.state.value if self.state else None,
@@ -123,7 +122,6 @@ class ArrayOutcome:
         return Counter(word.lower().replace("_", " ") for word in words)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "id": self.id,
             "counts": dict(self.counts),

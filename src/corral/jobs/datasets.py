@@ -48,7 +48,6 @@ class DataSet:
     new: int
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return asdict(self)
 
 

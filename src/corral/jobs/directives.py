@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
-from corral.slurm import duration
-from corral.slurm.directives import Directive, directives
+from corral.slurm.directives import TERMINAL_ONLY, Directive, count_of, directives, nodes_of
 from corral.slurm.tres import asked, memory_option
 
 CARRIED: Final = frozenset(
@@ -52,9 +52,7 @@ def carried(text: str) -> str:
 
 _INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("output", "error", "open-mode"), "corral logs has what ranks print"),
-    **dict.fromkeys(
-        ("parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"), "corral run follows it"
-    ),
+    **dict.fromkeys(TERMINAL_ONLY, "corral run follows it"),
     "get-user-env": "ranks have the environment of the job's user",
     "no-requeue": "",  # as without it
 }
@@ -63,7 +61,6 @@ _EXPORTED: Final = {  # what of the submitter's environment a job has
     "NONE": "a job has its user's environment, and srun in a script hands on the script's",
     "NIL": "a job has its user's environment, and srun in a script hands on the script's",
 }
-_COUNT: Final = re.compile(r"[1-9]\d{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +201,17 @@ def _field(directive: Directive, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count(value: str) -> int:
-    if not _COUNT.fullmatch(value):
+    count = count_of(value)
+    if count is None:
         raise _CarryError("not a number")
-    return int(value)
+    return count
 
 
 def _nodes(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
-    least, _dash, most = value.partition("-")
-    if most and most != least:
+    asked_for = nodes_of(value)
+    if asked_for is None or asked_for[0] != asked_for[1]:
         raise _CarryError("a job has a fixed number of nodes here: give one")
-    return {"nodes": _count(least)}
+    return {"nodes": asked_for[0]}
 
 
 def _ntasks(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,12 +285,12 @@ def _mem_per_gpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        seconds = duration.seconds(value)
+        seconds = durations.seconds(value)
     except CorralError:
         seconds = 0
     if not seconds:
         raise _CarryError("a time limit such as 30, 2:00:00 or 1-12 (none: leave it out)")
-    return {"time": duration.clock(seconds)}
+    return {"time": durations.clock(seconds)}
 
 
 def _array(value: str, _: Mapping[str, Any]) -> dict[str, Any]:

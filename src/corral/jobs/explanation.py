@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from corral.durations import clock
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
@@ -39,7 +40,6 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobSpec
-from corral.slurm.duration import clock
 from corral.slurm.records import Job, Node
 from corral.slurm.text import TIME_FORMAT, parse_queue, show_queue
 from corral.spec.hostlist import expand
@@ -290,7 +290,7 @@ async def _fitting(
         bare,
         user=user_of(job, spec),
         mount=spec.storage[0].mount,
-        parcel=None,
+        manifest=None,
         script=False,
     )
     nodes = nodes_for(job, partition_name(job, spec), seen.nodes)

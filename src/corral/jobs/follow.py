@@ -212,7 +212,6 @@ class Outcome:
         return self.state.good
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         failed = self.failed
         return {
             "id": self.id,

@@ -56,5 +56,4 @@ class JobHandle:
         return replace(self, folder=folder, array=(), task=task)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return asdict(self) | {"array": list(self.array)}

@@ -9,22 +9,24 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Final
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import NOTHING, Script, call, defined, sh
+from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
 from corral.inspect.question import Answer, Answers, inquiry
 from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
+from corral.inspect.storage import USER_THERE, unread_paths, user_and_storage
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.upload.archive import ask_script, names_asked
-from corral.jobs.upload.parcel import Parcel
+from corral.jobs.upload.manifest import Manifest
 from corral.jobs.upload.user_folder import JOBS, user_folder
-from corral.slurm import duration
 from corral.slurm.records import Association, Node
 from corral.slurm.text import parse_nodes
 from corral.slurm.tres import mib, of_type
@@ -165,7 +167,7 @@ def without_pyxis(job: JobSpec) -> Refusal:
 
 
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
-    longest = duration.seconds(duration.max_time(partition.max_time))
+    longest = durations.seconds(durations.max_time(partition.max_time))
     if job.requeue and seconds_of(job.grace) > _LONGEST_GRACE:
         yield Refusal(f"a grace of {job.grace} is longer than Slurm takes", "--grace 18h at most")
     if job.requeue and job.seconds is not None and job.seconds <= seconds_of(job.grace):
@@ -176,7 +178,7 @@ def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     if longest is not None and (job.seconds or 0) > longest:
         yield Refusal(
             f"{job.time} is longer than partition {partition.name} allows",
-            f"--time {duration.clock(longest)} is the longest",
+            f"--time {durations.clock(longest)} is the longest",
         )
 
 
@@ -449,9 +451,6 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
 
 _APPLY: Final = "corral apply corrects it"
 
-_PROGRAM: Final = "jobs/user.sh"
-_THERE: Final = Answer("missing", str.strip)
-_READABLE: Final = Answer("paths", str.splitlines)
 _CONTENTS: Final = Answer("contents", str.splitlines)
 
 _SIZE: Final = setting("MaxArraySize")
@@ -495,7 +494,7 @@ async def ask(
     *,
     user: str,
     mount: str,
-    parcel: Parcel | None,
+    manifest: Manifest | None,
     script: bool = True,
 ) -> SubmitAnswers:
     """Ask for user, storage, paths the job names, the store's contents and the nodes.
@@ -506,15 +505,15 @@ async def ask(
         job: the job.
         user: whose it is.
         mount: the shared storage.
-        parcel: what is uploaded; None when the script is on shared storage.
+        manifest: what is uploaded; None when the script is on shared storage.
         script: look for the script there.
 
     Raises:
         CorralError: USAGE, something the job names is not there; COMMAND_FAILED, Slurm is silent.
     """
-    needed = _needed(job, mount, sent=parcel is not None or not script)
-    asked = _questions(job, user, mount, needed, store=parcel is not None)
-    stdin = names_asked(parcel) if parcel is not None else b""
+    needed = _needed(job, mount, sent=manifest is not None or not script)
+    asked = _questions(job, user, mount, needed, store=manifest is not None)
+    stdin = names_asked(manifest) if manifest is not None else b""
     result = check(
         await fleet.run(controller, asked.script, stdin=stdin, timeout=120), "asking the controller"
     )
@@ -522,9 +521,9 @@ async def ask(
     texts = sections.require(asked.names, controller, "asking the controller")
     refuse(
         [
-            *_missing(_THERE.read(texts), user, controller, mount),
+            *_missing(user_and_storage(user, mount).read(texts), user, controller, mount),
             *([without_pyxis(job)] if PYXIS.read(texts) else []),
-            *_unread(_READABLE.read(texts), user, needed),
+            *_unread(unread_paths(tuple(needed)).read(texts), user, needed),
             *against_rights(job, user, _rights(user, texts)),
         ]
     )
@@ -548,8 +547,8 @@ def _questions(
     charged = bool(job.account or job.qos)
     contents = ask_script(user_folder(mount, JOBS, user)) if store else NOTHING
     questions = (
-        _THERE.by(sh("user_there {user} {mount}", user=user, mount=mount)),
-        _READABLE.by(_there(user, call(_PROGRAM, "paths_unread", *needed) if needed else NOTHING)),
+        user_and_storage(user, mount),
+        unread_paths(tuple(needed)).run_by(partial(_there, user)),
         _CONTENTS.by(_there(user, contents)),
         _SIZE.only(when=bool(job.tasks)),
         PYXIS.only(when=bool(job.container)),
@@ -558,7 +557,7 @@ def _questions(
         QOS.only(when=charged),
         NODES,
     )
-    return inquiry(questions, before=defined(_PROGRAM, "user_there"))
+    return inquiry(questions, before=USER_THERE)
 
 
 def _rights(user: str, answers: Answers) -> Rights:

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
 from corral.jobs.batch.containers import image_of, mount_of
 from corral.jobs.directives import carried
-from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profile.profiler import Profiler
-from corral.slurm import duration
-from corral.spec import values
+from corral.jobs.sweep import ArrayIndices, Sweep, indices, points
 from corral.spec.values import (
     AbsolutePath,
     GpuType,
@@ -295,9 +294,9 @@ def seconds_of(time: str) -> int:
 
     Slurm reads one as minutes, the cluster file as hours: so a job has to give the unit.
     """
-    if time[-1:] in values.UNITS and time[:-1].isdecimal():
-        return values.seconds_of(time)
-    return duration.seconds(time) or 0
+    if time[-1:] in durations.UNITS and time[:-1].isdecimal():
+        return durations.interval_seconds(time)
+    return durations.seconds(time) or 0
 
 
 def readable(message: str) -> str:

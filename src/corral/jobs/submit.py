@@ -42,8 +42,8 @@ from corral.jobs.limits import (
     user_of,
 )
 from corral.jobs.model import JobSpec
-from corral.jobs.points import point_lines
 from corral.jobs.profile import profiler
+from corral.jobs.sweep import point_lines
 from corral.jobs.upload.archive import (
     Archive,
     archive,
@@ -51,9 +51,9 @@ from corral.jobs.upload.archive import (
     submit_script,
 )
 from corral.jobs.upload.git import commit_tags
-from corral.jobs.upload.parcel import (
+from corral.jobs.upload.manifest import (
     NO_FILES,
-    Parcel,
+    Manifest,
     named_file,
     outline,
     outline_folder,
@@ -89,14 +89,14 @@ class _Going:
         user: whose it is.
         mount: the shared storage.
         name: its folder's name in the user's.
-        parcel: what is uploaded; None: its script is on shared storage.
+        manifest: what is uploaded; None: its script is on shared storage.
     """
 
     job: JobSpec
     user: str
     mount: str
     name: str
-    parcel: Parcel | None
+    manifest: Manifest | None
 
     @property
     def folder(self) -> str:
@@ -106,17 +106,17 @@ class _Going:
     def program(self) -> str:
         if self.job.command:
             return ""
-        if self.parcel is None:
+        if self.manifest is None:
             return self.job.script
-        return f"{self.folder}/code/{self.parcel.program}"
+        return f"{self.folder}/code/{self.manifest.program}"
 
     @property
     def workdir(self) -> str:
-        if self.parcel is None:
+        if self.manifest is None:
             return str(PurePosixPath(self.job.script).parent) if self.job.in_place else ""
-        if self.parcel.inside is None:
+        if self.manifest.inside is None:
             return ""
-        return f"{self.folder}/code/{self.parcel.inside}".rstrip("/")
+        return f"{self.folder}/code/{self.manifest.inside}".rstrip("/")
 
 
 def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
@@ -131,13 +131,13 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
     return batch_script(job, _place(going, spec, ()))
 
 
-def _outline(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
+def _outline(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
     if job.command:
         return NO_FILES if _bare(job) else outline_folder(job.folder or "")
     if _shared(job, spec):
         return None
     path = Path(job.script)
-    return outline(path, job.folder) if path.is_file() else Parcel(None, (), path.name)
+    return outline(path, job.folder) if path.is_file() else Manifest(None, (), path.name)
 
 
 async def submit(
@@ -158,14 +158,14 @@ async def submit(
     """
     job = gpus_left_out(job, spec)
     refuse(against_spec(job, spec))
-    parcel = await _parcel(job, spec)
+    manifest = await _parcel(job, spec)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     name = f"{stamp}-{job.title}-{secrets.token_hex(3)}"
-    going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, parcel)
-    for note in parcel.notes if parcel else ():
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest)
+    for note in manifest.notes if manifest else ():
         emit(Event(Kind.NOTE, "code", message=note))
     seen = await ask(
-        fleet, controller, job, user=going.user, mount=going.mount, parcel=going.parcel
+        fleet, controller, job, user=going.user, mount=going.mount, manifest=going.manifest
     )
     nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
     refuse(
@@ -210,7 +210,7 @@ def _shared(job: JobSpec, spec: ClusterSpec) -> bool:
     return under and (job.in_place or not Path(job.script).is_file())
 
 
-async def _parcel(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
+async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
     if job.command:
         return NO_FILES if _bare(job) else await pack_folder(job.folder or "")
     if _shared(job, spec):
@@ -251,7 +251,7 @@ async def _requirements(going: _Going, emit: Emit) -> bytes | None:
     requested = going.job.environment
     if requested == "none" or going.job.container:
         return None
-    lock = going.parcel.lock if going.parcel else None
+    lock = going.manifest.lock if going.manifest else None
     if requested is not None:
         lock = await asyncio.to_thread(named_file, Path(requested))
     if lock is None:
@@ -300,18 +300,18 @@ async def _send(
     tracking: Tracking,
     emit: Emit,
 ) -> int:
-    parcel = going.parcel or NO_FILES
+    manifest = going.manifest or NO_FILES
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiler.files(going.job.profile)
     packed = await abandonable(
-        archive, parcel, missing(parcel, seen.lacking), going.name, token, own
+        archive, manifest, missing(manifest, seen.lacking), going.name, token, own
     )
-    if parcel.root is not None:
+    if manifest.root is not None:
         emit(
             Event(
                 Kind.NOTE,
                 "code",
-                message=f"{parcel.root} is uploaded: {_sent(len(parcel.files), packed)}",
+                message=f"{manifest.root} is uploaded: {_sent(len(manifest.files), packed)}",
             )
         )
     tasks = [f"task-{number}" for number in going.job.tasks]

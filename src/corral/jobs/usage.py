@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from corral.hosts.quote import NOTHING, Script, sh
-from corral.slurm.duration import seconds
+from corral.durations import seconds
+from corral.hosts.quote import NOTHING, Script, piece
 from corral.slurm.tres import entries, mib
 
 if TYPE_CHECKING:
@@ -74,34 +74,18 @@ _FIELDS: Final = 3
 _IDLE: Final = 10.0
 """Per cent under which a GPU among busy ones is named."""
 
-# In a subshell, so that the rank is not a parent of it: a program may wait for all its children.
-# The file is renamed into place; the rank is a process of this number since it is exec'ed.
-_SAMPLE: Final = """\
-if [ "$SLURM_LOCALID" = 0 ]; then
-  (
-    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
-    while kill -0 "$$" 2>/dev/null; do
-      if [ -n "$(find "$CORRAL_JOB_FOLDER/{followed}" -newermt '-60 seconds' 2>/dev/null)" ]; then
-        if command -v nvidia-smi >/dev/null 2>&1; then
-          timeout 20 nvidia-smi --query-gpu={query} --format=csv,noheader,nounits 2>/dev/null
-        else
-          echo {absent}
-        fi | tr '\\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
-        echo >> "$use.new"
-        mv "$use.new" "$use"
-      fi
-      sleep {every}
-    done </dev/null >/dev/null 2>&1 &
-  )
-fi
-"""
-
 
 def sample(job: JobSpec) -> Script:
     """Shell of each rank; nothing for a job without GPUs."""
     if not job.gpus_per_node:
         return NOTHING
-    return sh(_SAMPLE, followed=FOLLOWED, query=QUERY, absent=ABSENT, every=EVERY_S)
+    return piece(
+        "jobs/batch/use-sample.sh",
+        followed=FOLLOWED,
+        query=QUERY,
+        absent=ABSENT,
+        every=EVERY_S,
+    )
 
 
 def gpus_in_words(nodes: Mapping[str, str]) -> str:

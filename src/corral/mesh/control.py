@@ -21,11 +21,13 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.tables import read_table
 from corral.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
@@ -34,13 +36,6 @@ ATTEMPT_S: Final = 60.0
 
 TRIES: Final = 3
 ANSWER_MAX: Final = 16 << 20
-_HINTS: Final[Mapping[int, str]] = {
-    401: "the key is wrong, or has expired: make a new one",
-    403: "the key may not do this: an OAuth client needs the scopes auth_keys and devices:core "
-    "with the cluster's tag, and policy_file for `corral mesh policy --apply`",
-    404: "check network.mesh.url: the server knows no such thing",
-    429: "too many requests: wait a minute and run the same command again",
-}
 
 
 def secret(environment: Mapping[str, str], name: str) -> str:
@@ -173,6 +168,12 @@ def _fields(text: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
 
 
+@cache
+def control_hints() -> Mapping[int, str]:
+    """What to do by the status of a response: the table ``control_hints.yaml``."""
+    return read_table("corral.mesh", "control_hints.yaml", dict[int, str])
+
+
 def _refused(what: str, error: urllib.error.HTTPError) -> CorralError:
     text = error.read(4096).decode("utf-8", "replace")
     message = _fields(text).get("message") or text.strip()[:300] or error.reason
@@ -182,7 +183,7 @@ def _refused(what: str, error: urllib.error.HTTPError) -> CorralError:
         command=what,
         status=error.code,
         tail=text.strip()[:1000],
-        hint=_HINTS.get(error.code, "see the server's message"),
+        hint=control_hints().get(error.code, "see the server's message"),
     )
 
 

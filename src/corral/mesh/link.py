@@ -76,7 +76,6 @@ class Link:
         return "no: jobs of one node"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "source": self.source,
             "target": self.target,

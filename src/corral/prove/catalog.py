@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.inspect.rules import rules_table
 from corral.prove import launch
 from corral.prove.check import ALL_CORES, Check
 from corral.prove.checks import access, isolation, ranks, rest, slots, smoke, storage
@@ -394,4 +395,14 @@ def checks_page() -> str:
             if check.needs:
                 out.append(f"- Needs: {', '.join(f'`{need}`' for need in check.needs)}.")
             out.append("")
+    out += [
+        "## Facts that several observers judge",
+        "",
+        "Each of these facts is found by one rule (`src/corral/inspect/rules.py`); who uses it "
+        "decides what it means there: a check of the proof, a failure that `corral doctor` knows, "
+        "a line of `corral status`, a check of the health program on nodes, a column of the page.",
+        "",
+        rules_table(),
+        "",
+    ]
     return "\n".join(out)

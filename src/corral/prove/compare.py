@@ -97,7 +97,6 @@ class Comparison:
         return ", ".join([*counts, f"{self.same} the same"])
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "before": self.before,
             "after": self.after,

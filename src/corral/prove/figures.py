@@ -98,7 +98,7 @@ class Plot:
         _drawable(self.title, heights, above=self.y.log)
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields; ``chart_from`` reads them back."""
+        """``chart_from`` reads it back."""
         return {"kind": "plot", **asdict(self)}
 
 
@@ -139,7 +139,7 @@ class Matrix:
         _drawable(self.title, [*known, *(v for v in (self.warn, self.fail) if v is not None)])
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields; ``chart_from`` reads them back."""
+        """``chart_from`` reads it back."""
         return {"kind": "matrix", **asdict(self)}
 
 

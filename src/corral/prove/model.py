@@ -129,7 +129,7 @@ class Proof:
         return sum(result.verdict is verdict for result in self.results)
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields, for ``--json``, the journal and the page."""
+        """For ``--json``, the journal and the page."""
         return {
             "cluster": self.cluster,
             "at": self.at,

@@ -56,7 +56,6 @@ def questions(
     """What a node is asked; the clock comes first, before anything slow."""
     return (
         machine.CLOCK,
-        machine.HOSTNAME,
         machine.names(names),
         slurm.VERSIONS,
         services.units(units),

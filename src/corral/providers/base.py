@@ -125,7 +125,7 @@ class Provider(Protocol):
         """The declared nodes that are this provider's."""
         ...
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """Read what is there; changes nothing. Call it before the methods below."""
         ...
 

@@ -34,7 +34,7 @@ class LoginHost:
         """The declared nodes."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """All machines are there; whether one lets the user in is the transport's to find out."""
         names = [node.name for node in self.nodes]
         return Observed(

@@ -140,7 +140,7 @@ def desired_stages(site: Site) -> tuple[DesiredStage, ...]:
         CorralError: the machines cannot hold what the file declares.
     """
     if is_configured(site.spec):
-        return ()  # slurm-gcp sets its machines up, and would undo what others change
+        return ()  # their provider sets machines up, and would undo what others change
     for role in ROLES:
         role.check(site)
     if mesh.outside(site.spec, site.facts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from corral.durations import max_time
 from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts, Traits
 from corral.roles.inventory import Site
@@ -13,7 +14,6 @@ from corral.roles.slurm import elastic_nodes, partitions
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
-from corral.slurm.duration import max_time
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
 

@@ -6,12 +6,13 @@ sdiag's text, not its ``--json``, which came with 23.02 and changes with each da
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
+from corral.slurm.policy import COUNTED, ROOT, Call, Cycle, Scheduler, Share
+
 DIAGNOSTICS: Final = ("sdiag",)
-"""The command whose answer ``diagnostics`` reads."""
+"""The command whose answer ``scheduler`` reads."""
 SHARES: Final = (
     *("sshare", "--all", "--noheader", "--parsable2"),
     "--format=Account,User,NormShares,EffectvUsage,FairShare",
@@ -31,38 +32,52 @@ _SECTIONS: Final = (
 """How the head of each section begins, and what its lines are called here; "" is not read."""
 _VALUE: Final = re.compile(r"\s*([A-Z][^:]*?):\s*(\d+)\s*$")
 _EPOCH: Final = re.compile(r"\s*([A-Z][^:]*?):.*\((\d+)\)\s*$")
-_RPC: Final = re.compile(r"\s*([A-Z]\w*)\s.*count:(\d+)\s.*total_time:(\d+)\s*$")
+_SINCE: Final = re.compile(r"(Data since) .*\((\d+)\)\s*$")
+_RPC: Final = re.compile(r"\s*([A-Z]\w*)\s.*count:(\d+)\s+ave_time:(\d+)\s+total_time:(\d+)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Requests of one message type since slurmctld's figures began."""
+def scheduler(text: str) -> Scheduler:
+    """Read sdiag's answer; a line of another form is left out.
 
-    count: int
-    microseconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnostics:
-    """slurmctld's figures.
-
-    Attributes:
-        values: by section ("" for the lines before the first one) and sdiag's own words.
-        calls: by message type.
+    Requests are counted by type alone: users' names have no bound. Why cycles ended is not read.
     """
+    values, calls = _read(text)
+    get = values.get
+    jobs = {word: get(("", f"Jobs {word}")) for word in COUNTED}
+    return Scheduler(
+        since=get(("", "Data since")),
+        threads=get(("", "Server thread count")),
+        agents=get(("", "Agent queue size")),
+        agent_threads=get(("", "Agent thread count")),
+        database=get(("", "DBD Agent queue size")),
+        jobs={word: count for word, count in jobs.items() if count is not None},
+        main=Cycle(
+            count=get(("main", "Total cycles")),
+            last=get(("main", "Last cycle")),
+            mean=get(("main", "Mean cycle")),
+            longest=get(("main", "Max cycle")),
+            depth=get(("main", "Mean depth cycle")),
+            queue=get(("main", "Last queue length")),
+        ),
+        backfill=Cycle(
+            count=get(("backfill", "Total cycles")),
+            last=get(("backfill", "Last cycle")),
+            mean=get(("backfill", "Mean cycle")),
+            longest=get(("backfill", "Max cycle")),
+            depth=get(("backfill", "Depth Mean")),
+            last_depth=get(("backfill", "Last depth cycle")),
+            queue=get(("backfill", "Last queue length")),
+            last_at=get(("backfill", "Last cycle when")) or None,
+        ),
+        backfilled=get(("backfill", "Total backfilled jobs (since last slurm start)")),
+        by_type=tuple(sorted(calls, key=lambda call: (-call.total, call.name))),
+    )
 
-    values: Mapping[tuple[str, str], int]
-    calls: Mapping[str, Calls]
 
-    def get(self, section: str, words: str) -> int | None:
-        """One value; None where this release, or a scheduler that has not run yet, prints none."""
-        return self.values.get((section, words))
-
-
-def diagnostics(text: str) -> Diagnostics:
-    """Read sdiag's answer; a line of another form is left out."""
+def _read(text: str) -> tuple[dict[tuple[str, str], int], list[Call]]:
+    """Values by section ("" for the lines before the first one) and sdiag's words; requests."""
     values: dict[tuple[str, str], int] = {}
-    calls: dict[str, Calls] = {}
+    calls: list[Call] = []
     section: str | None = ""
     for line in text.split("\n"):
         named = [name for begins, name in _SECTIONS if line.startswith(begins)]
@@ -70,37 +85,26 @@ def diagnostics(text: str) -> Diagnostics:
             section = named[0] or None
         elif section == "rpc":
             if match := _RPC.match(line):
-                calls[match[1]] = Calls(int(match[2]), int(match[3]))
-        elif section is not None and (match := _VALUE.match(line) or _EPOCH.match(line)):
+                name, *counts = match.groups()
+                calls.append(Call(name, *map(int, counts)))
+        elif section is not None and (
+            match := _VALUE.match(line) or _SINCE.match(line) or _EPOCH.match(line)
+        ):
             values.setdefault((section, match[1]), int(match[2]))
-    return Diagnostics(values, calls)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """An account, or a user in one, as the fair-share plugin counts it.
-
-    Attributes:
-        user: "" for the account itself.
-        shares: NormShares, its part among its siblings (fair tree) or of the cluster (classic).
-        usage: EffectvUsage, the part that it used, of the same.
-        fair_share: the priority's factor, 0 to 1; None for accounts of a fair tree.
-    """
-
-    account: str
-    user: str
-    shares: float | None
-    usage: float | None
-    fair_share: float | None
+    return values, calls
 
 
 def shares(text: str) -> Iterator[Share]:
     """Read sshare's answer; a line of another form is left out, and so is the tree's root."""
     for line in text.split("\n"):
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 5 and fields[0] not in ("", "root"):  # noqa: PLR2004
+        if len(fields) == 5 and fields[0] not in ("", ROOT):  # noqa: PLR2004
             account, user, *numbers = fields
-            yield Share(account, user, *map(_number, numbers))
+            part, effective, factor = map(_number, numbers)
+            # Jobs are of users: an account's factor, which a classic tree has, is of no job.
+            yield Share(
+                account, user, part=part, effective=effective, factor=factor if user else None
+            )
 
 
 def _number(text: str) -> float | None:

@@ -20,6 +20,11 @@ LONGEST: Final = 1 << 16
 MOST: Final = 2000
 """Options of a script, or of a command line."""
 
+TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
+"""Options of what sbatch itself does, on a terminal: nothing of the job."""
+
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_NODES: Final = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?")
 _MARKS: Final = ("#SBATCH", "#SLURM")
 _FOREIGN: Final = re.compile(r"#(PBS|BSUB)\s+-")
 _PIECE: Final = re.compile(
@@ -230,3 +235,14 @@ def _valued(number: int, name: str, word: str, after: str | None) -> Directive:
     if after is None:
         return Directive(number, "", word, "its value is missing")
     return Directive(number, name, after)
+
+
+def count_of(value: str) -> int | None:
+    """The number that an option's value is; None for any other text, and for 0."""
+    return int(value) if _COUNT.fullmatch(value) else None
+
+
+def nodes_of(value: str) -> tuple[int, int] | None:
+    """The fewest and the most nodes that ``--nodes`` asks for; None for another form of it."""
+    match = _NODES.fullmatch(value)
+    return None if match is None else (int(match[1]), int(match[2] or match[1]))

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.errors import CorralError
-from corral.slurm.duration import seconds
+from corral.durations import exact_seconds
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.tres import entries, mib
 
@@ -65,7 +64,7 @@ def parse_uses(answer: str) -> dict[int, JobUse]:
         number, _, step = fields[0].partition(".")
         if len(fields) != len(_COLUMNS) or not (number.isascii() and number.isdigit()):
             continue
-        time, memory = _time(fields[1]), _memory(fields[2])
+        time, memory = exact_seconds(fields[1]), _memory(fields[2])
         if step:
             steps.setdefault(int(number), []).append((time, memory))
         else:
@@ -103,15 +102,6 @@ def _use(every: float, steps: list[tuple[float, float]]) -> JobUse:
     cpu = max(every, sum(time for time, _ in steps))
     memory = max((memory for _, memory in steps), default=0.0)
     return JobUse(cpu or None, memory or None)
-
-
-def _time(value: str) -> float:
-    clock, _, fraction = value.partition(".")
-    try:
-        length = seconds(clock) if clock else 0
-    except CorralError:
-        return 0.0
-    return float(length or 0) + (float(f"0.{fraction}") if fraction.isdecimal() else 0.0)
 
 
 def _memory(tres: str) -> float:

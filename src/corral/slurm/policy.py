@@ -1,6 +1,7 @@
 """What Slurm lets users have: limits, QOS, shares, reservations, licences, and how it schedules.
 
-Records only; ``slurm.rest.policy`` reads them. Times are unix seconds, lengths are seconds, memory
+Records only; ``slurm.rest.policy`` reads them from JSON, ``slurm.diagnostics`` from what sdiag and
+sshare print. Times are unix seconds, lengths are seconds, memory
 is MiB. A limit that is not set has no ``Limit``: it is unlimited there, or inherited. Pure.
 """
 
@@ -14,6 +15,8 @@ from corral.slurm.records import Association
 
 ROOT: Final = "root"
 """The account above all others."""
+COUNTED: Final = ("submitted", "started", "completed", "canceled", "failed", "pending", "running")
+"""What slurmctld counts jobs by, in sdiag's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Share:
         raw: shares assigned; None where it uses those of its parent.
         part: of its siblings' shares together, 0 to 1.
         usage: of all usage, 0 to 1, old usage counted less (PriorityDecayHalfLife).
+        effective: what the fair-share plugin compares with ``part``: of its siblings' usage (fair
+            tree) or of all (classic).
         factor: 0 to 1, the higher the sooner jobs start; None for accounts.
         minutes: resource minutes that count against ``GrpTRESMins``, by resource.
     """
@@ -88,6 +93,7 @@ class Share:
     raw: int | None = None
     part: float | None = None
     usage: float | None = None
+    effective: float | None = None
     factor: float | None = None
     minutes: Mapping[str, float] | None = None
 
@@ -98,6 +104,9 @@ class Reservation:
 
     Attributes:
         users, accounts: for whom; a name with ``-`` in front is kept out.
+        start_local, end_local: the same times by the controller's clock, where a command prints
+            those; ``start`` and ``end`` are not known then.
+        length: seconds from start to end, as the command prints it.
     """
 
     name: str
@@ -111,6 +120,9 @@ class Reservation:
     accounts: tuple[str, ...] = ()
     licenses: str = ""
     flags: tuple[str, ...] = ()
+    start_local: str = ""
+    end_local: str = ""
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,8 @@ class Cycle:
 
     Attributes:
         count: since the statistics were reset; last_at: unix seconds, None where not reported.
-        depth: jobs tested in a cycle, mean; queue: jobs pending at the last cycle.
+        depth: jobs tested in a cycle, mean; last_depth: in the last one (backfill alone).
+        queue: jobs pending at the last cycle.
         exits: why cycles ended, by Slurm's word.
     """
 
@@ -145,6 +158,7 @@ class Cycle:
     mean: int | None = None
     longest: int | None = None
     depth: int | None = None
+    last_depth: int | None = None
     queue: int | None = None
     last_at: int | None = None
     exits: Mapping[str, int] | None = None
@@ -167,7 +181,8 @@ class Scheduler:
     Attributes:
         since: when the counters were reset.
         threads: of slurmctld, busy with requests.
-        agents: messages to nodes that wait to be sent; database: those to slurmdbd.
+        agents: messages to nodes that wait to be sent; agent_threads: those that send them.
+        database: messages to slurmdbd that wait to be sent.
         jobs: submitted, started, completed, canceled, failed since then; pending, running now.
         main, backfill: the two schedulers.
         backfilled: jobs that backfill started since then.
@@ -177,6 +192,7 @@ class Scheduler:
     since: int | None = None
     threads: int | None = None
     agents: int | None = None
+    agent_threads: int | None = None
     database: int | None = None
     jobs: Mapping[str, int] | None = None
     main: Cycle = Cycle()

@@ -233,7 +233,8 @@ class Partition:
 class Association:
     """An account of slurmdbd, or a user in one, with its share and limits.
 
-    Only ``sacctmgr`` is asked for them, so there is a reader of its text alone.
+    ``slurm.text`` reads what sacctmgr prints, ``slurm.rest.policy`` its JSON with all limits
+    (``slurm.policy.Member``).
 
     Attributes:
         user: "" for the account itself.

@@ -11,24 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.slurm.directives import Directive, command_options, directives, line_of
-from corral.slurm.duration import clock
+from corral.durations import clock
+from corral.slurm.directives import TERMINAL_ONLY, Directive, command_options, directives, line_of
 from corral.slurm.records import Job
 
-_OF_THE_COMMAND: Final = frozenset(
-    {
-        "parsable",
-        "quiet",
-        "verbose",
-        "wait",
-        "test-only",
-        "wrap",
-        "no-bell",
-        "pty",
-        "jobid",
-        "label",
-    }
-)
+_OF_THE_COMMAND: Final = TERMINAL_ONLY | {"test-only", "wrap", "pty", "jobid", "label"}
 """What sbatch and srun themselves do on a terminal: nothing of the job."""
 _NOT_CARRIED: Final = frozenset({"export", "export-file", "get-user-env", "dependency", "begin"})
 

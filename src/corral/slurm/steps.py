@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from corral.durations import seconds
 from corral.errors import CorralError
-from corral.slurm.duration import seconds
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import state_word
 

@@ -23,8 +23,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral.durations import seconds
 from corral.errors import Code, CorralError
-from corral.slurm.duration import seconds
+from corral.slurm.policy import Reservation
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.states.jobs import WAITING, ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
@@ -658,3 +659,44 @@ def parse_counted(text: str) -> list[Job]:
 
 def _maybe(value: str) -> int | None:
     return int(value) or None if value.isascii() and value.isdigit() else None
+
+
+def readable_reservation(line: str) -> Reservation | None:
+    """One line of ``scontrol --oneliner show reservation``; None for another line.
+
+    Its times are of the controller's clock: there is no option for another form.
+    """
+    if not line.startswith("ReservationName="):
+        return None
+    pairs = (word.partition("=") for word in line.split())
+    fields = {key: _value(value) for key, _, value in pairs}
+
+    def names(key: str) -> tuple[str, ...]:
+        return tuple(filter(None, fields.get(key, "").split(",")))
+
+    return Reservation(
+        fields["ReservationName"],
+        nodes=fields.get("Nodes", ""),
+        node_count=_count(fields, "NodeCnt"),
+        cores=_count(fields, "CoreCnt"),
+        partition=fields.get("PartitionName", ""),
+        users=names("Users"),
+        accounts=names("Accounts"),
+        licenses=fields.get("Licenses", ""),
+        flags=names("Flags"),
+        start_local=fields.get("StartTime", ""),
+        end_local=fields.get("EndTime", ""),
+        length=_length(fields.get("Duration", "")),
+    )
+
+
+def _count(fields: Mapping[str, str], name: str) -> int:
+    value = fields.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() else 0
+
+
+def _length(text: str) -> int | None:
+    try:
+        return seconds(text)
+    except CorralError:
+        return None

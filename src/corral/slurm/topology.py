@@ -11,19 +11,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
 from corral.spec.hostlist import fold_in_order
+from corral.tables import read_table
 
 _HEAD: Final = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"')
 _LINK: Final = re.compile(
     r'^\[(\d+)\](?:\([0-9a-fA-F]+\))?\s+"([^"]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?.*?(?:(\d+x\w+))?\s*$'
 )
-_SPEEDS: Final = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10, "FDR": 14, "EDR": 25, "HDR": 50,
-                  "NDR": 100, "XDR": 200}  # fmt: skip
-"""Gb/s of one lane by its name (iblinkinfo(8))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +243,15 @@ def _called(switch: Device) -> str:
     return switch.name.partition(";")[2].partition(":")[0] or switch.id
 
 
+@cache
+def link_speeds() -> Mapping[str, float]:
+    """Gb/s of one lane by its name: the table ``link_speeds.yaml``."""
+    return read_table("corral.slurm", "link_speeds.yaml", dict[str, float])
+
+
 def _gbps(line: str) -> float:
     rate = re.search(r"\b(\d+)x([A-Z]{3}(?:10)?)\s*$", line)
-    return int(rate[1]) * _SPEEDS.get(rate[2], 0) if rate else 0
+    return int(rate[1]) * link_speeds().get(rate[2], 0) if rate else 0
 
 
 def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[str]]:

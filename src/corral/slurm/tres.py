@@ -67,6 +67,8 @@ _NOTE: Final = re.compile(r"\([^()]*\)")
 """Which ones: ``(IDX:0,2-3)``, ``(S:0-1)``; commas in it separate nothing."""
 _COUNTED: Final = re.compile(r"\(CNT:(\d{1,9})\)")
 """How many, of a GRES without File in gres.conf: ``gpu:h200(CNT:2)`` (gres_stepmgr.c)."""
+_INDEX: Final = re.compile(r"gpu[^,(]*\(IDX:([0-9,-]+)\)")
+_NAMED: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
 _ITEM: Final = re.compile(r"(?:gres[:/])?gpu(?:$|(?=[:=]))")
 _NUMBER: Final = re.compile(r"\d{1,9}")
 _GRES: Final = re.compile(
@@ -205,6 +207,34 @@ def asked(text: str, *, named: bool) -> tuple[int, str] | None:
     """
     match = (_GRES if named else _TYPED).fullmatch(text)
     return None if match is None else (int(match["count"] or 1), match["type"] or "")
+
+
+def named(text: str, prefix: str = "") -> str | None:
+    """A list that an option of sbatch asks for, each entry with its kind; None for another form.
+
+    Args:
+        text: the option's value: ``gpu:h200:2,license:1``.
+        prefix: of each entry: ``gres/gpu:`` for the value of --gpus.
+    """
+    parts = [f"{prefix}{part}" for part in text.split(",")]
+    parts = [part if part.startswith("gres") else f"gres/{part}" for part in parts]
+    return ",".join(parts) if all(_NAMED.fullmatch(part) for part in parts) else None
+
+
+def indices(detail: str) -> list[int] | None:
+    """The GPUs in what a job was given of one node, ``gpu:h200:2(IDX:0,2-3)``.
+
+    None where it has some and Slurm does not report which: ``gpu:2(CNT:2)``.
+    """
+    notes = _INDEX.findall(detail)
+    if not notes and "gpu" in detail:
+        return None
+    return [number for note in notes for part in note.split(",") for number in _span(part)]
+
+
+def _span(part: str) -> range:
+    first, _, last = part.partition("-")
+    return range(int(first), int(last or first) + 1) if first.isdecimal() else range(0)
 
 
 def recorded(tres: str) -> Gpus:

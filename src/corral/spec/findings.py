@@ -43,7 +43,7 @@ class Finding:
     where: str = ""
 
     def as_dict(self) -> dict[str, str | int]:
-        """The finding as JSON-ready fields."""
+        """What ``corral lint --json`` prints of it."""
         return {
             "rule": self.rule,
             "level": self.level.value,

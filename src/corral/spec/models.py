@@ -83,7 +83,7 @@ class Gpu(Model):
 
 
 class Ssh(Model):
-    """How the nodes of an ssh group are reached, in addition to the user's ssh config."""
+    """How the nodes of a group are reached by ssh, in addition to the user's ssh config."""
 
     user: UserName = about(
         "none", "Login user; needs root by sudo when it is not root.", default="root"

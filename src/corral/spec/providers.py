@@ -69,7 +69,7 @@ class MachineType(Row):
         vendor: whose machine it is.
         fabric: the network between its GPUs, where that needs its own software.
         nccl_tests: field of the cluster file that names the folder of nccl-tests there.
-        hardware: its entry in hardware.yaml.
+        hardware: its entry in a table of known hardware (``prove.fabric.hardware``).
         guide: its page of the guide.
         group: what examples call a group of such machines.
     """
@@ -132,6 +132,8 @@ class Capabilities(Row):
         completes: ``module:function`` from a cluster to the same with what the provider sets up
             filled in.
         rules: ``module:table`` of the rules that are about it alone.
+        tables: tables in its folder whose rows go with those of the same kind: ``failures.yaml``
+            (the doctor's catalogue) and ``hardware.yaml`` (figures of networks and GPUs).
         machines: types of machine that groups name, by that name.
         exports: other tools that its machines can be set up with, by verb of ``corral export``.
         reader: the tool whose files are read for it.
@@ -156,6 +158,7 @@ class Capabilities(Row):
     section: str = ""
     completes: str = ""
     rules: str = ""
+    tables: tuple[str, ...] = ()
     machines: Mapping[str, MachineType] = {}
     exports: Mapping[str, Tool] = {}
     reader: Reader | None = None
@@ -222,6 +225,12 @@ def part_of(path: str) -> Any:
     """What a provider has under ``module:name``."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
+
+
+def packages_with(table: str) -> tuple[str, ...]:
+    """Packages of the providers that have such a table of their own (``Capabilities.tables``)."""
+    having = (provider for provider in PROVIDERS.values() if table in provider.tables)
+    return tuple(f"corral.providers.{provider.folder}" for provider in having)
 
 
 def machines_on(fabric: str) -> Mapping[str, MachineType]:

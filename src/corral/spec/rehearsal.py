@@ -1,4 +1,4 @@
-"""Any cluster file mapped onto embedded nodes, to try it before real machines are touched."""
+"""Any cluster file mapped onto containers, to try it before real machines are touched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGEST_LENGTH: Final = 4
 
 
 def rehearse(spec: ClusterSpec) -> ClusterSpec:
-    """The same cluster on embedded nodes: same nodes, GPUs, partitions, users and controller.
+    """The same cluster in containers: same nodes, GPUs, partitions, users and controller.
 
     Pure. Addresses, logins, kinds of storage and the data interface go; ``rehearsal_notes`` lists
     what that means.

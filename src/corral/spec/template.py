@@ -137,7 +137,7 @@ def init_text(kind: str, **values: Value) -> str:
     """A complete cluster file with comments.
 
     Args:
-        kind: laptop (embedded nodes on this machine) or lab (three machines by ssh).
+        kind: laptop (containers of this machine) or lab (three machines by ssh).
         **values: what to write instead of the defaults of ``values_of(kind)``.
 
     Raises:

@@ -11,10 +11,11 @@ would take digits of every script, so it is not used. Tests prove both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from corral.durations import FORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ VERSION_RANGE: Final = Kind(
 )
 TIME_LIMIT: Final = Kind(
     "time",
-    r"^(infinite|([0-9]{1,3}-)?[0-9]{1,3}(:[0-5][0-9]){0,2})$",
+    rf"^(infinite|{FORM})$",
     "infinite or [days-]hours[:minutes[:seconds]] in quotes, such as \"2-00:00:00\" or '12:30:00'",
     "infinite",
 )
@@ -377,20 +378,3 @@ class Model(BaseModel):
     """Base: unknown keys are errors, values do not change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-UNITS: Final = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
-
-
-def seconds_of(interval: str) -> int:
-    """Seconds of an interval, 0 for ``off``."""
-    return 0 if interval == "off" else int(interval[:-1]) * UNITS[interval[-1]]
-
-
-def length_of(span: str) -> int | None:
-    """Seconds of ``[days-]hours[:minutes[:seconds]]``; None for ``infinite``."""
-    if span == "infinite":
-        return None
-    days, _, rest = span.rpartition("-")
-    hours, minutes, seconds = [*map(int, rest.split(":")), 0, 0][:3]
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

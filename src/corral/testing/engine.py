@@ -1,4 +1,4 @@
-"""Corral's engine without Slurm: bare embedded nodes, and resources that they shall hold."""
+"""Corral's engine without Slurm: bare nodes in containers, and resources that they shall hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.apply.observe import guessed, remember, see
+from corral.apply.observation import guessed, remember, see
 from corral.apply.run import run_stages
 from corral.events import ignore
 from corral.hosts.fleet import Fleet
@@ -67,9 +67,9 @@ def _spec(name: str, nodes: int) -> ClusterSpec:
 
 
 async def bare_nodes(name: str, nodes: int) -> Inventory:
-    """Make embedded nodes that hold nothing; gives how each is reached."""
+    """Make nodes in containers that hold nothing; gives how each is reached."""
     (provider,) = providers_of(_spec(name, nodes))
-    await provider.apply(provider.plan(await provider.observe()), ignore)
+    await provider.apply(provider.plan(await provider.read_machines()), ignore)
     inventory: Inventory = {}
     for node in provider.nodes:
         target = provider.ssh_target(node.name)
@@ -85,7 +85,7 @@ async def bare_nodes(name: str, nodes: int) -> Inventory:
 async def on_all(name: str, inventory: Inventory, script: str) -> list[str]:
     """Run a script on all nodes, without a ProxyCommand; gives what each printed."""
     (provider,) = providers_of(_spec(name, len(inventory)))
-    await provider.observe()
+    await provider.read_machines()
     with tempfile.TemporaryDirectory() as control:
         fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), Path(control)) for n in inventory})
         answers = await fleet.all(sh("sh -c {text}", text=script))
@@ -99,7 +99,7 @@ async def remove(name: str, nodes: int) -> None:
     await provider.destroy(ignore)
 
 
-async def converge(name: str, inventory: Inventory, held: Held) -> int:
+async def apply(name: str, inventory: Inventory, held: Held) -> int:
     """Facts, probes, plan, apply, as ``corral apply`` does it; gives the number of changes."""
     # As the command line does: connections stay for the next command.
     control = Path(tempfile.gettempdir()) / f"corral-ssh-{os.getuid()}"

@@ -123,7 +123,7 @@ ANSWERS[SlurmAccounts] = _accounts
 ANSWERS[Person] = _person
 
 
-def converged(item: Resource) -> Seen:
+def in_desired_state(item: Resource) -> Seen:
     """The answer of a machine that holds the resource."""
     answer = ANSWERS.get(type(item))
     if answer is None:
@@ -152,6 +152,6 @@ def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
 
 def _observed(at: Site, *, complete: bool) -> Mapping[str, Mapping[str, Seen]]:
     return {
-        node: {r.id: converged(r) for r in items} if complete else {}
+        node: {r.id: in_desired_state(r) for r in items} if complete else {}
         for node, items in resources_of(desired_stages(at)).items()
     }

@@ -20,6 +20,7 @@ import uvicorn
 from corral.passwords import accompanied
 from corral.stack_dump import on_signal
 from corral.web.app import create_app
+from corral.web.listener.acceptor import Loop
 from corral.web.listener.admission import Admission, Admitted
 from corral.web.listener.connections import (
     Bounded,
@@ -28,7 +29,6 @@ from corral.web.listener.connections import (
     more_files,
     without_cut_streams,
 )
-from corral.web.listener.door import Loop
 from corral.web.settings import Settings
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.audit import attendant

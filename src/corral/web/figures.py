@@ -160,11 +160,9 @@ class Prometheus:
         self._asking = asyncio.Lock()
 
     async def close(self) -> None:
-        """See ``Figures``."""
         await self._http.aclose()
 
     async def nodes(self) -> dict[str, dict[str, float]]:
-        """See ``Figures``."""
         async with self._asking:
             if time.monotonic() >= self._refresh_at:
                 by_node: dict[str, dict[str, float]] = {}
@@ -179,7 +177,6 @@ class Prometheus:
             return self._nodes
 
     async def job(self, job: Job) -> dict[str, Any]:
-        """See ``Figures``."""
         start, end = job.start_at or time.time(), time.time()
         if job.ended and job.end_at:
             end = min(end, job.end_at + STEP_S)
@@ -199,7 +196,6 @@ class Prometheus:
         return {"from": "prometheus", "curves": curves}
 
     async def node(self, name: str) -> dict[str, Any]:
-        """See ``Figures``."""
         end = time.time()
         step = f"{DAY_S / POINTS:.0f}"
         params = {"start": f"{end - DAY_S:.0f}", "end": f"{end:.0f}", "step": step}
@@ -238,7 +234,6 @@ class Prometheus:
             return made
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
-        """See ``Figures``."""
         samples = await self._ask(
             "query", {"query": GPUS_OF_A_NODE.format(node=name, cluster=self._cluster)}
         )
@@ -372,7 +367,6 @@ class BySsh:
         return {"from": "", "at": [], "curves": []}
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
-        """See ``Figures``."""
         at, known = self._readings.get(name, (0.0, ()))
         if time.monotonic() - at >= NODES_S or name not in self._readings:
             known = (await api.node_figures(self._spec, [name])).get(name, ())
@@ -403,7 +397,6 @@ class BySsh:
         raise CorralError(Code.NOT_FOUND, "only Prometheus keeps it (services: metrics)")
 
     async def job(self, job: Job) -> dict[str, Any]:
-        """See ``Figures``."""
         while len(self._jobs) > 100:  # noqa: PLR2004  # the oldest page's
             self._jobs.pop(next(iter(self._jobs)))
         kept = self._jobs.setdefault(job.id, _Kept())

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import CorralError
 from corral.hosts import process
-from corral.slurm.diagnostics import DIAGNOSTICS, SHARES, Share, diagnostics, shares
+from corral.slurm.diagnostics import DIAGNOSTICS, SHARES, scheduler, shares
+from corral.slurm.policy import Share
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import read
 from corral.slurm.rest.commands import (
@@ -126,7 +127,7 @@ class Exporter:
 
     async def _scheduler(self) -> list[Family]:
         text = await self._optional(DIAGNOSTICS)
-        return scheduler_families(diagnostics(text)) if text else []
+        return scheduler_families(scheduler(text)) if text else []
 
     async def _shared(self) -> tuple[Share, ...]:
         if time.monotonic() >= self._shares_due:

@@ -7,67 +7,68 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
-from corral.slurm.diagnostics import Diagnostics, Share
+from corral.slurm.policy import Scheduler, Share
 from corral.slurm.records import Job
 from corral.web.exposition import MOST, Family, Labels
 
 _US: Final = 1e-6
-VALUES: Final[tuple[tuple[str, str, str, tuple[str, str], float], ...]] = (
+VALUES: Final[tuple[tuple[str, str, str, str, float], ...]] = (
     ("corral_slurmctld_threads", "gauge", "Server threads of slurmctld.",
-     ("", "Server thread count"), 1),
+     "threads", 1),
     ("corral_slurmctld_agent_queue_messages", "gauge", "Messages to nodes that are queued.",
-     ("", "Agent queue size"), 1),
+     "agents", 1),
     ("corral_slurmctld_agent_threads", "gauge", "Threads that send messages to nodes.",
-     ("", "Agent thread count"), 1),
+     "agent_threads", 1),
     ("corral_slurmdbd_queue_messages", "gauge", "Messages that are queued for slurmdbd.",
-     ("", "DBD Agent queue size"), 1),
+     "database", 1),
     ("corral_scheduler_cycle_seconds", "gauge", "Time of the main scheduler's last cycle.",
-     ("main", "Last cycle"), _US),
+     "main.last", _US),
     ("corral_scheduler_cycle_max_seconds", "gauge", "Its longest cycle since the figures began.",
-     ("main", "Max cycle"), _US),
+     "main.longest", _US),
     ("corral_scheduler_cycle_mean_seconds", "gauge", "Its mean cycle since the figures began.",
-     ("main", "Mean cycle"), _US),
+     "main.mean", _US),
     ("corral_scheduler_cycles_total", "counter", "Cycles of the main scheduler.",
-     ("main", "Total cycles"), 1),
+     "main.count", 1),
     ("corral_scheduler_queue_jobs", "gauge", "Length of the queue in its last cycle.",
-     ("main", "Last queue length"), 1),
+     "main.queue", 1),
     ("corral_backfill_cycle_seconds", "gauge", "Time of the backfill scheduler's last cycle.",
-     ("backfill", "Last cycle"), _US),
+     "backfill.last", _US),
     ("corral_backfill_cycle_max_seconds", "gauge", "Its longest cycle since the figures began.",
-     ("backfill", "Max cycle"), _US),
+     "backfill.longest", _US),
     ("corral_backfill_cycle_mean_seconds", "gauge", "Its mean cycle since the figures began.",
-     ("backfill", "Mean cycle"), _US),
+     "backfill.mean", _US),
     ("corral_backfill_cycles_total", "counter", "Cycles of the backfill scheduler.",
-     ("backfill", "Total cycles"), 1),
+     "backfill.count", 1),
     ("corral_backfill_last_time_seconds", "gauge", "When its last cycle was.",
-     ("backfill", "Last cycle when"), 1),
+     "backfill.last_at", 1),
     ("corral_backfill_jobs_total", "counter", "Jobs that it started.",
-     ("backfill", "Total backfilled jobs (since last slurm start)"), 1),
+     "backfilled", 1),
     ("corral_backfill_depth_jobs", "gauge", "Jobs that its last cycle looked at.",
-     ("backfill", "Last depth cycle"), 1),
+     "backfill.last_depth", 1),
     ("corral_backfill_queue_jobs", "gauge", "Length of the queue in its last cycle.",
-     ("backfill", "Last queue length"), 1),
+     "backfill.queue", 1),
 )  # fmt: skip
 EVENTS: Final = ("submitted", "started", "completed", "canceled", "failed")
 MOST_TYPES: Final = 100
 """Message types that have series; Slurm has more, of which a cluster uses about 60."""
 
 
-def scheduler_families(diagnostics: Diagnostics) -> list[Family]:
+def scheduler_families(scheduler: Scheduler) -> list[Family]:
     """What sdiag prints. Its counters begin again at midnight (UTC) and at slurmctld's start."""
     events: dict[Labels, float] = {
         (("event", event),): value
         for event in EVENTS
-        if (value := diagnostics.get("", f"Jobs {event}")) is not None
+        if (value := (scheduler.jobs or {}).get(event)) is not None
     }
     families = [
         Family(name, kind, about, {(): value * factor})
-        for name, kind, about, key, factor in VALUES
-        if (value := diagnostics.get(*key)) is not None
+        for name, kind, about, field, factor in VALUES
+        if (value := attrgetter(field)(scheduler)) is not None
     ]
-    calls = sorted(diagnostics.calls.items(), key=lambda item: -item[1].count)[:MOST_TYPES]
+    calls = sorted(scheduler.by_type, key=lambda call: -call.count)[:MOST_TYPES]
     return [
         *families,
         Family("corral_slurmctld_jobs_total", "counter", "Jobs by what happened to them.", events),
@@ -75,13 +76,13 @@ def scheduler_families(diagnostics: Diagnostics) -> list[Family]:
             "corral_slurmctld_rpcs_total",
             "counter",
             "Requests to slurmctld by type of message.",
-            {(("type", name),): call.count for name, call in calls},
+            {(("type", call.name),): call.count for call in calls},
         ),
         Family(
             "corral_slurmctld_rpc_seconds_total",
             "counter",
             "Time that slurmctld spent on them.",
-            {(("type", name),): call.microseconds * _US for name, call in calls},
+            {(("type", call.name),): call.total * _US for call in calls},
         ),
     ]
 
@@ -100,9 +101,9 @@ def share_families(shares: Iterable[Share], jobs: Iterable[Job]) -> list[Family]
     for share in shares:
         if not share.user:
             accounts.append(share)
-        elif share.fair_share is not None and (share.account, share.user) in asked:
-            users[("user", share.user), ("account", share.account)] = share.fair_share
-    accounts = sorted(accounts, key=lambda share: -(share.usage or 0))[:MOST]
+        elif share.factor is not None and (share.account, share.user) in asked:
+            users[("user", share.user), ("account", share.account)] = share.factor
+    accounts = sorted(accounts, key=lambda share: -(share.effective or 0))[:MOST]
 
     def each(name: str, about: str, values: list[float | None]) -> Family:
         named = zip(accounts, values, strict=True)
@@ -111,8 +112,8 @@ def share_families(shares: Iterable[Share], jobs: Iterable[Job]) -> list[Family]
 
     about = "The account's part that it {}, of its siblings' (fair tree) or of all."
     return [
-        each("shares", about.format("may use"), [a.shares for a in accounts]),
-        each("usage", about.format("has used"), [a.usage for a in accounts]),
+        each("shares", about.format("may use"), [a.part for a in accounts]),
+        each("usage", about.format("has used"), [a.effective for a in accounts]),
         Family(
             "corral_user_fair_share_ratio",
             "gauge",

@@ -70,6 +70,7 @@ class NodeRow(TypedDict):
     version: str
     boot_at: int | None
     watts: int | None
+    watts_most: int
     kind: Kind
 
 
@@ -1083,6 +1084,7 @@ class SchedulerCycle(TypedDict):
     mean: int | None
     longest: int | None
     depth: int | None
+    last_depth: int | None
     queue: int | None
     last_at: int | None
     exits: dict[str, int]

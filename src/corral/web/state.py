@@ -16,11 +16,11 @@ from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import port_of
 from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Settings
-from corral.web.slurm.kept_answers import KeptAnswers
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.quota import Counted
+from corral.web.slurm.response_cache import ResponseCache
 from corral.web.slurm.slurmrest import Slurm
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
@@ -56,7 +56,7 @@ class State:
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
-        answers: accounts, QOS, reservations and their kind, kept for some seconds.
+        responses: accounts, QOS, reservations and their kind, kept for some seconds.
         counted: what jobs have, by whom, counted once for all.
         streams: how many live views each user has; searches: how many searches in logs;
             questions: what else it asks the machines about its jobs.
@@ -79,7 +79,7 @@ class State:
     tracking: TrackingTunnel | None = None
     plans: PendingPlans = field(default_factory=PendingPlans)
     workers: WorkerProcesses = field(default_factory=WorkerProcesses)
-    answers: KeptAnswers = field(default_factory=KeptAnswers)
+    responses: ResponseCache = field(default_factory=ResponseCache)
     counted: Counted = field(default_factory=Counted)
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)

@@ -35,7 +35,8 @@ def test_there_are_some() -> None:
 
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
-        *("", "../providers/gcp/programs", "benchmarks", "containers", "gates", "jobs", "ledger"),
+        *("", "../providers/gcp/programs", "../providers/runpod/programs", "benchmarks"),
+        *("containers", "gates", "jobs", "jobs/batch", "ledger"),
         *("prolog", "prolog/prolog.d", "prolog/epilog.d", "prove", "state"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {

@@ -15,19 +15,11 @@ import pytest
 
 from corral import agents
 from corral.agents import FOLDER
+from corral.spec.providers import REGISTRY
 
 SOURCE = FOLDER.parent
 MOST = 3
 """Commands that a module may join: one command with its guard and its fallback."""
-
-PIECES = {
-    "jobs/batch": "pieces of the batch script, which its user reads",
-    "jobs/usage.py": "a piece of the batch script",
-    "providers/runpod": "a provider's folder holds all of it",
-    "roles/machine/fabric.py": "a piece of the batch script",
-    "testing": "of simulated clouds: no node of a user's",
-}
-"""Where a string may hold more, and why; questions of ``inspect`` are a table of shell."""
 
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\{\w*\}|#[^\n]*(?=\n|$)")
 _COMPOUND = re.compile(
@@ -115,11 +107,17 @@ def programs(file: Path) -> list[tuple[int, str]]:
     return [(line, text) for line, text in each if is_program(text)]
 
 
+def asks(tree: ast.AST) -> bool:
+    """Whether a module is part of the table of questions: it has rows (docs/decisions/0097)."""
+    rows = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(row, ast.Name) and row.id == "Question" for row in rows)
+
+
 def modules() -> list[Path]:
-    files = sorted(SOURCE.rglob("*.py"))
-    apart = ("agents", "inspect", *PIECES)
-    names = [str(file.relative_to(SOURCE)) for file in files]
-    return [SOURCE / name for name in names if not name.startswith(apart)]
+    """All but programs themselves, and the table of questions, whose rows are shell and parser."""
+    files = [file for file in sorted(SOURCE.rglob("*.py")) if not file.is_relative_to(FOLDER)]
+    table = SOURCE / "inspect"
+    return [f for f in files if not (f.is_relative_to(table) and asks(ast.parse(f.read_text())))]
 
 
 def test_no_module_holds_a_program() -> None:
@@ -174,18 +172,30 @@ def test_a_name_set_by_its_own_value_ends() -> None:
     assert list(templates(ast.parse("a = ''\na = a + 'x'\nsh(a)")))
 
 
-def test_a_folder_without_programs_needs_no_reason() -> None:
-    for name in PIECES:
-        path = SOURCE / name
-        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        assert any(map(programs, files)), name
+def test_every_other_module_is_searched() -> None:
+    """No folder is left out: of providers, of jobs, of simulated clouds."""
+    searched = {str(file.relative_to(SOURCE)) for file in modules()}
+    assert {"providers/runpod/client.py", "jobs/batch/fabric.py", "jobs/usage.py"} <= searched
+    assert {"testing/clouds/containers.py", "roles/machine/fabric.py"} <= searched
+    left = {str(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py")} - searched
+    assert {path.partition("/")[0] for path in left} == {"agents", "inspect"}
 
 
-def test_of_providers_only_folders_of_the_registry_hold_programs() -> None:
-    """What providers share is for all of them: its programs are in ``agents``."""
-    rows = [SOURCE / name for name in PIECES if name.startswith("providers")]
-    assert rows
-    assert all((row / "provider.toml").is_file() for row in rows)
+PROGRAMS = [
+    file
+    for file in SOURCE.rglob("*")
+    if file.is_file()
+    and file.suffix not in (".py", ".pyi", ".pyc")
+    and (file.suffix in (".sh", ".pl", ".awk") or file.read_bytes().startswith(b"#!"))
+]
+
+
+def test_programs_are_in_one_folder_or_in_that_of_their_provider() -> None:
+    """What providers share is for all of them: its programs are in ``agents`` (decision 0102)."""
+    homes = [FOLDER, *(SOURCE / "providers" / name / "programs" for name in REGISTRY)]
+    assert len(PROGRAMS) > 100
+    apart = [file for file in PROGRAMS if not any(file.is_relative_to(home) for home in homes)]
+    assert apart == []
 
 
 LIBRARIES = sorted(

@@ -12,7 +12,7 @@ import pytest
 
 from corral.agents import FOLDER, functions
 from corral.hosts.quote import shipped
-from corral.slurm.states.nodes import POWERED_OFF
+from corral.slurm.states.nodes import POWERED_OFF, node_flags
 from corral.slurm.text import parse_nodes, readable_nodes
 
 LINE = (
@@ -142,8 +142,12 @@ def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str
     assert ended.stdout.rstrip("\n") == expected
 
 
-OWN_READER = re.compile(r"(State|Reason|NodeAddr)=(\[|\\+\()|grep.*[' ](State|Reason|NodeAddr)=")
-"""A pattern of sed or grep for a node's field."""
+OWN_READER = re.compile(
+    r"(State|Reason|NodeAddr)=(\[|\\+\()|grep.*[' ](State|Reason|NodeAddr)="
+    r"|sinfo .*%[0-9]*[tTE]\b.*\| *(awk|sed|grep|while)|=\$\(timeout [0-9]+ sinfo"
+    r"|[\"'](POWERED_DOWN|POWERING_DOWN|INVALID_REG|drain|inval)[\"'] in "
+)
+"""A pattern of sed or grep for a node's field; sinfo's words of states; a state taken apart."""
 
 
 def test_no_other_shell_text_reads_nodes() -> None:
@@ -151,6 +155,8 @@ def test_no_other_shell_text_reads_nodes() -> None:
     assert [path for path in files if OWN_READER.search(path.read_text())] == []
     assert OWN_READER.search("sed -n 's/.* State=\\([^ ]*\\) .*/\\1/p'")
     assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
+    assert OWN_READER.search("sinfo -h -N -p corral-proof -o '%N %t' | awk '$2 == x'")
+    assert OWN_READER.search('if "drain" in node.state:')
 
 
 STATES = [
@@ -177,6 +183,23 @@ def test_which_nodes_are_not_registered(tmp_path: Path, awk: str) -> None:
         n for n, s in nodes.items() if s.flags & {*POWERED_OFF, "POWERING_UP", "REBOOT_REQUESTED"}
     }
     assert {line.split()[0] for line in away} == gone | moving
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_which_nodes_are_idle_or_powered_off(tmp_path: Path, awk: str) -> None:
+    """As slurm/states/nodes.py, for each flag; nothing else is to happen on an idle one."""
+    states = ["IDLE", "MIXED", "ALLOCATED", "DOWN", "IDLE*", *(f"IDLE+{f}" for f in node_flags())]
+    lines = [
+        LINE.format(name=f"n{i}", system="x", state=state, rest="")
+        for i, state in enumerate(states)
+    ]
+    nodes = {node.name: node.state for node in parse_nodes("\n".join(lines))}
+    own = {"BLOCKED", "PERFCTRS", "PLANNED", "RES", "RESERVED", "RESUME", "UNDRAIN"}
+    own |= {"REBOOT_CANCELED"}
+    idle = {line.split()[0] for line in printed(tmp_path, awk, "nodes_idle", lines)}
+    assert idle == {n for n, s in nodes.items() if s.idle and not s.flags & own}
+    off = {line.split()[0] for line in printed(tmp_path, awk, "nodes_powered_off", lines)}
+    assert off == {n for n, s in nodes.items() if s.flags & POWERED_OFF}
 
 
 @pytest.mark.parametrize("awk", AWKS)

@@ -12,7 +12,7 @@ import pytest
 
 from corral.api import cluster as facade
 from corral.api.cluster import Cluster
-from corral.api.lifecycle import converge
+from corral.api.lifecycle import deployment
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.spec.load import load_or_raise
@@ -60,11 +60,11 @@ def test_type_checkers_of_users_read_the_types() -> None:
 
 def test_a_method_is_the_use_case_without_spec_and_emit() -> None:
     shown = inspect.signature(Cluster.down)
-    given = inspect.signature(converge.down)
+    given = inspect.signature(deployment.down)
     assert [*shown.parameters] == ["self", "purge", "force"]
     assert [*given.parameters][2:] == ["purge", "force"]
     assert shown.return_annotation == given.return_annotation
-    assert inspect.getdoc(Cluster.down) == inspect.getdoc(converge.down)
+    assert inspect.getdoc(Cluster.down) == inspect.getdoc(deployment.down)
     assert [*inspect.signature(Cluster.drain).parameters] == ["self", "nodes", "reason"]
 
 

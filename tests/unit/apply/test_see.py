@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.apply import observe
-from corral.apply.observe import FACTS_KEY, NAME, guessed, remember, see
+from corral.apply import observation
+from corral.apply.observation import FACTS_KEY, NAME, guessed, remember, see
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
@@ -36,7 +36,7 @@ def recorded_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name, text in RECORDED.items():
         (folder / name).write_text(text)
     asked = {name: sh("cat {path}", path=str(folder / name)) for name in RECORDED}
-    monkeypatch.setattr(observe, "facts_inquiry", lambda: Inquiry(asked))
+    monkeypatch.setattr(observation, "facts_inquiry", lambda: Inquiry(asked))
     return folder
 
 

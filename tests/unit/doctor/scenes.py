@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from corral.doctor.answers import MachineAnswers
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 
@@ -66,12 +66,12 @@ def sections(name: str) -> dict[str, str]:
 
 def scene(changes: Mapping[str, Mapping[str, str]] | None = None) -> Scene:
     """A healthy cluster with these sections of these nodes put in the place of theirs."""
-    machines = {n: MachineAnswers(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
+    machines = {n: MachineReport(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
     gpus = dict.fromkeys(NAMES, 2)
     return Scene("node0", NAMES, machines, ADDRESSES, gpus, auth="slurm")
 
 
-def with_answers(base: Scene, machine: MachineAnswers) -> Scene:
+def with_answers(base: Scene, machine: MachineReport) -> Scene:
     """The same with one node's entire answer replaced."""
     return replace(base, machines={**base.machines, machine.node: machine})
 

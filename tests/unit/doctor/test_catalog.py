@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from corral.doctor.catalog import catalog
+from corral.doctor.catalog import catalog, tables
 from corral.doctor.logs.diagnosis import explain, read
 from corral.doctor.model import SYSTEM_ERRORS, Failure, Severity
 
@@ -81,9 +81,10 @@ def test_no_id_is_given_twice() -> None:
     """Two branches can give the same number: of two entries with one id only the last is read."""
     ids = Counter(
         entry
-        for file in files("corral.doctor.catalog").iterdir()
-        if file.name.endswith(".yaml")
-        for entry in re.findall(r"^- id: (\S+)", file.read_text(), re.MULTILINE)
+        for package, name in tables()
+        for entry in re.findall(
+            r"^- id: (\S+)", files(package).joinpath(name).read_text("utf-8"), re.MULTILINE
+        )
     )
     assert [entry for entry, times in ids.items() if times > 1] == []
     assert sorted(ids) == sorted(NAMES)
@@ -121,10 +122,9 @@ def test_no_text_is_cut_off_by_a_comment() -> None:
     """A hash after a blank begins a comment in plain YAML: ``fix: look at that #SBATCH line``."""
     plain = re.compile(r"^ *(?:- |\w+: )+(?![\"'>|{\[]).* #", re.MULTILINE)
     cut = [
-        (file.name, line)
-        for file in files("corral.doctor.catalog").iterdir()
-        if file.name.endswith(".yaml")
-        for line in plain.findall(file.read_text())
+        (name, line)
+        for package, name in tables()
+        for line in plain.findall(files(package).joinpath(name).read_text("utf-8"))
     ]
     assert cut == []
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.answers import MachineAnswers
+from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.drain_reason import of_nodes
-from corral.doctor.examine import examine
 from corral.doctor.logs.diagnosis import read
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.probes import Scene
 from corral.inspect import services
 from corral.inspect.slurm import NODES
@@ -23,7 +23,7 @@ LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
 
 def recorded(name: str) -> Scene:
     data = json.loads((RECORDED / name).read_text())
-    machine = {n: MachineAnswers(n, sections) for n, sections in data["told"].items()}
+    machine = {n: MachineReport(n, sections) for n, sections in data["told"].items()}
     return Scene(
         data["controller"],
         tuple(data["compute"]),
@@ -39,7 +39,7 @@ def recorded(name: str) -> Scene:
 def test_a_healthy_cluster_has_no_finding(name: str) -> None:
     scene = recorded(name)
     assert scene.auth == "slurm"
-    assert [f.as_dict() for f in examine(scene).findings] == []
+    assert [f.as_dict() for f in diagnose(scene).findings] == []
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.glob("healthy-*.json")))
@@ -69,7 +69,7 @@ def test_the_same_recording_broken_is_found(
     broken = replace(machine, sections={**machine.sections, section: text})
     findings = [
         f.failure.id
-        for f in examine(replace(scene, machines={**scene.machines, node: broken})).findings
+        for f in diagnose(replace(scene, machines={**scene.machines, node: broken})).findings
     ]
     assert findings[:1] == [id_]
 
@@ -77,7 +77,7 @@ def test_the_same_recording_broken_is_found(
 def test_a_node_that_somebody_drained_is_out_of_service() -> None:
     """No known failure is not healthy: the page called a cluster with such a node so."""
     scene = recorded(min(path.name for path in RECORDED.glob("healthy-*.json")))
-    assert examine(scene).out_of_service == ()
+    assert diagnose(scene).out_of_service == ()
     lead = scene.machines[scene.controller]
     name = scene.compute[-1]
     nodes = lead.text(NODES)
@@ -85,7 +85,7 @@ def test_a_node_that_somebody_drained_is_out_of_service() -> None:
     drained = re.sub(r" State=(\S+)", r" State=\1+DRAIN", line) + " Reason=fan [ada@2026-11-25]"
     sections = {**lead.sections, "nodes": nodes.replace(line, drained)}
     machines = {**scene.machines, scene.controller: replace(lead, sections=sections)}
-    report = examine(replace(scene, machines=machines))
+    report = diagnose(replace(scene, machines=machines))
     assert report.healthy
     (out,) = report.out_of_service
     assert out.node == name

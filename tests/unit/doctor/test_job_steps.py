@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.answers import MachineAnswers
-from corral.doctor.examine import examine
+from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.job_steps import AGAIN, doubtful
+from corral.doctor.machine_report import MachineReport
 from corral.inspect.slurm import LAST
 from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_answers
 
@@ -43,7 +43,7 @@ def looked(
             N2: {"steps": answer(STEP), f"steps{AGAIN}": answer(STEP)},
         }
     )
-    findings = [f for f in examine(changed).findings if f.failure.id in ("F200", "F201")]
+    findings = [f for f in diagnose(changed).findings if f.failure.id in ("F200", "F201")]
     return [(f.failure.id, f.nodes, f.detail) for f in findings]
 
 
@@ -88,7 +88,7 @@ def test_what_was_not_read_is_unknown() -> None:
     assert looked("7|RUNNING", STEP) == []
     base = scene({CTL: {"slurmconf": CONTAIN, "jobs": f"{OLD}\n{LAST}"}})
     assert [
-        f.failure.id for f in examine(with_answers(base, MachineAnswers(N1, error=SILENT))).findings
+        f.failure.id for f in diagnose(with_answers(base, MachineReport(N1, error=SILENT))).findings
     ] == ["F69"]
 
 
@@ -102,4 +102,4 @@ def test_a_second_look_is_taken_only_where_they_disagree() -> None:
     assert doubtful(scene({CTL: answers, **agree})) == ()
     assert doubtful(scene({CTL: answers, **agree, N1: {"steps": LAST}})) == (CTL, N1)
     broken = scene({CTL: answers, **agree, N1: {"steps": LAST}})
-    assert "F200" not in [f.failure.id for f in examine(broken).findings]
+    assert "F200" not in [f.failure.id for f in diagnose(broken).findings]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.answers import MachineAnswers
-from corral.doctor.examine import examine
+from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.job_steps import launches
 from corral.doctor.logs.diagnosis import read
+from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Source
 from corral.slurm.states.reasons import explain
 from tests.unit.doctor.scenes import SILENT, scene, with_answers
@@ -26,7 +26,7 @@ BOTH = f"{EXTERN}\n    558 slurmstepd: [16.batch]"
 def lines(batch: str, steps: str, log: str = "") -> list[tuple[str, tuple[str, ...], str]]:
     changed = scene({CTL: {"batch": batch}, N1: {"steps": steps, "fileslurmd": log}})
     findings = list(launches(changed))
-    assert [f.failure.id for f in findings] == [f.failure.id for f in examine(changed).findings]
+    assert [f.failure.id for f in findings] == [f.failure.id for f in diagnose(changed).findings]
     return [(f.detail, f.nodes, f.evidence[0]) for f in findings]
 
 
@@ -61,7 +61,7 @@ def test_nothing_where_it_may_still_be_healthy(batch: str, steps: str, log: str)
 
 def test_a_node_that_does_not_answer_is_another_failure() -> None:
     base = scene({CTL: {"batch": "16|RUNNING|1|node1|9:19|"}})
-    assert list(launches(with_answers(base, MachineAnswers(N1, {}, error=SILENT)))) == []
+    assert list(launches(with_answers(base, MachineReport(N1, {}, error=SILENT)))) == []
 
 
 def test_a_pasted_log_names_it() -> None:
@@ -73,7 +73,9 @@ def test_a_pasted_log_names_it() -> None:
 def test_the_log_alone_accuses_nobody() -> None:
     """Slurm often recovers on its own: what a sick node's log has of it is not a fault."""
     assert (
-        examine(scene({N1: {"units": "slurmd failed", "logslurmd": LOGGED}})).findings[0].failure.id
+        diagnose(scene({N1: {"units": "slurmd failed", "logslurmd": LOGGED}}))
+        .findings[0]
+        .failure.id
         == "F73"
     )
 

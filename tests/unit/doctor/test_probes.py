@@ -1,4 +1,4 @@
-"""Each rule over broken and healthy answers, and the entire examination."""
+"""Each rule over broken and healthy answers, and the complete diagnosis."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.catalog import catalog
-from corral.doctor.examine import examine
+from corral.doctor.cluster_diagnosis import diagnose
+from corral.doctor.machine_report import Ask, MachineReport, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import PROBES, Scene
 from corral.doctor.reference import RULED
@@ -38,7 +38,7 @@ def ids(report: Report) -> list[str]:
 def test_a_healthy_cluster_has_nothing() -> None:
     for probe in PROBES:
         assert list(probe(scene())) == [], probe.__name__
-    assert examine(scene()).healthy
+    assert diagnose(scene()).healthy
 
 
 # (the finding, where it is, what is changed, a piece of its evidence)
@@ -210,7 +210,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
 def test_what_is_broken_is_the_only_finding(
     id_: str, node: str, changes: Mapping[str, Mapping[str, str]], expected: str
 ) -> None:
-    report = examine(scene(changes))
+    report = diagnose(scene(changes))
     assert ids(report) == [id_]
     first = report.findings[0]
     assert node in first.nodes
@@ -244,57 +244,57 @@ def test_each_rule_names_the_failures_it_finds() -> None:
 
 
 def test_a_silent_machine_is_named_and_the_others_are_still_looked_at() -> None:
-    base = with_answers(scene({"node2": {"devices": ""}}), MachineAnswers(N1, error=SILENT))
-    report = examine(base)
+    base = with_answers(scene({"node2": {"devices": ""}}), MachineReport(N1, error=SILENT))
+    report = diagnose(base)
     assert ids(report) == ["F69", "F13"]
     assert report.findings[0].nodes == (N1,)
     assert report.findings[1].nodes == ("node2",)
 
 
-def clocked(node: str, skew: float) -> MachineAnswers:
-    return MachineAnswers(node, sections(node) | {"clock": f"{5000 + skew}"}, 5000.0, 5000.0)
+def clocked(node: str, skew: float) -> MachineReport:
+    return MachineReport(node, sections(node) | {"clock": f"{5000 + skew}"}, 5000.0, 5000.0)
 
 
 @pytest.mark.parametrize(("skew", "word"), [(600.0, "ahead"), (-600.0, "behind")])
 def test_a_clock_that_is_off_is_named(skew: float, word: str) -> None:
-    report = examine(with_answers(scene(), clocked(N1, skew)))
+    report = diagnose(with_answers(scene(), clocked(N1, skew)))
     assert ids(report) == ["F02"]
     assert word in report.findings[0].evidence[0]
 
 
 def test_our_own_clock_may_be_off() -> None:
     machines = {n: clocked(n, 400.0) for n in NAMES}
-    assert examine(replace(scene(), machines=machines)).healthy
+    assert diagnose(replace(scene(), machines=machines)).healthy
 
 
 def test_locked_memory_counts_where_a_fabric_needs_it() -> None:
     small = scene({N1: {"limits": "LimitMEMLOCK 65536"}})
-    assert examine(small).healthy
-    assert ids(examine(replace(small, fabric="infiniband"))) == ["F29"]
+    assert diagnose(small).healthy
+    assert ids(diagnose(replace(small, fabric="infiniband"))) == ["F29"]
 
 
 def test_the_minority_has_the_wrong_key_and_the_controller_wins_a_tie() -> None:
     other = {"keys": "/etc/slurm/slurm.key bbbb slurm:600"}
-    assert examine(scene({"node0": other, "node1": other})).findings[0].nodes == ("node2",)
+    assert diagnose(scene({"node0": other, "node1": other})).findings[0].nodes == ("node2",)
     two = scene({N1: other})
     two = replace(two, machines={n: two.machines[n] for n in (CTL, N1)}, compute=(CTL, N1))
-    assert examine(two).findings[0].nodes == (N1,)
+    assert diagnose(two).findings[0].nodes == (N1,)
 
 
 def test_an_older_slurmd_within_the_window_is_no_finding() -> None:
-    assert examine(scene({N1: {"versions": "slurmd 24.05.3"}})).healthy
+    assert diagnose(scene({N1: {"versions": "slurmd 24.05.3"}})).healthy
 
 
 def test_a_slurmd_that_prints_no_version_stops_no_other_rule() -> None:
     """The doctor ended with "no Slurm version in ..." and named no cause."""
     torn = "slurmd slurmd: error while loading shared libraries: libslurmfull.so: cannot open"
     broken = scene({N1: {"versions": torn, "readonly": "/var/spool/slurmd"}})
-    assert ids(examine(broken)) == ["F71"]
+    assert ids(diagnose(broken)) == ["F71"]
 
 
 def test_a_closed_port_of_a_daemon_that_is_down_is_the_daemon() -> None:
     changes = {CTL: {"ports": "10.9.0.11:6818 closed"}, N1: {"units": "slurmd failed"}}
-    assert ids(examine(scene(changes))) == ["F73"]
+    assert ids(diagnose(scene(changes))) == ["F73"]
 
 
 def test_what_follows_is_not_named_next_to_its_cause() -> None:
@@ -308,7 +308,7 @@ def test_what_follows_is_not_named_next_to_its_cause() -> None:
             "conf": "/var/spool/slurmd/conf-cache/slurm.conf cccc\n/etc/slurm/slurm.conf dddd",
         }
     }
-    assert ids(examine(scene(changes))) == ["F72"]
+    assert ids(diagnose(scene(changes))) == ["F72"]
 
 
 SICK = {CTL: {"nodes": "\n".join([node_line(CTL), node_line(N1, "DOWN+NOT_RESPONDING")])}}
@@ -321,22 +321,22 @@ SERVES = "slurmd: slurmd started on Mon, 23 Nov 2026 03:43:48 +0000"
 
 def test_the_log_of_a_daemon_that_failed_counts_until_it_took_requests() -> None:
     """From then on users can make it print entire lines: names with line ends in them."""
-    assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": MUNGE}})))[0] == "F01"
+    assert ids(diagnose(scene({N1: {**FAILED, "trustedslurmd": MUNGE}})))[0] == "F01"
     forged = f"{SERVES}\n{MUNGE}"
-    assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": forged}}))) == ["F73"]
+    assert ids(diagnose(scene({N1: {**FAILED, "trustedslurmd": forged}}))) == ["F73"]
 
 
 def test_its_last_words_count_where_they_are_fatal() -> None:
     words = "slurmd: fatal: Unable to determine this slurmd's NodeName"
     log = f"{SERVES}\n{MUNGE}\n{words}"
-    assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": log}}))) == ["F105"]
-    assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": f"{log}\nmore"}}))) == ["F73"]
+    assert ids(diagnose(scene({N1: {**FAILED, "trustedslurmd": log}}))) == ["F105"]
+    assert ids(diagnose(scene({N1: {**FAILED, "trustedslurmd": f"{log}\nmore"}}))) == ["F73"]
 
 
 def test_a_slurmd_that_waits_to_register_is_read() -> None:
     log = f"{SERVES}\nslurmd: error: Unable to register: Zero Bytes were transmitted or received"
     starting = {"units": "slurmd activating", "trustedslurmd": log}
-    assert ids(examine(scene({N1: starting}))) == ["F86"]
+    assert ids(diagnose(scene({N1: starting}))) == ["F86"]
 
 
 def test_what_jobs_met_is_no_illness_and_hides_none() -> None:
@@ -348,7 +348,7 @@ def test_what_jobs_met_is_no_illness_and_hides_none() -> None:
         "error: spank: /usr/lib/spank_old.so: Incompatible plugin version\n"
         "error: slurmd initialization failed"
     )
-    assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": log}}))) == ["F22"]
+    assert ids(diagnose(scene({N1: {**FAILED, "trustedslurmd": log}}))) == ["F22"]
 
 
 def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
@@ -357,11 +357,11 @@ def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
         "slurmd[77]: slurmd: error: spank: /usr/lib/x.so: Incompatible plugin version\n"
         "slurmd[77]: slurmd: error: slurmd initialization failed"
     )
-    assert ids(examine(scene({N1: {"trustedslurmd": failed}}))) == ["F22"]
+    assert ids(diagnose(scene({N1: {"trustedslurmd": failed}}))) == ["F22"]
     served = f"slurmd[77]: {SERVES}\n{failed}"
-    assert examine(scene({N1: {"trustedslurmd": served}})).healthy
+    assert diagnose(scene({N1: {"trustedslurmd": served}})).healthy
     goes_on = f"{failed}\nslurmd[77]: slurmd: something later"
-    assert examine(scene({N1: {"trustedslurmd": goes_on}})).healthy
+    assert diagnose(scene({N1: {"trustedslurmd": goes_on}})).healthy
 
 
 TOOK_OVER = """\
@@ -382,33 +382,33 @@ def test_a_failed_reconfiguration_counts_until_a_later_process_took_over() -> No
     In complete runs F14, F22 and F52 stayed named for five minutes after they had been undone.
     """
     later = TOOK_OVER.format(pid=1332)
-    assert ids(examine(scene({N1: {"trustedslurmd": HUNG}}))) == ["F14"]
-    assert examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{later}"}})).healthy
+    assert ids(diagnose(scene({N1: {"trustedslurmd": HUNG}}))) == ["F14"]
+    assert diagnose(scene({N1: {"trustedslurmd": f"{HUNG}\n{later}"}})).healthy
     one_line_less = later.rpartition("\n")[0]  # 1332 did not take over
-    assert ids(examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{one_line_less}"}}))) == ["F14"]
+    assert ids(diagnose(scene({N1: {"trustedslurmd": f"{HUNG}\n{one_line_less}"}}))) == ["F14"]
     failed_again = HUNG.split("\n")[-2].replace("1183", "1400")
     text = f"{HUNG}\n{later}\n{failed_again}"
-    assert ids(examine(scene({N1: {"trustedslurmd": text}}))) == ["F14"]
+    assert ids(diagnose(scene({N1: {"trustedslurmd": text}}))) == ["F14"]
 
 
 def test_no_user_makes_a_failed_reconfiguration_look_over() -> None:
     """A line that a daemon prints after it took over may be one that a user wrote."""
     forged = "slurmd[1151]: slurmd: child started successfully"
-    assert ids(examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{forged}"}}))) == ["F14"]
+    assert ids(diagnose(scene({N1: {"trustedslurmd": f"{HUNG}\n{forged}"}}))) == ["F14"]
 
 
 def test_what_a_person_drained_is_no_finding() -> None:
     message = "slurmctld: update_node: node node1 reason set to: Node unexpectedly rebooted"
     nodes = "\n".join([node_line(CTL), node_line(N1, "IDLE+DRAIN", "mine"), node_line("node2")])
     changes = {CTL: {"nodes": nodes, "logslurmctld": message}, N1: {"logslurmd": MUNGE}}
-    assert examine(scene(changes)).healthy
+    assert diagnose(scene(changes)).healthy
 
 
 def test_logs_into_which_users_write_are_no_cause() -> None:
     logs = {"logslurmd": MUNGE, "fileslurmd": MUNGE, "logslurmctld": MUNGE, "fileslurmctld": MUNGE}
-    assert examine(scene({N1: logs, CTL: logs})).healthy
+    assert diagnose(scene({N1: logs, CTL: logs})).healthy
     sick = {CTL: {**SICK[CTL], **logs}, N1: logs}
-    assert "F01" not in ids(examine(scene(sick)))
+    assert "F01" not in ids(diagnose(scene(sick)))
 
 
 def test_what_is_asked_is_asked_of_all() -> None:
@@ -421,8 +421,8 @@ def test_what_is_asked_is_asked_of_all() -> None:
 def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
     """Answers of real machines, kept as they came."""
     data = json.loads(file.read_text())
-    machines = {n: MachineAnswers(n, s) for n, s in data.pop("told").items()}
-    report = examine(Scene(machines=machines, **{**data, "compute": tuple(data["compute"])}))
+    machines = {n: MachineReport(n, s) for n, s in data.pop("told").items()}
+    report = diagnose(Scene(machines=machines, **{**data, "compute": tuple(data["compute"])}))
     assert ids(report) == [], [f.as_dict() for f in report.findings]
 
 
@@ -438,16 +438,16 @@ def test_a_controller_that_is_down_is_the_cause_when_slurmd_cannot_resolve_its_s
     """Seen on machines that booted while slurmctld was killed: the names themselves resolve."""
     ill = {"units": "slurmd failed", "trustedslurmd": NO_SRV}
     down = {"units": "slurmctld failed\nslurmd active", "nodes": ""}
-    report = examine(scene({N1: ill, CTL: down | {"ping": "Slurmctld(primary) at node0 is DOWN"}}))
+    report = diagnose(scene({N1: ill, CTL: down | {"ping": "Slurmctld(primary) at node0 is DOWN"}}))
     assert ids(report)[0] == "F73"
     assert "F05" not in ids(report)
     broken = {**ill, "names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}
-    assert "F05" in ids(examine(scene({N1: broken})))
+    assert "F05" in ids(diagnose(scene({N1: broken})))
 
 
 def test_a_daemon_that_is_starting_has_no_closed_port() -> None:
     starting = {"units": "slurmd activating"}
-    assert ids(examine(scene({N1: starting, CTL: {"ports": "10.9.0.11:6818 closed"}}))) == []
+    assert ids(diagnose(scene({N1: starting, CTL: {"ports": "10.9.0.11:6818 closed"}}))) == []
 
 
 LOST = "slurmd: error: Error sending prolog completion: Unable to contact slurm controller"
@@ -456,6 +456,6 @@ LOST = "slurmd: error: Error sending prolog completion: Unable to contact slurm 
 def test_a_slurmd_that_was_killed_is_named_before_its_old_message_about_a_controller() -> None:
     """Seen on machines: slurmctld was down in the job before, and answers by now."""
     ill = {"units": "slurmd failed", "trustedslurmd": LOST, "ports": "10.9.0.10:6817 open"}
-    assert ids(examine(scene({N1: ill})))[0] == "F73"
+    assert ids(diagnose(scene({N1: ill})))[0] == "F73"
     shut = {**ill, "ports": "10.9.0.10:6817 closed"}
-    assert ids(examine(scene({N1: shut})))[0] == "F18"
+    assert ids(diagnose(scene({N1: shut})))[0] == "F18"

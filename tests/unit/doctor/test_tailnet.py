@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.doctor.answers import Ask, MachineAnswers, questions
+from corral.doctor.machine_report import Ask, MachineReport, questions
 from corral.doctor.probes import Scene
 from corral.doctor.tailnet import tailnet
 
@@ -25,8 +25,8 @@ def scene(peer: dict[str, Any] | None = None, **own: Any) -> Scene:
     lines = {"tailnet": "".join(f"{key} {value}\n" for key, value in mine.items())}
     peers = {"tailnet-peers": json.dumps({"Peer": {"k": PEER | (peer or {})}})}
     machines = {
-        "node0": MachineAnswers("node0", clock | healthy | peers),
-        "node1": MachineAnswers("node1", clock | lines),
+        "node0": MachineReport("node0", clock | healthy | peers),
+        "node1": MachineReport("node1", clock | lines),
     }
     return Scene("node0", ("node0", "node1"), machines, ADDRESSES)
 
@@ -38,7 +38,7 @@ def ids(of: Scene) -> list[tuple[str, tuple[str, ...]]]:
 def test_nothing_on_a_healthy_mesh_or_without_one() -> None:
     assert ids(scene(KeyExpiry="0001-01-01T00:00:00Z")) == []
     assert ids(scene(KeyExpiry="2027-06-01T00:00:00Z")) == []
-    assert ids(Scene("node0", ("node0",), {"node0": MachineAnswers("node0")}, ADDRESSES)) == []
+    assert ids(Scene("node0", ("node0",), {"node0": MachineReport("node0")}, ADDRESSES)) == []
     assert "tailnet" not in {q.name for q in questions(Ask(("node0",), ()))}
 
 
@@ -60,5 +60,5 @@ def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])
 def test_an_answer_that_makes_no_sense_is_a_client_that_does_not_run(text: str) -> None:
-    machines = {"node0": MachineAnswers("node0", {"tailnet": text, "tailnet-peers": text})}
+    machines = {"node0": MachineReport("node0", {"tailnet": text, "tailnet-peers": text})}
     assert ids(Scene("node0", ("node0",), machines, ADDRESSES)) == [("F100", ("node0",))]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from corral.doctor.catalog import catalog
+from corral.doctor.cluster_diagnosis import causes, diagnose
 from corral.doctor.drain_reason import (
     fixed_by_plan,
     node_of,
@@ -14,10 +15,10 @@ from corral.doctor.drain_reason import (
     resumable,
     why_drained,
 )
-from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
-from corral.doctor.pending_reason import queue_ahead, why_pending
+from corral.doctor.pending_reason import QUEUE_COLUMNS, queue_ahead, why_pending
 from corral.errors import Code, CorralError
+from corral.inspect.slurm import pending_in
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.text import parse_nodes
@@ -123,7 +124,7 @@ def test_only_what_slurm_took_out_for_a_cause_that_is_gone_is_resumed(
 def test_the_reason_alone_is_no_cause() -> None:
     line = node_line("node1", "DOWN", "Node unexpectedly rebooted")
     seen = scene({"node0": {"nodes": "\n".join([node_line("node0"), line, node_line("node2")])}})
-    assert not examine(seen).healthy
+    assert not diagnose(seen).healthy
     assert causes(seen) == []
     assert resumable(seen.known["node1"], causes(seen))
 
@@ -257,8 +258,10 @@ def test_a_job_that_does_not_wait(state: str, word: str) -> None:
 
 
 def test_jobs_before_it_are_counted() -> None:
-    assert queue_ahead(7, "7|100\n8|200\n9|50\nodd line\n10|200") == 2
-    assert queue_ahead(7, "") == 0
+    pending = pending_in("main", QUEUE_COLUMNS)
+    answer = "7|100\n8|200\n9|50\nodd line\n10|200"
+    assert queue_ahead(7, pending.read({pending.name: answer})) == 2
+    assert queue_ahead(7, ()) == 0
 
 
 def test_resources_are_read() -> None:

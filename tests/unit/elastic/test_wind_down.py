@@ -78,19 +78,25 @@ def test_silence_is_not_an_empty_queue(slurm: Path, silent: str) -> None:
 
 
 def test_only_what_it_drained_takes_jobs_again(slurm: Path) -> None:
-    (slurm / "nodes").write_text(f"gpu1|{REASON}\ngpu0|{REASON}\ngpu0|{REASON}\ndesk|bad fan\n")
+    line = "NodeName={} State={} Reason={} [root@1]\n"
+    rows = [
+        *(("gpu1", "IDLE+DRAIN", REASON), ("gpu0", "MIXED+DRAIN", REASON)),
+        *(("desk", "IDLE+DRAIN", "bad fan"), ("d2", "IDLE+DRAIN", f"x {REASON}")),
+        ("open", "IDLE", REASON),
+    ]
+    (slurm / "shown").write_text("".join(line.format(*row) for row in rows))
     assert ran(slurm, "back") == "gpu0,gpu1 takes jobs again: the budget was raised\n"
     assert (slurm / "done").read_text() == "update nodename=gpu0,gpu1 state=resume\n"
-    (slurm / "nodes").write_text("desk|none\n")
+    (slurm / "shown").write_text("NodeName=desk State=IDLE\n")
     assert ran(slurm, "back") == ""
 
 
-def test_states_of_nodes_for_the_guard(slurm: Path) -> None:
+def test_nodes_that_slurm_powered_off_for_the_guard(slurm: Path) -> None:
     """A state in the text of OS, which the machine sends, is none."""
     line = "NodeName={} Arch=x86_64 OS=Linux {} RealMemory=1 AllocMem=0 State={} ThreadsPerCore=1\n"
     rows = [("gpu0", "6.1", "IDLE+CLOUD+POWERED_DOWN"), ("gpu1", "State=POWERED_DOWN", "MIXED")]
     (slurm / "shown").write_text("".join(line.format(*row) for row in rows))
-    assert ran(slurm, "states") == "gpu0 IDLE+CLOUD+POWERED_DOWN\ngpu1 MIXED\n"
+    assert ran(slurm, "powered-off") == "gpu0\n"
 
 
 def test_the_driver_runs_the_same_program() -> None:

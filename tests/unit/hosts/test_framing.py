@@ -151,7 +151,7 @@ def test_no_script_is_framed_by_a_fixed_word() -> None:
     files = (f for kind in ("*.py", "*.sh") for f in source.rglob(kind))
     framed = {f.relative_to(source).as_posix() for f in files if "@@" in f.read_text()}
     readers = {
-        "prove/measure/remark.py",
+        "prove/measure/measurement.py",
         "prove/fabric/benchmark_log.py",
         "prove/fabric/corral_benchmark.py",
     }

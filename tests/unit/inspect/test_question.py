@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,42 @@ def test_questions_to_machines_are_in_one_room() -> None:
         if re.search(r"\bQuestion\(\s*[\"f]", file.read_text())
     }
     assert packages == {"inspect"}
+
+
+# What no machine states unasked (decision 0097): each with what the module has done before.
+OWN_ANSWERS = {
+    "prove/checks/access.py": "logs in, and looks whether pam_slurm_adopt lets it",
+    "prove/checks/slots.py": "submits jobs, and looks how many of them run",
+    "prove/checks/storage.py": "writes a file on each node, and reads it on the others",
+    "jobs/limits.py": "sends hashes of a project, and reads which of them its store lacks",
+    "jobs/explanation.py": "sets up a job's environment, and reads what it became",
+    "jobs/arrays.py": "reads a job's folder: files that Corral's own batch script wrote",
+    "api/page/job_resubmission.py": "reads a job's folder: job.json, which Corral wrote",
+}
+
+
+def own_answers(sources: Mapping[str, str]) -> set[str]:
+    """Modules that read answers which no question of the table has."""
+    return {
+        name
+        for name, source in sources.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "corral.inspect.question"
+        and "Answer" in {alias.name for alias in node.names}
+        and not name.startswith("inspect/")
+    }
+
+
+def test_observations_are_in_the_table() -> None:
+    """A module of another room reads only what came of its own doing, and is listed with that."""
+    files = {str(f.relative_to(SOURCES)): f.read_text() for f in sorted(SOURCES.rglob("*.py"))}
+    assert own_answers(files) == set(OWN_ANSWERS)
+
+
+def test_an_answer_of_another_module_is_seen() -> None:
+    text = "from corral.inspect.question import Answer, inquiry"
+    assert own_answers({"jobs/x.py": text, "inspect/y.py": text}) == {"jobs/x.py"}
 
 
 def names_asked() -> Iterator[tuple[str, str]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[3] / "src/corral"
-MAKERS = {"hosts/framing.py", "inspect/question.py", "apply/observe.py"}
-"""Who makes an Inquiry. ``apply/observe`` asks resources, whose names are their ids."""
+MAKERS = {"hosts/framing.py", "inspect/question.py", "apply/observation.py"}
+"""Who makes an Inquiry. ``apply/observation`` asks resources, whose names are their ids."""
 TEXTS = {"texts", "require", "answers", "sections"}
 """Methods and fields that hold texts by question."""
 

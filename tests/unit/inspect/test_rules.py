@@ -8,10 +8,7 @@ import inspect
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 import pytest
 from hypothesis import given
@@ -20,16 +17,19 @@ from hypothesis import strategies as st
 from corral import agents
 from corral.api.mesh.tailnet import MeshNode
 from corral.api.operations import overview
-from corral.doctor import answers
+from corral.doctor import machine_report
 from corral.doctor.catalog import catalog
 from corral.doctor.probes import SKEW_S
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call
-from corral.inspect import rules
+from corral.inspect import discovery, rules
+from corral.inspect.machine import CLOCK
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import (
+    RULES,
     FolderFault,
     NameFault,
+    Observer,
     UnitState,
     VersionFault,
     clock_offset,
@@ -46,111 +46,6 @@ from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
 from corral.web.slurm.snapshot import NODE_COLUMNS
 
-
-class Observer(StrEnum):
-    """Who uses a rule."""
-
-    PROOF = "proof"
-    DOCTOR = "doctor"
-    STATUS = "status"
-    HEALTH = "health"
-    MESH = "mesh"
-    PAGE = "page"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What an observer uses a rule for.
-
-    Attributes:
-        decides: checks of the proof, failures of the doctor's catalogue and what it explains,
-            subjects of the status, columns and counts of the page, checks of the node's health.
-        asks: the questions whose answers the rule judges there; none where the observer asks by
-            other means (the page: slurmrestd) or in its own script.
-    """
-
-    decides: tuple[str, ...]
-    asks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: its name, that of the function or property, and who uses it for what.
-
-    The row of health names its checks that judge the same fact.
-    """
-
-    name: str
-    used_by: Mapping[Observer, Use]
-
-
-RULES: Final = (
-    Rule(
-        "usable",  # NodeState.usable: whether a node takes jobs
-        {
-            Observer.PROOF: Use(("smoke.nodes", "smoke.launch"), ("nodes",)),
-            Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
-            Observer.STATUS: Use(("nodes",), ("nodes",)),
-            Observer.PAGE: Use(("usable", "kind")),
-        },
-    ),
-    Rule(
-        "unit_state",
-        {
-            Observer.PROOF: Use(("smoke.services",), ("units",)),  # all that are not active
-            Observer.DOCTOR: Use(("F03", "F38", "F73"), ("units",)),  # those that are down
-            Observer.STATUS: Use(("units",), ("units",)),  # all that are not active
-            Observer.HEALTH: Use(("health.services",)),  # those down, and those that stop
-        },
-    ),
-    Rule(
-        "name_problems",
-        {
-            Observer.PROOF: Use(("smoke.names",), ("names",)),
-            # Not LATER: the due address works.
-            Observer.DOCTOR: Use(("F05", "F06", "F66"), ("names",)),
-        },
-    ),
-    Rule(
-        "clock_offset",
-        {
-            Observer.PROOF: Use(("smoke.clocks",), ("clock",)),  # between any two nodes
-            Observer.DOCTOR: Use(("F02",), ("clock",)),  # from most others
-            Observer.HEALTH: Use(("health.clock",)),  # from the controller's
-        },
-    ),
-    Rule(
-        "version_fault",
-        {
-            Observer.PROOF: Use(("smoke.versions",), ("versions",)),  # any, installed or running
-            # A newer slurmd than slurmctld is refused; an older one works.
-            Observer.DOCTOR: Use(("F19",), ("versions",)),
-        },
-    ),
-    Rule(
-        "differing_files",
-        {
-            Observer.PROOF: Use(("smoke.config",), ("files",)),  # those that the daemons work with
-            Observer.DOCTOR: Use(("F04",), ("conf",)),  # also where no daemon answers
-        },
-    ),
-    Rule(
-        "folder_fault",
-        {
-            Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
-            Observer.DOCTOR: Use(("F68",), ("shared-mounts",)),
-            Observer.HEALTH: Use(("health.mounts",)),
-        },
-    ),
-    Rule(
-        "key_ends",
-        {
-            Observer.DOCTOR: Use(("F34",), ("tailnet",)),  # by the node's own clock
-            Observer.MESH: Use(("problem",)),  # by the clock here, as the control server reports it
-        },
-    ),
-)
-
 ROOT = Path(__file__).parents[3]
 SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")
 SOURCE = ROOT / "src/corral"
@@ -160,6 +55,7 @@ MODULES = {
     Observer.STATUS: "api/operations/overview.py",
     Observer.PAGE: "web",
     Observer.MESH: "api/mesh",
+    Observer.DISCOVERY: "api/config",
 }
 HEALTH = (SOURCE / "agents/health.sh").read_text()
 DECIDES = {
@@ -169,33 +65,50 @@ DECIDES = {
     Observer.HEALTH: {f"health.{name}" for name in re.findall(r"(?m)^check_(\w+)\(\)", HEALTH)},
     Observer.PAGE: set(NODE_COLUMNS),
     Observer.MESH: {field.name for field in dataclasses.fields(MeshNode)},
+    Observer.DISCOVERY: {"clock"},
 }
 
 
 def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
-    ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True, mesh=True)
+    ask = machine_report.Ask(
+        ("node0",), ("slurmd",), mounts=("/shared",), controller=True, mesh=True
+    )
     questions: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
-        Observer.DOCTOR: answers.questions(ask),
+        Observer.DOCTOR: machine_report.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
+        Observer.DISCOVERY: (CLOCK, *discovery.MORE),
     }
     return {question.name for question in questions.get(observer, ())}
 
 
-def uses(observer: Observer) -> set[str]:
-    """Functions that an observer's modules call, and properties that they read."""
-    if observer not in MODULES:
-        return set()
-    where = SOURCE / MODULES[observer]
-    nodes = [
-        node
-        for file in (sorted(where.rglob("*.py")) if where.is_dir() else [where])
-        for node in ast.walk(ast.parse(file.read_text()))
-    ]
-    calls = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    return calls | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+NOT_RULES = frozenset({"rules_table"})
+PARTS = {"Offset": "clock_offset"}
+"""What a rule is made of, where an observer uses that alone."""
+
+
+def uses(sources: Mapping[str, str]) -> set[str]:
+    """Rules that modules import or read: each name of ``inspect.rules``, and ``.usable``."""
+    names_used: set[str] = set()
+    for name, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.ImportFrom(module="corral.inspect.rules", names=names):
+                    names_used |= {alias.name for alias in names}
+                case ast.ImportFrom(module="corral.inspect", names=names):
+                    assert "rules" not in {alias.name for alias in names}, f"{name}: by its name"
+                case ast.Attribute(attr="usable"):
+                    names_used.add("usable")
+                case _:
+                    pass
+    return {PARTS.get(name, name) for name in names_used} & {rule.name for rule in RULES}
+
+
+def sources(where: Path) -> dict[str, str]:
+    files = sorted(where.rglob("*.py")) if where.is_dir() else [where]
+    return {str(file.relative_to(SOURCE)): file.read_text() for file in files}
 
 
 @pytest.mark.parametrize("observer", Observer)
@@ -204,10 +117,55 @@ def test_the_table_names_who_uses_a_rule(observer: Observer) -> None:
     own = {rule.name: rule.used_by[observer] for rule in RULES if observer in rule.used_by}
     assert own
     if observer is not Observer.HEALTH:
-        assert set(own) == uses(observer) & {rule.name for rule in RULES}
+        assert set(own) == uses(sources(SOURCE / MODULES[observer]))
     for name, use in own.items():
         assert set(use.decides) <= DECIDES[observer], name
         assert set(use.asks) <= asked(observer), name
+
+
+def test_a_use_that_the_table_lacks_is_seen() -> None:
+    imported = "from corral.inspect.rules import key_ends, UnitState"
+    assert uses({"a": imported, "b": "x = node.usable"}) == {"key_ends", "usable"}
+
+
+def test_nobody_else_uses_a_rule() -> None:
+    """Who imports ``inspect.rules`` is an observer of the table."""
+    users = {
+        name
+        for name, text in sources(SOURCE).items()
+        if "corral.inspect.rules" in text and not name.startswith("inspect/")
+    }
+    observed = {name for where in MODULES.values() for name in sources(SOURCE / where)}
+    assert users <= observed | {"prove/catalog.py"}
+
+
+OWN_WORDS = re.compile(r"""== ?["']active["']|memory (?:==|<=|<) ?[12]\b""")
+"""What ``unit_state`` and ``no_real_memory`` decide, written out."""
+
+
+@pytest.mark.parametrize("text", ['x[:6] == "active"', "info.memory == 1", "node.memory <= 1"])
+def test_a_rule_written_again_is_seen(text: str) -> None:
+    assert OWN_WORDS.search(text)
+
+
+def test_what_a_rule_judges_is_judged_by_no_observer_itself() -> None:
+    rooms = ("prove", "doctor", "api", "cli", "web", "jobs", "elastic", "mesh")
+    texts = {n: text for room in rooms for n, text in sources(SOURCE / room).items()}
+    assert not [name for name, text in texts.items() if OWN_WORDS.search(text)]
+
+
+# Asked by two observers, and no common rule: who uses the answer, and for what.
+NO_RULE = {
+    "ping": "whether slurmctld answers is the answer to nodes; shown where that is none",
+}
+
+
+def test_what_two_observers_ask_has_a_rule() -> None:
+    """A fact that a second observer asks for is judged by a rule of both."""
+    asks = [asked(observer) for observer in Observer]
+    several = {q for i, some in enumerate(asks) for other in asks[i + 1 :] for q in some & other}
+    ruled = {q for rule in RULES for use in rule.used_by.values() for q in use.asks}
+    assert several - ruled == set(NO_RULE)
 
 
 def test_every_rule_is_in_the_table() -> None:
@@ -216,7 +174,7 @@ def test_every_rule_is_in_the_table() -> None:
         for name, value in vars(rules).items()
         if inspect.isfunction(value) and value.__module__ == rules.__name__ and name[0] != "_"
     }
-    assert functions | {"usable"} == {rule.name for rule in RULES}
+    assert (functions - NOT_RULES) | {"usable"} == {rule.name for rule in RULES}
     assert isinstance(NodeState.usable, property)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
+import re
 from collections import Counter
 from dataclasses import replace
 from types import ModuleType
@@ -48,6 +51,58 @@ def test_each_role_is_in_the_stages_that_it_declares_and_in_no_other() -> None:
     declared = {(role.name, stage) for role in known().values() for stage in role.stages}
     assert declared == {(role.name, row.name) for row in ORDER for role in row.roles}
     assert max(Counter(row.name for row in ORDER).values()) == 1
+
+
+MARK = re.compile(r"@\w+@|%\w*%|\W")
+"""A place that a text has for a value, or one character of a name that another grammar takes."""
+
+
+def edits(tree: ast.AST) -> list[int]:
+    """Lines on which text is edited by its content: a value must have its own place in it."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"replace", "sub", "subn"}
+        and node.args
+        and not MARK.fullmatch(literal(node.args[0]))
+    ]
+
+
+def literal(node: ast.expr) -> str:
+    """What is written in a text; of an f-string without its values."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(map(literal, values))
+        case _:
+            return ""
+
+
+def test_no_role_edits_text_by_its_content() -> None:
+    """slurm.conf, scripts and tables are values or have marked places until they are written."""
+    edited = [
+        f"{module.__name__}:{line}"
+        for module in modules()
+        for line in edits(ast.parse(inspect.getsource(module)))
+    ]
+    assert edited == []
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("t.replace('local=/a\\n', b)", [1]), ("t.replace(json.dumps(a), b)", [1]),
+        ("re.sub('^NodeName', a, t)", [1]), ("t.replace(f'local={x}', b)", [1]),
+        ("t.replace('@GPU@', b)", []), ("t.replace(f'%{name}%', b)", []),
+        ("t.replace(' ', '_')", []),
+        ("replace(resource, along=b)", []),
+    ],
+)  # fmt: skip
+def test_an_edit_is_seen(code: str, lines: list[int]) -> None:
+    assert edits(ast.parse(code)) == lines
 
 
 def test_each_role_that_adds_to_slurms_files_is_asked() -> None:

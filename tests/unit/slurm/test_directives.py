@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.durations import seconds
 from corral.errors import CorralError
 from corral.slurm.directives import LONGEST, MOST, command_options, directives
-from corral.slurm.duration import seconds
 from corral.slurm.rest.write import options_of
 from tests.growth import AT_MOST, TIMES, growth
 

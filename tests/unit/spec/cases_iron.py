@@ -35,6 +35,16 @@ MEGA: Final[dict[str, Any]] = {
         "storage": [{"mount": "/home", "kind": "lustre", "size_gib": 36000}],
     },
 }
+DEBUG: Final = {
+    "name": "debug", "provider": "gcp", "machine": "n2-standard-2", "nodes": "mega-debug-[0-1]",
+}  # fmt: skip
+NETWORK: Final = {
+    **MEGA, "gcp": {**MEGA["gcp"], "network": {"name": "my-network", "subnetwork": "my-subnet"}},
+}  # fmt: skip
+EXASCALER: Final = {
+    **MEGA,
+    "gcp": {**MEGA["gcp"], "toolkit": "v1.39.0", "storage": [{"mount": "/d", "kind": "exascaler"}]},
+}
 PYXIS: Final = {
     "enroot": [{"file": "/srv/enroot_4.1.2-1_amd64.deb", "sha256": SUM}],
     "source": {"file": "/srv/pyxis.tar.gz", "sha256": SUM},
@@ -62,6 +72,9 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-machine", MEGA, {"groups.1.gpu.count": 4}, "groups[1].gpu"),
     ("slurm-field-unused", MEGA, {"health.every": "1m"}, "health.every"),
     ("gcp-machine", MEGA, {"groups.1.gpu": GONE}, "groups[1].gpu"),
+    ("gcp-machine", MEGA, {"groups.1.machine": "n2-standard-2"}, "groups[1].gpu"),
+    ("gcp-machine", MEGA, {"groups.2": DEBUG, "partitions.0.groups": ["a3mega", "debug"]},
+     "partitions[0].groups"),
     ("gcp-login", MEGA, {"groups.0.ssh": GONE}, "groups[0].ssh"),
     ("gcp-zone", MEGA, {"gcp.zone": "us-central1-f"}, "gcp.zone"),
     ("gcp-provisioning", MEGA, {"gcp.provisioning": "flex-start"}, "gcp.reservation"),
@@ -94,6 +107,29 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
      "gcp.storage[0].size_gib"),
     ("gcp-storage", MEGA, {"gcp.storage.1": {"mount": "/d", "kind": "lustre"}},
      "gcp.storage[1].kind"),
+    ("gcp-storage", MEGA, {"gcp.storage.0.cache": True}, "gcp.storage[0].cache"),
+    ("gcp-storage", MEGA, {"gcp.storage.0.exascaler": {}}, "gcp.storage[0].exascaler"),
+    ("gcp-storage", MEGA, {"gcp.storage.1": {"mount": "/gcs", "kind": "bucket", "size_gib": 9}},
+     "gcp.storage[1].size_gib"),
+    ("gcp-storage", EXASCALER, {"gcp.storage.0.size_gib": 9000}, "gcp.storage[0].size_gib"),
+    ("gcp-storage", EXASCALER,
+     {"gcp.storage.0.exascaler": {"oss": {"disk_type": "scratch", "disks": 8}}},
+     "gcp.storage[0].exascaler.oss.disk_gb"),
+    ("gcp-storage", MEGA, {"gcp.storage.0": {"mount": "/d", "kind": "lustre",
+                                             "existing": "10.0.0.9@tcp:/lustrefs"}},
+     "gcp.storage[0].existing"),
+    ("gcp-storage", NETWORK, {"gcp.storage.0": {"mount": "/d", "kind": "lustre",
+                                                "existing": "10.0.0.9:/lustrefs"}},
+     "gcp.storage[0].existing"),
+    ("gcp-storage", NETWORK, {"gcp.storage.0": {"mount": "/d", "kind": "filestore",
+                                                "existing": "10.0.0.9@tcp:/lustrefs"}},
+     "gcp.storage[0].existing"),
+    ("gcp-storage", NETWORK, {"gcp.storage.0": {"mount": "/d", "kind": "bucket",
+                                                "existing": "10.0.0.9:/share"}},
+     "gcp.storage[0].existing"),
+    ("gcp-storage", NETWORK, {"gcp.storage.0": {"mount": "/d", "kind": "filestore",
+                                                "existing": "10.0.0.9:/s", "size_gib": 20480}},
+     "gcp.storage[0].size_gib"),
     ("containers-source", LAB, {"software": {"containers": "pyxis"}}, "software.containers"),
     ("containers-source", LAB, {"software": {"pyxis": PYXIS}}, "software.pyxis"),
     (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral import agents
-from corral.slurm.diagnostics import DIAGNOSTICS, Calls, diagnostics, shares
+from corral.slurm.diagnostics import DIAGNOSTICS, scheduler, shares
+from corral.slurm.policy import Call, Scheduler
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import QUEUE_COUNTED, parse_counted
@@ -139,27 +141,27 @@ def test_squeues_columns() -> None:
 
 def test_what_sdiag_prints() -> None:
     """Recorded from Debian 13's own command."""
-    read = diagnostics(SDIAG)
+    read = scheduler(SDIAG)
     made = scheduler_families(read)
     assert len(made) == 20
     assert values(made, "corral_slurmctld_jobs_total")["submitted",] == 4
     cycles = values(made, "corral_scheduler_cycles_total")[()]
-    assert cycles == read.get("main", "Total cycles")
+    assert cycles == read.main.count == 10
     seconds = values(made, "corral_scheduler_cycle_max_seconds")[()]
-    assert seconds == pytest.approx((read.get("main", "Max cycle") or 0) / 1e6)
+    assert seconds == pytest.approx(867 / 1e6)
     assert values(made, "corral_slurmctld_rpcs_total")["REQUEST_PARTITION_INFO",] > 0
-    shouting = diagnostics(SDIAG.replace("\troot  ", "\tKIM   "))
-    assert shouting.calls == read.calls, "users, whose names have no bound, are left out"
+    shouting = scheduler(SDIAG.replace("\troot  ", "\tKIM   "))
+    assert shouting == read and not read.by_user, "users, whose names have no bound, are left out"
 
 
 def test_a_scheduler_that_has_not_run_yet_has_gaps_and_no_zeros() -> None:
-    read = diagnostics(
+    read = scheduler(
         "Server thread count:  3\n\nMain schedule statistics (microseconds):\n"
         "\tLast cycle:   9\n\tLatency for 1000 calls: x\n"
     )
     names = {family.name for family in scheduler_families(read) if family.values}
     assert names == {"corral_slurmctld_threads", "corral_scheduler_cycle_seconds"}
-    assert diagnostics("sdiag: error: down").values == {}
+    assert scheduler("sdiag: error: down") == Scheduler(jobs={})
     assert DIAGNOSTICS == ("sdiag",)
 
 
@@ -169,14 +171,14 @@ def test_shares_of_accounts_and_of_who_waits() -> None:
     accounts = [share for share in known if not share.user]
     assert accounts
     assert all(share.account != "root" for share in known)
-    user = next(share for share in known if share.user and share.fair_share is not None)
+    user = next(share for share in known if share.user and share.factor is not None)
     jobs = [pending(account=user.account, user=user.user)]
     made = share_families(known, jobs)
     key = (user.user, user.account)
-    assert values(made, "corral_user_fair_share_ratio") == {key: user.fair_share}
+    assert values(made, "corral_user_fair_share_ratio") == {key: user.factor}
     assert values(share_families(known, []), "corral_user_fair_share_ratio") == {}
     assert {k for (k,) in values(made, "corral_account_shares_ratio")} == {
-        a.account for a in accounts if a.shares is not None
+        a.account for a in accounts if a.part is not None
     }
 
 
@@ -218,9 +220,8 @@ def everything(nodes: int, jobs: int) -> Iterator[Family | Histogram]:
     waits.note(queue)
     yield from families(machines, queue, partitions, NOW)
     yield waits.family()
-    calls = {f"REQUEST_{i}": Calls(i, i) for i in range(500)}
-    read = diagnostics(SDIAG)
-    yield from scheduler_families(type(read)(read.values, calls))
+    calls = tuple(Call(f"REQUEST_{i}", i, 1, i) for i in range(500))
+    yield from scheduler_families(replace(scheduler(SDIAG), by_type=calls))
     rows = "".join(f"account{i}|user{i}|0.5|0.5|0.5\naccount{i}||0.5|0.5|\n" for i in range(jobs))
     yield from share_families(shares(rows), queue)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Written by Corral. slurmd runs this as root on each node of a job: as prolog.sh before it, as
 # epilog.sh after it. It runs the executable files of prolog.d or epilog.d in the order of their
-# names, other people's among them. Selectors in a name, as DeepOps has them:
+# names, other people's among them. Selectors in a name, as DGX clusters have them:
 #   -exclusive-    only for a job that holds all CPUs of its nodes
 #   -lastuserjob-  only when the user has no other job on this node
 # A part that fails drains the node, and the reason names the part and its last line.

@@ -14,7 +14,7 @@ from typing import Final
 from corral.api.config.adoption import machine_of
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.api.operations.keys import open_jump_hosts
-from corral.apply.observe import raise_all
+from corral.apply.observation import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import keysetup, sshkeys

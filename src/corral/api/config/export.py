@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,13 +34,18 @@ class Exported:
     left: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Folder, files, next steps, and what is not carried over."""
         return {
             "folder": self.folder,
             "files": list(self.files),
             "next": list(self.next),
             "not_carried_over": list(self.left),
         }
+
+
+def _verb_of(function: Callable[..., Exported]) -> str:
+    """``export_VERB`` writes the files of the tool VERB, which a provider's folder declares."""
+    return function.__name__.removeprefix("export_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,10 @@ class Fabric:
 
 
 def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
-    """Write the Cluster Toolkit's blueprints and deployment files.
+    """Write the files of the Cluster Toolkit, as ``export_tool``.
 
     Args:
-        spec: a cluster with ``gcp`` and groups of provider gcp.
+        spec: a cluster whose provider it sets up.
         folder: where; made when it is not there.
         overwrite: replace files that are there.
 
@@ -63,21 +68,21 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
         CorralError: SPEC_INVALID, the cluster is not made by the toolkit; USAGE, a file is there
             already; FAILED to write.
     """
-    return export_tool("gcluster", spec, folder, overwrite=overwrite)
+    return export_tool(_verb_of(export_gcluster), spec, folder, overwrite=overwrite)
 
 
 def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
-    """Write inventory and variables as DeepOps reads them.
+    """Write an Ansible inventory and its variables, as ``export_tool``.
 
     Args:
-        spec: a cluster of machines that are there (provider ssh).
-        folder: where, as DeepOps' folder config/; made when it is not there.
+        spec: a cluster of machines that are there already.
+        folder: where, as that tool's folder config/; made when it is not there.
         overwrite: replace files that are there.
 
     Raises:
         CorralError: SPEC_INVALID, another provider; USAGE, a file is there already.
     """
-    return export_tool("ansible", spec, folder, overwrite=overwrite)
+    return export_tool(_verb_of(export_ansible), spec, folder, overwrite=overwrite)
 
 
 def export_tool(verb: str, spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
@@ -106,7 +111,7 @@ def export_autoinstall(
     """Write answers for an unattended installation of each machine.
 
     Args:
-        spec: a cluster of your own machines (provider ssh), whose login user is not root.
+        spec: a cluster of your own machines, whose login user is not root.
         folder: where; made when it is not there.
         install: what the cluster file does not state.
         overwrite: replace files that are there.
@@ -145,7 +150,7 @@ def read_inventory(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """A cluster file made from DeepOps' folder config/, as ``read_inventory``.
+    """As ``read_inventory``, from that tool's folder config/.
 
     Returns:
         its text, and what could not be carried over.

@@ -10,7 +10,7 @@ from corral.spec.template import init_text
 
 
 def rehearsal(spec: ClusterSpec) -> tuple[ClusterSpec, tuple[str, ...]]:
-    """The same cluster on embedded nodes of this machine, and what that cannot show, in words.
+    """The same cluster on containers of this machine, and what that cannot show, in words.
 
     Simulated clouds are started for rented groups.
     """

@@ -47,7 +47,7 @@ class Benchmark:
         return self.failure is None and not failed
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Whether it is good, the failure, the transport, and a verdict for each table."""
         return {
             "good": self.good,
             "failure": dataclasses.asdict(self.failure) if self.failure else None,

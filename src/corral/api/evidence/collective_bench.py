@@ -37,7 +37,7 @@ from corral.prove.fabric.slow_parts import Bisected, Half, Pair, Slow, bisected,
 from corral.prove.fabric.transport import transport_of
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
-from corral.prove.measure.remark import TITLES
+from corral.prove.measure.measurement import TITLES
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
@@ -102,7 +102,7 @@ class Benched:
         return slow(self.pairs)
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Job and nodes, the benchmark, and the figures of pairs and halves."""
         return {
             "job": self.job,
             "nodes": self.nodes,
@@ -250,8 +250,8 @@ def all_measured(name: str) -> tuple[Mapping[str, Any], ...]:
 def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
     """GB/s that each collective reached on so many nodes before: medians of what did not fail.
 
-    Empty where too little was measured, and for embedded nodes, whose links are this machine's
-    memory and whoever else uses it.
+    Empty where too little was measured, and for nodes in containers, whose links are this
+    machine's memory and whoever else uses it.
     """
     if all(group.capabilities.containers for group in spec.groups):
         return {}
@@ -349,7 +349,7 @@ def keep(name: str, request: BenchRequest, measurement: Benched) -> None:
     if measurement.pairs:
         charts.append(pair_matrix(measurement.pairs, measurement.slow.usual))
     drawn = [chart.as_dict() for chart in charts]
-    journal.write("bench", {"wanted": asdict(request), **measurement.as_dict(), "charts": drawn})
+    journal.write("bench", {"request": asdict(request), **measurement.as_dict(), "charts": drawn})
 
 
 def _usage(what: str, hint: str) -> CorralError:

@@ -20,8 +20,8 @@ from corral.events import Emit, ignore
 from corral.jobs.handle import JobHandle
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
+from corral.prove.measure.measurement import Measured, Remark
 from corral.prove.measure.network import Expected, judge_links, matrix_of, read_links
-from corral.prove.measure.remark import Measured, Remark
 from corral.prove.measure.storage import judge_shares, medians, read_shares
 from corral.prove.model import Proof
 from corral.spec.hostlist import expand
@@ -198,7 +198,7 @@ async def measure(
 def keep(spec: ClusterSpec, measurement: Measured, expected: Mapping[str, Any]) -> Measured:
     """Write a measurement to the cluster's history, and return it."""
     journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{measurement.job}")
-    journal.write(measurement.kind, {"due": dict(expected), **measurement.as_dict()})
+    journal.write(measurement.kind, {"expected": dict(expected), **measurement.as_dict()})
     keep_proof(as_proof(spec, measurement), BENCH, partial=True)
     return measurement
 

@@ -18,7 +18,7 @@ from corral.hosts.transport import check
 from corral.prove.compare import Comparison, compare
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart, chart_from
-from corral.prove.measure.remark import TITLES
+from corral.prove.measure.measurement import TITLES
 from corral.prove.model import Evidence, Proof, Verdict
 from corral.prove.rounds import parse_rounds, rounds_script
 from corral.report.charts import written
@@ -50,7 +50,7 @@ class Kept:
     partial: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields, without the evidence."""
+        """Without the evidence."""
         counts = {verdict.value: self.proof.count(verdict) for verdict in Verdict}
         return {
             "id": self.id,

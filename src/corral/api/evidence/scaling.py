@@ -20,7 +20,7 @@ from corral.api.workload.batch import groups_of
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.prove.measure.cost import METHODS
-from corral.prove.measure.remark import Measured
+from corral.prove.measure.measurement import Measured
 from corral.prove.measure.scaling import (
     Scaling,
     answer,

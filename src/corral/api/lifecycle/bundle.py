@@ -74,7 +74,7 @@ class Bundled:
     wheels: int
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The file with its digest, its image and wheels."""
         return asdict(self)
 
 

@@ -45,7 +45,7 @@ class Imported:
     size: int
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The image's name, file and size."""
         return asdict(self)
 
 

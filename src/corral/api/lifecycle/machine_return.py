@@ -34,7 +34,7 @@ class Returning:
     jobs: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """What is undone on each machine, and the jobs that are running."""
         return {"machines": [m.as_dict() for m in self.machines], "jobs": list(self.jobs)}
 
 

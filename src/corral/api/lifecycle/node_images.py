@@ -1,4 +1,4 @@
-"""Use cases of node images (provider embedded)."""
+"""Use cases of the images that nodes in containers are made from."""
 
 from __future__ import annotations
 

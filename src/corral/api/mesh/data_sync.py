@@ -51,7 +51,7 @@ class Copied:
     error: CorralError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Files, bytes and seconds; the error as a dictionary."""
         error = self.error.as_dict() if self.error else None
         return {**asdict(self), "error": error}
 

@@ -197,16 +197,13 @@ class MeshStatus:
         return not self.strays and not any(n.problem for n in self.nodes)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Whether all is good; nodes, other devices and links."""
         return {
             "good": self.good,
             "server": self.server,
             "tag": self.tag,
             "asked": self.asked,
-            "nodes": [
-                {"way" if field == "mode" else field: value for field, value in asdict(n).items()}
-                for n in self.nodes
-            ],
+            "nodes": [asdict(n) for n in self.nodes],
             "strays": [asdict(d) for d in self.strays],
             "links": [link.as_dict() for link in self.links],
             "thin": list(self.thin),

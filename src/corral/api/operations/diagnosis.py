@@ -9,12 +9,12 @@ from typing import Final
 
 from corral.api.operations.nodes import chosen
 from corral.apply.connection import Connection
-from corral.apply.observe import guessed
-from corral.doctor.answers import Ask, MachineAnswers, questions
+from corral.apply.observation import guessed
+from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.drain_reason import of_nodes
-from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.doctor.logs.diagnosis import explain
+from corral.doctor.machine_report import Ask, MachineReport, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
@@ -54,7 +54,7 @@ async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
             hostlist; the provider could not be asked.
     """
     names = set(chosen(spec, nodes))
-    report = examine(await scene_of(spec))
+    report = diagnose(await scene_of(spec))
     return of_nodes(report, names) if nodes else report
 
 
@@ -80,7 +80,7 @@ async def scene_of(spec: ClusterSpec) -> Scene:
         answers = await _confirmed(session.fleet, _scene(session, spec, addresses, answers))
         absent = {action.node: action.summary for action in session.pending}
         silent = {
-            n.name: MachineAnswers(
+            n.name: MachineReport(
                 n.name,
                 error=CorralError(Code.UNREACHABLE, absent.get(n.name, "it does not run"), n.name),
             )
@@ -102,14 +102,14 @@ def _targets(
 
 async def _with_ports(
     fleet: Fleet,
-    answers: Mapping[str, MachineAnswers],
+    answers: Mapping[str, MachineReport],
     targets: Mapping[str, list[tuple[str, int]]],
-) -> dict[str, MachineAnswers]:
+) -> dict[str, MachineReport]:
     asked = {n: (ports(targets[n]),) for n, t in answers.items() if t.error is None}
     return _with(answers, await _all(fleet, asked))
 
 
-async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineAnswers]:
+async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineReport]:
     """The answers, with a second one about jobs where Slurm and nodes disagree about them.
 
     Jobs start and end between the answers of the first.
@@ -120,8 +120,8 @@ async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineAnswers]:
 
 
 def _with(
-    answers: Mapping[str, MachineAnswers], more: Mapping[str, MachineAnswers], suffix: str = ""
-) -> dict[str, MachineAnswers]:
+    answers: Mapping[str, MachineReport], more: Mapping[str, MachineReport], suffix: str = ""
+) -> dict[str, MachineReport]:
     """The answers with later ones, under names that end with ``suffix``."""
     merged = dict(answers)
     for name, later in more.items():
@@ -169,8 +169,8 @@ def _compute(spec: ClusterSpec) -> tuple[str, ...]:
 
 async def _all(
     fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]
-) -> dict[str, MachineAnswers]:
-    each = (MachineAnswers.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
+) -> dict[str, MachineReport]:
+    each = (MachineReport.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
     return {answer.node: answer for answer in await asyncio.gather(*each)}
 
 
@@ -178,7 +178,7 @@ def _scene(
     session: Connection,
     spec: ClusterSpec,
     addresses: Mapping[str, str],
-    answers: Mapping[str, MachineAnswers],
+    answers: Mapping[str, MachineReport],
 ) -> Scene:
     data = spec.network.data
     lead = answers.get(session.controller)

@@ -10,13 +10,13 @@ from typing import Final
 
 from corral.api.operations.nodes import chosen
 from corral.apply.connection import Connection
+from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.prove.checks.health import HealthLine, common, run_health_checks
 from corral.roles.services.metrics import program
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
-from corral.spec.values import seconds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ClusterHealth:
         return common(self.lines, len(self.nodes))
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Whether all is healthy; each check, and nodes that did not answer."""
         return {
             "healthy": self.healthy,
             "nodes": list(self.nodes),
@@ -64,7 +64,7 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
     Raises:
         CorralError: USAGE, the file switched it off, or no such list; NOT_FOUND, no such node.
     """
-    if not seconds_of(spec.health.every):
+    if not interval_seconds(spec.health.every):
         raise CorralError(
             Code.USAGE,
             "the cluster file has health.every: off, so its nodes have no health check",

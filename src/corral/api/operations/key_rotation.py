@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from corral.apply.journal import Journal, cluster_lock
-from corral.apply.observe import observe
+from corral.apply.observation import read_probes
 from corral.apply.run import run_stages
 from corral.apply.session import ClusterState, Session
 from corral.errors import Code, CorralError
@@ -69,7 +69,7 @@ class Rotated:
     means: str
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The key's file, its nodes, and what its replacement means."""
         return {"path": self.path, "nodes": list(self.nodes), "means": self.means}
 
 
@@ -110,7 +110,7 @@ async def rotate_keys(
     with cluster_lock(cluster_dir(spec.name)):
         async with await Session.open(spec) as session:
             session.require_running()
-            current = await session.observe(emit)
+            current = await session.read_state(emit)
             absent = [n for n in current.site.names if n not in session.fleet.nodes]
             if absent or current.plan.machines:
                 raise CorralError(
@@ -202,7 +202,7 @@ class _Rotation:
             "keys from the controller",
             tuple(Desired((n,), tuple(key_files)) for n in (self._site.controller, *nodes)),
         )
-        seen = await observe(self._session.fleet, (stage,), self._site.facts)
+        seen = await read_probes(self._session.fleet, (stage,), self._site.facts)
         await self._do(self._plan_of((stage,), seen).stages)
 
     def _plan_of(self, stages: Sequence[DesiredStage], seen: Mapping[str, Any]) -> Plan:

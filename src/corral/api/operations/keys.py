@@ -35,7 +35,7 @@ async def install_keys(
     Args:
         spec: the cluster.
         emit: receives an event for each node.
-        nodes: a hostlist; "" for all nodes of provider ssh.
+        nodes: a hostlist; "" for all nodes that are reached by ssh.
 
     Raises:
         CorralError: USAGE, no node of the file is reached by ssh; NOT_FOUND.

@@ -46,7 +46,7 @@ class Outcome:
         return self.status == 0
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Exit status and output, or the error."""
         return {
             "node": self.node,
             "status": self.status,
@@ -110,7 +110,7 @@ async def ssh_argv(
         else:
             shell = ["/bin/sh", "-l", *(["-c", " ".join(command)] if command else [])]
         return shell if os.geteuid() == 0 else ["sudo", "--", *shell]
-    observed = await provider.observe()
+    observed = await provider.read_machines()
     if not observed.machines[name].running:
         if observed.refusal is not None:
             raise observed.refusal

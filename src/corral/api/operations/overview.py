@@ -55,8 +55,14 @@ class Member:
         """True when jobs can run there now."""
         return self.record is not None and self.record.usable
 
+    @property
+    def not_active(self) -> tuple[str, ...]:
+        """Units that belong there and are not active."""
+        units = (self.services or {}).items()
+        return tuple(unit for unit, state in units if unit_state(state) is not UnitState.ACTIVE)
+
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields; zeros where Slurm has no record."""
+        """Zeros where Slurm has no record."""
         known = self.record or Node(self.node, NodeState(NodeBase.UNKNOWN))
         return {
             "node": self.node,
@@ -114,7 +120,7 @@ class Status:
         return not self.troubles
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Whether all is good; each node, and counts of jobs."""
         return {
             "good": self.good,
             "cluster": self.cluster,
@@ -261,12 +267,11 @@ def _troubles(node: Member, controller: str, *, answers: bool) -> list[Trouble]:
     troubles = [
         Trouble(
             f"{unit} on {node.node}",
-            f"is {state}",
+            f"is {(node.services or {})[unit]}",
             f"read: corral exec -n {node.node} -- journalctl -u {unit} -n 30; "
             "`corral up` starts it again",
         )
-        for unit, state in (node.services or {}).items()
-        if unit_state(state) is not UnitState.ACTIVE
+        for unit in node.not_active
     ]
     alone = answers and not node.usable and node.state != "service"
     about_node = node.state in ("absent", "unreachable") or alone
@@ -281,9 +286,10 @@ def _hint(node: Member, controller: str) -> str:
         return "bring it up with: corral up FILE"
     if node.state == "unreachable":
         return "check the machine and the network to it"
-    if "drain" in node.state:
+    state = node.record.state if node.record else None
+    if state is not None and state.drained:
         return f"when the reason is gone: corral resume {node.node}"
-    if "inval" in node.state:
+    if state is not None and state.misconfigured:
         return "the machine differs from slurm.conf; `corral plan` shows what differs"
     if node.state == "unknown":
         return "`corral up` writes it into slurm.conf"

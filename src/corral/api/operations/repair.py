@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from corral.api.lifecycle.converge import Approve, up
+from corral.api.lifecycle.deployment import Approve, up
 from corral.api.operations.diagnosis import scene_of
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.connection import Connection
+from corral.doctor.cluster_diagnosis import causes, diagnose
 from corral.doctor.drain_reason import (
     WhyDrained,
     fixed_by_plan,
@@ -18,7 +18,6 @@ from corral.doctor.drain_reason import (
     resumable,
     why_drained,
 )
-from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import QUEUE_COLUMNS, WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
@@ -26,15 +25,14 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, Question, inquiry
-from corral.inspect.slurm import NODES, job_request, partition_named
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import NODES, job_request, partition_named, pending_in
 from corral.slurm.records import Partition
 from corral.slurm.text import (
     SHOW_QUEUE,
     TIME_FORMAT,
     parse_nodes,
     parse_queue,
-    queue_format,
 )
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
@@ -61,7 +59,7 @@ class Repaired:
     after: Report
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
+        """Findings before and after; what was applied and resumed."""
         return {
             "before": [f.as_dict() for f in self.before.findings],
             "applied": self.applied,
@@ -92,17 +90,17 @@ async def repair(
         CorralError: as ``up`` and ``resume``.
     """
     scene = await scene_of(spec)
-    before = after = examine(scene)
+    before = after = diagnose(scene)
     applied: bool | None = None
     if fixed_by_plan(before):
         applied = await up(spec, emit, approve)
         scene = await scene_of(spec)
-        after = examine(scene)
+        after = diagnose(scene)
     ready = _ready(scene)
     if not ready or applied is False or not (approve_resume is None or approve_resume(ready)):
         return Repaired(before, applied, (), after)
     await resume(spec, fold(ready))
-    return Repaired(before, applied, ready, examine(await scene_of(spec)))
+    return Repaired(before, applied, ready, diagnose(await scene_of(spec)))
 
 
 def _ready(scene: Scene) -> tuple[str, ...]:
@@ -120,7 +118,7 @@ async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
     if not node or len(names) != 1:
         raise CorralError(Code.USAGE, f"one node is meant, not {node!r}", hint="name one node")
     scene = await scene_of(spec)
-    return why_drained(node_of(scene.known, names[0]), examine(scene))
+    return why_drained(node_of(scene.known, names[0]), diagnose(scene))
 
 
 async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
@@ -148,13 +146,14 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
             )
         first = jobs[0].partition.partition(",")[0]
         request, of_partition = job_request(job_id), partition_named(first)
-        asked = inquiry((request, of_partition, _ahead(jobs[0].id, first), NODES))
+        pending = pending_in(first, QUEUE_COLUMNS)
+        asked = inquiry((request, of_partition, pending, NODES))
         rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
     sections = asked.read(check(rest, "asking Slurm").stdout)
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
-    ahead = _ahead(jobs[0].id, first).read(parts)
+    ahead = queue_ahead(jobs[0].id, pending.read(parts))
     asked_for = request.read(parts)
     shown_partition = next(iter(of_partition.read(parts)), Partition(first))
     return why_pending(jobs[0], asked_for.tres if asked_for else "", shown_partition, nodes, ahead)
@@ -169,13 +168,3 @@ def _job(job_id: int | str) -> Script:
         queue=list(SHOW_QUEUE),
         id=job_id,
     )
-
-
-def _ahead(job: int, partition: str) -> Question[int]:
-    """How many pending jobs of a partition have a higher priority."""
-    shell = sh(
-        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
-        partition=partition,
-        format=queue_format(QUEUE_COLUMNS),
-    )
-    return Answer("queue-ahead", partial(queue_ahead, job)).by(shell)

@@ -106,7 +106,7 @@ class Extras:
     recordings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Environment, run, tracking and recordings."""
         return {
             "environment": [list(pair) for pair in self.environment],
             "run": self.run,

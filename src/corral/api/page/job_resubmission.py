@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 from corral.api.sync import reached
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, inquiry, text
+from corral.inspect.question import Answer, inquiry
+from corral.inspect.slurm import job_script, submit_line
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
@@ -19,9 +21,6 @@ from corral.spec.models import ClusterSpec
 LONGEST: Final = 1 << 20
 """Of a script: as much as the page submits."""
 _USER: Final = "jobs/user.sh"
-_SUBMIT_LINE: Final = """\
-timeout 20 sacct --noheader --parsable2 --allocations --jobs={id} --format=SubmitLine 2>/dev/null |
-  head -n 1 | head -c 65536"""
 _ABOUT: Final = "[ ! -f {folder}/job.json ] || head -c {longest} {folder}/job.json"
 
 
@@ -35,8 +34,6 @@ def fields_of(text: str) -> dict[str, Any]:
     return dict(cast("dict[str, Any]", job)) if isinstance(job, dict) else {}
 
 
-_SCRIPT: Final = Answer("script", text)
-_LINE: Final = Answer("line", text)
 _OWN: Final = Answer("job-form", fields_of)
 
 
@@ -71,13 +68,9 @@ async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = F
         CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
     """
     folder = folder_of(job)
-    asked = inquiry(
-        (
-            _SCRIPT.by(as_user(user, call(_USER, "job_script", job.id, LONGEST))),
-            _LINE.by(as_user(user, sh(_SUBMIT_LINE, id=job.id))),
-            _OWN.by(as_user(user, sh(_ABOUT, folder=folder, longest=LONGEST))),
-        )
-    )
+    of_slurm, line = job_script(job.id, LONGEST), submit_line(job.id)
+    own_record = _OWN.by(sh(_ABOUT, folder=folder, longest=LONGEST))
+    asked = inquiry(q.run_by(partial(as_user, user)) for q in (of_slurm, line, own_record))
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, asked.script, timeout=90)
         texts = asked.read(check(result, "reading what the job was").stdout).texts()
@@ -86,9 +79,9 @@ async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = F
         if own.get("script") and not own.get("in_place"):
             located = await fleet.run(controller, as_user(user, program_script(folder, own)))
             program = located.stdout.strip()
-    script = _SCRIPT.read_or_empty(texts)
+    script = of_slurm.read_or_empty(texts)
     return Recorded(
-        f"{script}\n" if script else "", _LINE.read_or_empty(texts), own, program or _in_place(own)
+        f"{script}\n" if script else "", line.read_or_empty(texts), own, program or _in_place(own)
     )
 
 

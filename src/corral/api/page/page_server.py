@@ -262,7 +262,7 @@ async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "
     if here(provider):
         control_path(control_dir(), "tunnel")  # makes the folder of the sockets
         return [sys.executable, "-m", "corral.hosts.forward", *chain.from_iterable(forwards)]
-    await provider.observe()
+    await provider.read_machines()
     # Not -N: cat ends with its input, so that a tunnel ends with who made it, killed or not, once
     # the last connection through it is closed.
     # ssh listens here before it runs the command, or ends: so after its line the port is ssh's.

@@ -47,7 +47,7 @@ class Sale:
     silent: dict[str, CorralError]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Offers and volumes, what each cloud can do, and clouds that did not answer."""
         return {
             "offers": [asdict(offer) for offer in self.offers],
             "volumes": [asdict(volume) for volume in self.volumes],

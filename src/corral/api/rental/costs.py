@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
-from corral.hosts.quote import sh
 from corral.hosts.transport import check
-from corral.inspect.question import Answer, inquiry, text
-from corral.inspect.slurm import NODES, UNIX_TIMES
+from corral.inspect.question import inquiry
+from corral.inspect.slurm import NODES, UNIX_TIMES, past_jobs
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.text import parse_nodes, readable_history, show_history
+from corral.slurm.text import parse_nodes, readable_history
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, has_guard
 from corral.state_dir import state_dir
 
 IDLE: Final = "(no job)"
-_JOBS: Final = Answer("past-jobs", text)
+DAYS: Final = 90
+"""How far back jobs are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Cost:
     then: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """Hours and dollars of providers, nodes, users and jobs."""
         return asdict(self)
 
 
@@ -326,11 +326,8 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     if not spec.slurm.accounting:
         raise CorralError(Code.NOT_FOUND, "the cluster keeps no accounting")
     mark = f"m{secrets.token_hex(8)}"
-    sacct = sh(
-        "timeout 40 {sacct} --allusers --starttime=now-90days --endtime=now",
-        sacct=show_history(mark, duplicates=False),
-    )
-    asked = inquiry((_JOBS.by(sacct), NODES), before=UNIX_TIMES)
+    past = past_jobs(mark, DAYS)
+    asked = inquiry((past, NODES), before=UNIX_TIMES)
     async with await Connection.open(spec) as session:
         session.require_running()
         answer = check(
@@ -339,7 +336,7 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
         )
     sections = asked.read(answer.stdout)
     lead, err = session.controller, answer.stderr
-    jobs = sections.succeeded(_JOBS.name, lead, "asking accounting for jobs", stderr=err)
+    jobs = sections.succeeded(past.name, lead, "asking accounting for jobs", stderr=err)
     nodes = sections.succeeded(NODES.name, lead, "asking Slurm for the nodes' CPUs", stderr=err)
     cpus = {node.name: node.cpus for node in parse_nodes(nodes)}
     uses, unread = read_jobs(jobs, mark, gpus=any(g.gpu or g.cloud for g in spec.groups))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from corral.api.lifecycle.converge import up
+from corral.api.lifecycle.deployment import up
 from corral.elastic.driver import Driver
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
@@ -34,10 +34,10 @@ async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -
             hint="add elastic: {idle: 10m, cpus: 26, memory_gib: 200} to a rented group",
         )
 
-    async def converge(desired: ClusterSpec) -> None:
+    async def set_up(desired: ClusterSpec) -> None:
         await up(desired, emit)
 
-    driver = Driver(spec, converge, emit)
+    driver = Driver(spec, set_up, emit)
     while True:
         try:
             busy = await driver.turn()

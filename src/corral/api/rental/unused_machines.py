@@ -48,7 +48,7 @@ class Reapable:
         return amount(self.per_hour, exact=not self.unpriced)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The cluster, its price an hour, and what clouds list of it."""
         return {
             "cluster": self.cluster,
             "known": self.known,

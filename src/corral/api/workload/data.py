@@ -43,7 +43,7 @@ class Fed:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready: MB (1e6 bytes) and samples a second."""
+        """Rates are MB (1e6 bytes) and samples a second."""
         alone = {rate.node: rate for rate in self.alone}
         return {
             "folder": self.folder,

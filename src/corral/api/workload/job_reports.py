@@ -8,7 +8,7 @@ from typing import Final
 from corral.hosts.framing import Reports
 from corral.jobs.follow import RankLine
 from corral.jobs.model import JobSpec
-from corral.prove.measure.remark import MARK
+from corral.prove.measure.measurement import MARK
 
 VARIABLE: Final = "CORRAL_REPORT"
 """What a program of ``agents/benchmarks`` begins its reports with; without it, ``MARK``."""

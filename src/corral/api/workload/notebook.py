@@ -64,7 +64,7 @@ class Notebook:
         return f"http://{HERE}:{self.tunnel.local_port}/lab?token={self.token}"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields, the token among them."""
+        """The token is in it."""
         return {**self.tunnel.as_dict(), "url": self.url, "token": self.token}
 
 

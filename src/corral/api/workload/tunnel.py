@@ -53,7 +53,7 @@ class Forwarded:
         return f"http://{HERE}:{self.local_port}/"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
+        """The address to open, and what it leads to."""
         return {"url": self.url, **asdict(self)}
 
 

@@ -21,7 +21,7 @@ from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.errors import CorralError, Exit
 from corral.events import Emit
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Measured, Remark
+from corral.prove.measure.measurement import Measured, Remark
 from corral.spec.models import ClusterSpec
 
 NETWORK_EPILOG: Final = examples(

@@ -18,7 +18,7 @@ from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
 from corral.prove.measure.cost import METHODS
-from corral.prove.measure.remark import Measured
+from corral.prove.measure.measurement import Measured
 from corral.prove.measure.scaling import progress
 
 SCALING_EPILOG: Final = examples(

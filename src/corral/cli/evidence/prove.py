@@ -16,12 +16,12 @@ from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.terminal.text import clean, duration, one_line, right, table
 from corral.cli.terminal.ui import Ui
+from corral.durations import interval_seconds
 from corral.errors import Code, CorralError, Exit
 from corral.plurals import plural
 from corral.prove.compare import Change, Comparison
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.models import ClusterSpec
-from corral.spec.values import seconds_of
 
 STYLES: Final = {
     Verdict.PASS: "green",
@@ -248,7 +248,7 @@ def _verdict(entry: api.Kept) -> Text:
 
 def _fetch(ui: Ui, spec: ClusterSpec) -> None:
     """What the cluster ran on its schedule; what is here is shown also while it does not answer."""
-    if not seconds_of(spec.proof.every):
+    if not interval_seconds(spec.proof.every):
         return
     try:
         ui.quietly(lambda: api.fetch_rounds(spec))

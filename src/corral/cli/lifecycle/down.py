@@ -114,7 +114,6 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     rehearse: REHEARSE = False,
     as_json: JSON = False,
 ) -> int:
-    """See ``_HELP``."""
     ui = Ui(as_json=as_json)
     if not (target or named):
         # The only known cluster is a good guess for reading it, and none for removing it.
@@ -126,7 +125,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     spec = cluster(ui, target, named, rehearse=rehearse)
     what, returning = _what(ui, spec)
     if dry_run:
-        ui.json({"cluster": spec.name, "due": returning.as_dict()})
+        ui.json({"cluster": spec.name, "release": returning.as_dict()})
         ui.show(what.rpartition(" Do it?")[0])
         return Exit.GOOD
     if not ui.confirm(what, yes=yes):

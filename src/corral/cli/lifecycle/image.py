@@ -1,4 +1,4 @@
-"""``corral image``: the node images of provider embedded."""
+"""``corral image``: the images that nodes in containers are made from."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def policy(
         ui.json({"policy": json.loads(part.text), "applied": False})
         return Exit.NOT_GOOD
     changed, outcome = ui.quietly(lambda: api.apply_mesh_policy(spec))
-    ui.json({"policy": json.loads(part.text), "applied": changed, "said": outcome})
+    ui.json({"policy": json.loads(part.text), "applied": changed, "message": outcome})
     ui.show(outcome)
     return Exit.GOOD
 

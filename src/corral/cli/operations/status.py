@@ -69,7 +69,7 @@ def status_view(seen: Status) -> list[RenderableType]:
 
 
 def _row(node: Member) -> tuple[str | Text, ...]:
-    down = [unit for unit, state in (node.services or {}).items() if state != "active"]
+    down = node.not_active
     running = len(node.services or {}) - len(down)
     services = Text(f"{', '.join(down)} down", "bold red") if down else Text(f"{running} running")
     return (

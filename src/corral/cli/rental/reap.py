@@ -61,14 +61,14 @@ def reap(
             ui.show(Text(f"  {clean(line)}"))
     result = [reapable.as_dict() for reapable in chosen]
     if dry_run or not chosen:
-        ui.json({"found": result, "ended": []})
+        ui.json({"clusters": result, "ended": []})
         if not chosen:
             where = f" at the other clouds (not asked: {', '.join(seen.unsure)})"
             ui.show(f"nothing to end{where if seen.unsure else ''}")
         return Exit.NOT_GOOD if chosen or seen.unsure else Exit.GOOD
     what = ", ".join(reapable.cluster for reapable in chosen)
     if not ui.confirm(f"Ends all of {what}, and all that is on it. Do it?", yes=yes):
-        ui.json({"found": result, "ended": []})
+        ui.json({"clusters": result, "ended": []})
         ui.note("nothing was ended")
         return Exit.NOT_GOOD
     gone: list[str] = []
@@ -78,7 +78,7 @@ def reap(
             lambda emit, name=name: api.reap(name, emit),
             state="part of it may be ended; the same command continues from there",
         )
-    ui.json({"found": result, "ended": gone})
+    ui.json({"clusters": result, "ended": gone})
     unknown = f"; not asked: {', '.join(seen.unsure)}" if seen.unsure else ""
     ui.show(f"{what}: ended, and the lists of the clouds show nothing any more{unknown}")
     return Exit.NOT_GOOD if seen.unsure else Exit.GOOD

@@ -40,7 +40,6 @@ def env(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """See ``_HELP``."""
     ui = Ui(as_json=as_json)
     text = api.group_environment(declared(ui, named, administers=False), group)
     ui.json({"group": group, "text": text})

@@ -14,6 +14,7 @@ from corral.cli.page.ui_page import open_secretly
 from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.cli.workload import run as job
 from corral.cli.workload.follow import left_running
+from corral.cli.workload.session_options import given_fields, with_session_options
 from corral.errors import Code, CorralError, Exit
 from corral.events import Emit
 from corral.slurm.states.jobs import JobState
@@ -96,36 +97,22 @@ app = verb_app()
         "corral notebook 12",
     )
 )
+@with_session_options(before="name")
 def notebook(
     number: NUMBER = "",
     *,
     gpus_per_node: GPUS = None,
-    gpu_type: job.GPU_TYPE = "",
     cpus_per_rank: CPUS = None,
-    mem: job.MEM = "",
-    time: job.TIME = "",
-    partition: job.PARTITION = "",
-    account: job.ACCOUNT = "",
-    qos: job.QOS = "",
-    nodelist: job.NODELIST = "",
-    exclude: job.EXCLUDE = "",
-    constraint: job.CONSTRAINT = "",
-    licenses: job.LICENSES = "",
-    exclusive: job.EXCLUSIVE = False,
     name: NAME = "",
-    env: job.ENV = None,
     workdir: WORKDIR = "",
     python: PYTHON = "",
     environment: ENVIRONMENT = "",
-    container: job.CONTAINER = "",
-    mount: job.MOUNT = None,
-    sbatch: job.SBATCH = None,
     detach: DETACH = False,
     local_port: LOCAL_PORT = 0,
     browser: BROWSER = False,
-    user: job.USER = "",
     named: CLUSTER = "",
     as_json: JSON = False,
+    **given: Any,
 ) -> int:
     """Run JupyterLab as a job.
 
@@ -134,9 +121,14 @@ def notebook(
     the same command opens it again, also from another machine. JupyterLab listens on the node's
     loopback.
     """
-    given = dict(locals())
-    own = ("number", "python", "detach", "local_port", "browser", "named", "as_json")
-    fields = job.asked_fields({n: v for n, v in given.items() if n not in own})
+    fields = given_fields(
+        given,
+        gpus_per_node=gpus_per_node,
+        cpus_per_rank=cpus_per_rank,
+        name=name,
+        workdir=workdir,
+        environment=environment,
+    )
     ui = Ui(as_json=as_json)
     spec = cluster(ui, named, administers=False)
     if number:
@@ -147,7 +139,7 @@ def notebook(
             ui.show(f"job {number}: submitted", f"next: corral notebook {number}")
             return Exit.GOOD
         ui.note(f"job {number}: submitted; Ctrl-C leaves it running")
-    return _open(ui, spec, number, user, local_port, browser=browser)
+    return _open(ui, spec, number, given["user"], local_port, browser=browser)
 
 
 def _open(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, INLINE, JSON, CommandAfterDashes, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.cli.workload import run as job
+from corral.cli.workload.session_options import given_fields, with_session_options
 
 app = verb_app()
 
@@ -24,6 +25,7 @@ app = verb_app()
         "corral shell -G 1 -- nvidia-smi",
     ),
 )
+@with_session_options(before="name")
 def shell(
     ctx: typer.Context,
     *,
@@ -37,29 +39,14 @@ def shell(
             help="GPUs on each node; left out: 1 where the partition has some.",
         ),
     ] = None,
-    gpu_type: job.GPU_TYPE = "",
     ranks_per_node: job.RANKS_PER_NODE = None,
     cpus_per_rank: job.CPUS_PER_RANK = None,
-    mem: job.MEM = "",
-    time: job.TIME = "",
-    partition: job.PARTITION = "",
-    account: job.ACCOUNT = "",
-    qos: job.QOS = "",
-    nodelist: job.NODELIST = "",
-    exclude: job.EXCLUDE = "",
-    constraint: job.CONSTRAINT = "",
-    licenses: job.LICENSES = "",
-    exclusive: job.EXCLUSIVE = False,
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Left out: shell.", show_default=False)
     ] = "",
-    env: job.ENV = None,
-    user: job.USER = "",
-    container: job.CONTAINER = "",
-    mount: job.MOUNT = None,
-    sbatch: job.SBATCH = None,
     named: CLUSTER = "",
     as_json: JSON = False,
+    **given: Any,
 ) -> int:
     """Open a terminal on a node, with GPUs and the other resources of a job.
 
@@ -67,9 +54,15 @@ def shell(
     ranks on all of its nodes. Becomes ssh; its exit status is that of the shell or the command.
     exit releases the resources. --json prints the command line and runs nothing.
     """
-    given = dict(locals())
-    del given["ctx"], given["named"], given["as_json"]
     ui = Ui(as_json=as_json)
-    fields = job.asked_fields({**given, "command": ctx.meta.get(INLINE, ())})
+    fields = given_fields(
+        given,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        ranks_per_node=ranks_per_node,
+        cpus_per_rank=cpus_per_rank,
+        name=name,
+        command=ctx.meta.get(INLINE, ()),
+    )
     spec = cluster(ui, named, administers=False)
     return job.open_terminal(ui, lambda: api.shell_argv(spec, fields, gpu=True), job.SHELL_NOTE)

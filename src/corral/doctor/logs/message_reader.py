@@ -25,35 +25,6 @@ _PART: Final = re.compile(r"(?<!\?P)<(quoted:|string:|path:)?([a-z]+)>")
 _FIELD: Final = re.compile(r"\{([a-z]+)\}")
 _PREFIXED: Final = {"quoted:": "[^'\"`]", "string:": '[^"]'}
 _EMPTY: Final = re.compile(r':? (?:\(""\)|"")')
-_ERRNO: Final = {
-    # Linux's numbers, whatever system the doctor runs on; from 512 on of include/linux/errno.h:
-    # a program that meets one of these prints "Unknown error 524".
-    1: "operation not permitted",
-    2: "no such file or directory",
-    5: "input/output error",
-    9: "bad file descriptor",
-    11: "resource temporarily unavailable",
-    12: "no memory",
-    13: "permission denied",
-    14: "bad address",
-    16: "device or resource busy",
-    19: "no such device",
-    22: "invalid argument",
-    28: "no space left",
-    37: "no locks available",
-    38: "function not implemented",
-    95: "operation not supported",
-    110: "timed out",
-    111: "connection refused",
-    116: "stale file handle",
-    122: "quota exceeded",
-    512: "ERESTARTSYS, interrupted",
-    521: "EBADHANDLE, illegal NFS file handle",
-    523: "EBADCOOKIE, cookie is stale",
-    524: "ENOTSUPP, operation not supported",
-    526: "ESERVERFAULT, error of the NFS server",
-    528: "EJUKEBOX, the request will take long",
-}
 _DIGITS: Final = r"\d"
 _LINE: Final = "."
 _PATH: Final = r"[^\s'\"`,;:()<>|=]"
@@ -158,6 +129,12 @@ class Read:
 
 
 @cache
+def error_numbers() -> Mapping[int, str]:
+    """What Linux's error numbers mean: the table ``error_numbers.yaml``."""
+    return read_table("corral.doctor.logs", "error_numbers.yaml", dict[int, str])
+
+
+@cache
 def readings() -> tuple[Reading, ...]:
     """All readings; of a line the first that matches counts.
 
@@ -215,7 +192,7 @@ def _filled(sentence: str, parts: Mapping[str, str]) -> str:
 
 def _errno(number: str) -> str:
     """A number of errno(3), also of those that only the kernel has, with its meaning."""
-    meaning = _ERRNO.get(int(number))
+    meaning = error_numbers().get(int(number))
     return f"errno {number} ({meaning})" if meaning else f"errno {number}"
 
 

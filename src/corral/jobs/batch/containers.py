@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.quote import NOTHING, Script, join, piece, sh
 from corral.spec import values
 
 if TYPE_CHECKING:
@@ -101,37 +101,6 @@ def words(job: JobSpec, mounts: tuple[str, ...]) -> Script:
     return join([NOTHING, *parts], " \\\n  ")
 
 
-# Enroot gives a container the driver's files when these are set, by NVIDIA's own program; an image
-# that is none of NVIDIA's does not set them. Without that program its hook would fail.
-_DRIVER: Final = """\
-if command -v nvidia-container-cli >/dev/null 2>&1; then
-  export NVIDIA_VISIBLE_DEVICES="${{NVIDIA_VISIBLE_DEVICES-all}}"
-  export NVIDIA_DRIVER_CAPABILITIES="${{NVIDIA_DRIVER_CAPABILITIES-compute,utility}}"
-fi
-"""
-
-_NODES: Final = """\
-{driver}node=$(cat <<'END_OF_NODE'
-{settings}
-END_OF_NODE
-)
-srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task=1 --gres=none \\
-  --input=none --kill-on-bad-exit=1 sh -c "$node" ||
-  fail "the fabric's environment could not be read on all nodes"
-"""
-
-# Of an image's own values those that Corral or the user set do not stay: Pyxis lets the image win.
-# A library path is put before the image's own, which its CUDA may need.
-_RANK: Final = """\
-library=${{LD_LIBRARY_PATH-}}
-. "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
-[ "$library" = "${{LD_LIBRARY_PATH-}}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${{library:+:$library}}
-{env}
-export PYTHONPATH={lib}"${{PYTHONPATH:+:$PYTHONPATH}}"
-[ -w "${{HOME:-/}}" ] || export HOME="$CORRAL_JOB_FOLDER"
-"""
-
-
 def before(job: JobSpec, settings: Script) -> Script:
     """Shell before the ranks: each node writes its fabric's environment into the job's folder.
 
@@ -141,8 +110,9 @@ def before(job: JobSpec, settings: Script) -> Script:
     """
     if job.container is None:
         return NOTHING
-    driver = sh(_DRIVER) if job.gpus_per_node else NOTHING
-    return sh(_NODES, driver=driver, settings=settings, nodes=job.nodes)
+    driver = piece("jobs/batch/container-driver.sh") if job.gpus_per_node else NOTHING
+    nodes = piece("jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes)
+    return join([driver, nodes], "")
 
 
 def rank_setup(env: Mapping[str, str], folder: str) -> Script:
@@ -153,4 +123,4 @@ def rank_setup(env: Mapping[str, str], folder: str) -> Script:
         folder: the job's folder.
     """
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return sh(_RANK, env=join(exports), lib=f"{folder}/lib")
+    return piece("jobs/batch/container-rank.sh", env=join(exports), lib=f"{folder}/lib")

@@ -24,7 +24,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, join
 from corral.hosts.transport import Result
 from corral.jobs.follow import as_user
-from corral.jobs.upload.parcel import Named
+from corral.jobs.upload.manifest import Named
 from corral.jobs.upload.user_folder import (
     ENVS,
     not_ours,

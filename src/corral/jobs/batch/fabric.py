@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh, shipped
+from corral.hosts.quote import Script, filled, join, piece, sh, shipped
 from corral.roles.machine.fabric import (
     APERTURE_MOUNT,
     FOLDER,
@@ -24,51 +24,6 @@ from corral.spec.providers import machines_on
 
 TITLES: Final = " and ".join(kind.title for kind in machines_on(TCPXO).values())
 YOURS: Final = "yours, by --env or the job file"
-_GIVE: Final = """\
-give() {{
-  eval "[ -n \\"\\${{$1+x}}\\" ]" || export "$1=$2"
-}}"""
-
-# For a rank in a container, which reads it there.
-_WRITE: Final = """\
-to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
-: > "$to" || exit 1
-give() {{
-  eval "[ -n \\"\\${{$1+x}}\\" ]" && return
-  export "$1=$2"
-  printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")" >> "$to"
-}}"""
-
-# For a batch script of somebody else: what is printed is evaluated there.
-_PRINT: Final = """\
-give() {{
-  eval "[ -n \\"\\${{$1+x}}\\" ]" && return
-  export "$1=$2"
-  printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")"
-}}"""
-
-_REPORT: Final = """\
-reported=" "
-give() {{
-  case $reported in *" $1 "*) return ;; esac
-  reported="$reported$1 " why=$3
-  if eval "[ -n \\"\\${{$1+x}}\\" ]"; then eval "set -- \\"\\$1\\" \\"\\${{$1}}\\""; why={yours}; fi
-  export "$1=$2"
-  printf '%s\\t%s\\t%s\\n' "$1" "$2" "$why"
-}}"""
-
-# Where the machines come with TCPXO: the plugin's environment comes first, and a node without it
-# ends the job, which would else run over TCP sockets at a tenth of the speed.
-_TCPXO: Final = """\
-settings_out=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
-while IFS='=' read -r name value; do
-  case $name in
-  *[!A-Z0-9_]*) ;;
-  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" {why} ;;
-  esac
-done <<END_OF_SETTINGS
-$settings_out
-END_OF_SETTINGS"""
 _ABSENT_FATAL: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
 _ABSENT_REPORTED: Final = (
     """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$settings_out"; settings_out=""; }}"""
@@ -125,16 +80,17 @@ def settings(
         threads: CPUs of a rank.
         rdma: what is declared of an RDMA network.
         sys: where sysfs is.
-        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
+        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile.
         several: the job has more than one node; one alone needs no TCPXO.
         report: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
         printed: print the values as shell, for a script that evaluates them.
     """
-    give = sh(_WRITE) if write else sh(_PRINT) if printed else sh(_GIVE)
+    kept = "give-printed.sh" if printed else "give.sh"
+    give = shipped(f"jobs/batch/{'give-written.sh' if write else kept}")
     return join(
         [
-            sh(_REPORT, yours=YOURS) if report else give,
+            filled("jobs/batch/give-reported.sh", yours=YOURS) if report else give,
             *(_of_group(*row) for row in rdma.given),
             *([_tcpxo(tcpxo, report=report)] if fabric == TCPXO and several else []),
             sh(
@@ -156,16 +112,16 @@ def settings(
 def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Script:
     pairs = [pair.partition("=") for pair in given]
     why = f"groups[].nccl of {group} in the cluster file"
-    return sh(
-        "case ${{SLURMD_NODENAME:-$(uname -n)}} in\n{nodes})\n{gives} ;;\nesac",
+    return filled(
+        "jobs/batch/group-settings.sh",
         nodes=join([sh("{name}", name=name) for name in nodes], "|"),
         gives=join([sh("  give {n} {v} {why}", n=n, v=v, why=why) for n, _, v in pairs]),
     )
 
 
 def _tcpxo(folder: str, *, report: bool) -> Script:
-    return sh(
-        _TCPXO,
+    return filled(
+        "jobs/batch/tcpxo-settings.sh",
         environment=str(join([environment(folder), sh("env")])),
         absent=sh(_ABSENT_REPORTED) if report else sh(_ABSENT_FATAL),
         why=f"GPUDirect-TCPXO on {TITLES}: the node's profile and its NICs",
@@ -175,36 +131,6 @@ def _tcpxo(folder: str, *, report: bool) -> Script:
 _HEAD: Final = """\
 # Environment of jobs on nodes of group {group}, cluster {cluster}. Written by corral env: write it
 # again when the cluster file changes. In a batch script, before srun:  . FILE
-"""
-# The file is sourced by scripts with set -eu and pipefail, and leaves no name behind. An
-# address, not a name: ip(8) looks it up.
-_SOURCED: Final = """\
-corral_exports=$(
-set +eu
-(set +o pipefail) 2>/dev/null && set +o pipefail
-{address}
-if [ -z "${{MASTER_ADDR:-}}" ]; then
-  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-  first=$(node_address "$first")
-  MASTER_ADDR=$first
-  [ -z "$first" ] || printf "export MASTER_ADDR='%s'\\n" "$first"
-fi
-{settings}
-)
-eval "$corral_exports"
-unset corral_exports
-"""
-# One node alone needs no plugin, and slurm-gcp's prolog installs none there.
-_SOURCED_TCPXO: Final = """\
-if [ "${{SLURM_JOB_NUM_NODES:-${{SLURM_NNODES:-1}}}}" -gt 1 ]; then
-{environment}
-unset corral_devices
-{given}
-CORRAL_CONTAINER_MOUNTS={mounts}
-CORRAL_CONTAINER_ENV=$(env | sed -n 's/^\\(NCCL_[A-Z0-9_]*\\)=.*/\\1/p' | paste -sd, -)
-CORRAL_CONTAINER_ENV=$CORRAL_CONTAINER_ENV,GLOO_SOCKET_IFNAME,LD_LIBRARY_PATH
-export CORRAL_CONTAINER_MOUNTS CORRAL_CONTAINER_ENV
-fi
 """
 
 
@@ -222,8 +148,8 @@ def sourced(
     head = sh(_HEAD, group=group.name, cluster=spec.name)
     if group.fabric == TCPXO:
         given = [sh("export {pair}", pair=pair) for pair in group.nccl]
-        body = sh(
-            _SOURCED_TCPXO,
+        body = piece(
+            "jobs/batch/sourced-tcpxo.sh",
             environment=environment(folder),
             given=join(given or [sh(":")]),
             mounts=",".join((*MOUNTS, APERTURE_MOUNT)),
@@ -239,21 +165,14 @@ def sourced(
         tcpxo=folder,
         printed=True,
     )
-    return join([head, sh(_SOURCED, address=shipped("node-address.sh"), settings=made)], "")
-
-
-_EXPLAIN: Final = """\
-export MASTER_ADDR={first}
-{env}
-{settings}
-[ -z "$nic" ] || printf 'MTU of %s\\t%s\\t%s\\n' "$nic" \\
-  "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'"""
+    address = shipped("node-address.sh")
+    return join([head, piece("jobs/batch/sourced.sh", address=address, settings=made)], "")
 
 
 def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
     """What a node reports about its environment for a job whose first node is at ``first``."""
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return sh(_EXPLAIN, first=first, env=join(exports), settings=setup)
+    return filled("jobs/batch/explained.sh", first=first, env=join(exports), settings=setup)
 
 
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
@@ -285,7 +204,6 @@ class Setting:
     nodes: str
 
     def as_dict(self) -> dict[str, str]:
-        """JSON-ready fields."""
         return {"name": self.name, "value": self.value, "from": self.reason, "nodes": self.nodes}
 
 

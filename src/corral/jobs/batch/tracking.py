@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.quote import NOTHING, Script, piece, sh
 from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
 from corral.roles.services.mlflow import uri
@@ -20,30 +20,6 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import digest
 
 FILE: Final = "track.json"
-
-# trap TERM: scancel, preemption and the time limit send it to this shell too, with KillWait (30 s)
-# to go. It goes on, so that ranks that save something then have that time.
-_BEGIN: Final = """\
-[ -n "${{MLFLOW_TRACKING_URI+set}}" ] || MLFLOW_TRACKING_URI={uri}
-[ -n "${{MLFLOW_EXPERIMENT_NAME+set}}" ] || MLFLOW_EXPERIMENT_NAME={experiment}
-export MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
-if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$folder"); then
-  export MLFLOW_RUN_ID
-  killed=""
-  tracked() {{ python3 -m corral.track end "${{killed:-$1}}"; }}
-  trap 'killed=143; tracked 143' TERM
-else
-  unset MLFLOW_RUN_ID
-  tracked() {{ :; }}
-fi
-"""
-
-# In a subshell, so that the rank is not a parent of it: a program may wait for all its children.
-_SAMPLE: Final = """\
-if [ -n "${MLFLOW_RUN_ID-}" ] && [ "$SLURM_LOCALID" = 0 ]; then
-  (python3 -m corral.track sample "$$" </dev/null >/dev/null 2>&1 &)
-fi
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +43,12 @@ class Tracking:
         """Shell before the ranks: makes the run, or goes on with it."""
         if not self.uri:
             return NOTHING
-        return sh(_BEGIN, uri=self.uri, experiment=self.experiment)
+        return piece("jobs/batch/track-begin.sh", uri=self.uri, experiment=self.experiment)
 
     @property
     def sample(self) -> Script:
         """Shell of each rank: the first one on a node has the node sampled."""
-        return Script(_SAMPLE) if self.uri else NOTHING
+        return piece("jobs/batch/track-sample.sh") if self.uri else NOTHING
 
     @property
     def end(self) -> Script:

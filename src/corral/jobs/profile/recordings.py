@@ -209,7 +209,7 @@ class Recordings:
         return timeline(traces, f"job {self.job}") if traces else b""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready summary."""
+        """Job, folder, ranks, and where the time of GPUs and CPUs went."""
         return {
             "job": self.job,
             "folder": self.folder,

@@ -87,7 +87,7 @@ class RankTrace:
         return merged((*self.compute, *self.communication))
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready: milliseconds, of the entire recording."""
+        """Times are milliseconds of the entire recording."""
         return {
             "rank": self.rank,
             "device": "gpu" if self.gpu else "cpu",

@@ -1,4 +1,4 @@
-"""Uploads a parcel to shared storage: what is not there yet, and the job's folder, in one archive.
+"""Uploads a manifest's files to shared storage: those not there yet, and the job's folder.
 
 Each user has a store of file contents, named by their digests, next to the jobs. A job's files are
 hard links into it: what did not change is not sent again and takes no room again.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call
-from corral.jobs.upload.parcel import Packed, Parcel
+from corral.jobs.upload.manifest import Manifest, Packed
 
 STORE: Final = ".store"
 _NEW: Final = "new"
@@ -37,15 +37,15 @@ def ask_script(user_folder: str) -> Script:
     return call(_PROGRAM, "contents_lacking", f"{user_folder}/{STORE}", _ALL)
 
 
-def names_asked(parcel: Parcel) -> bytes:
+def names_asked(manifest: Manifest) -> bytes:
     """The names that ``ask_script`` reads."""
-    return "".join(f"{name}\n" for name in sorted(_blobs(parcel.files))).encode()
+    return "".join(f"{name}\n" for name in sorted(_blobs(manifest.files))).encode()
 
 
-def missing(parcel: Parcel, lacking: Iterable[str]) -> frozenset[str]:
+def missing(manifest: Manifest, lacking: Iterable[str]) -> frozenset[str]:
     """Names of contents to send, from the lines that ``ask_script`` prints."""
     names = set(lacking)
-    every = frozenset(_blobs(parcel.files))
+    every = frozenset(_blobs(manifest.files))
     return every if _ALL in names else every & names
 
 
@@ -76,12 +76,12 @@ def submit_script(
 
 
 def archive(
-    parcel: Parcel, lacking: frozenset[str], name: str, token: str, own: Mapping[str, bytes]
+    manifest: Manifest, lacking: frozenset[str], name: str, token: str, own: Mapping[str, bytes]
 ) -> Archive:
     """Pack what is missing, the links to all contents, and the job's own small files.
 
     Args:
-        parcel: what is uploaded.
+        manifest: what is uploaded.
         lacking: names of contents the store lacks.
         name: the job's folder in the user's.
         token: makes the folder of new contents this job's own.
@@ -91,7 +91,7 @@ def archive(
         CorralError: NOT_GOOD, a file changed while it was read.
     """
     new = f"{STORE}/{_NEW}.{token}"
-    blobs = _blobs(parcel.files)
+    blobs = _blobs(manifest.files)
     out = io.BytesIO()
     sent = [blobs[blob] for blob in sorted(lacking)]
     # Level 1: most of it is text, and the link to a cluster is rarely slower than this.
@@ -101,7 +101,7 @@ def archive(
         if sent:
             lines = "".join(f"{packed.digest}  {packed.blob}\n" for packed in sent)
             _add(tar, f"{new}/digests", lines.encode())
-        for packed in parcel.files:
+        for packed in manifest.files:
             home = f"{new}/blobs" if packed.blob in lacking else f"{STORE}/blobs"
             _link(tar, f"{name}/code/{packed.path}", packed, home)
         for path, data in own.items():

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
@@ -15,7 +16,6 @@ from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.roles.slurm.health import PROGRAM, health_checks
-from corral.spec.values import seconds_of
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
 _WORDS: Final = ("ok", "warn", "fail", "none")
@@ -109,7 +109,7 @@ async def _measure(ctx: ProveContext) -> Judgement:
 
 
 def _on(ctx: ProveContext) -> str:
-    return "" if seconds_of(ctx.spec.health.every) else "health.every is off"
+    return "" if interval_seconds(ctx.spec.health.every) else "health.every is off"
 
 
 HEALTH_CHECKS: Final = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, call, sh
-from corral.inspect.question import Answer, inquiry, text
+from corral.inspect.question import Answer, Question, inquiry, text
+from corral.inspect.slurm import running_on
 from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
@@ -115,9 +116,8 @@ async def slots(ctx: ProveContext) -> Judgement:
     return judged
 
 
-def parse_others(text: str, name: str) -> str:
-    """Jobs of ``_OTHERS`` whose name does not hold this one, for people."""
-    jobs = readable_queue(text, _OTHERS)
+def others_of(jobs: Iterable[Job], name: str) -> str:
+    """Jobs whose name does not hold this one, for people."""
     return "\n".join(f"{job.name} of {job.user}" for job in jobs if name not in job.name)
 
 
@@ -183,7 +183,6 @@ def _evidence(
 
 _PROGRAM: Final = "prove/jobs.sh"
 _SNAPSHOT: Final = Answer("snapshot", text)
-_OTHER_JOBS: Final = Answer("others", text)
 _RECORDS: Final = Answer("records", text)
 _FULL: Final = 3
 """Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
@@ -200,11 +199,15 @@ async def _run(
     watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
     return Run(
         _SNAPSHOT.read_or_empty(texts),
-        parse_others(_OTHER_JOBS.read_or_empty(texts), ctx.job_name),
+        others_of(_other_jobs(capacity).read_or_empty(texts), ctx.job_name),
         _RECORDS.read_or_empty(texts),
         "" if watched else result.stderr.strip()[-200:] or "no output",
         clip(f"{sections.shown()}\n{result.stderr.strip()}"),
     )
+
+
+def _other_jobs(capacity: Slots) -> Question[tuple[Job, ...]]:
+    return running_on(fold(capacity.batch.names), _OTHERS)
 
 
 def _questions(
@@ -216,15 +219,10 @@ def _questions(
     snapshot = as_user(ctx.user, start)
     end = call(_PROGRAM, "slots_end", name, queue_format(_COLUMNS), round(WAIT + ctx.slack))
     cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
-    others = sh(
-        "squeue -h -t R -w {nodes} -o {format}",
-        nodes=fold(capacity.batch.names),
-        format=queue_format(_OTHERS),
-    )
     return inquiry(
         (
             _SNAPSHOT.by(sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot)),
-            _OTHER_JOBS.by(others),
+            _other_jobs(capacity),
             _RECORDS.by(sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end))),
         ),
         before=sh("trap {cancel} EXIT", cancel=str(sh("( {c} )", c=cancel))),

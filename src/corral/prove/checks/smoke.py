@@ -16,6 +16,7 @@ from corral.inspect.rules import (
     clock_offset,
     differing_files,
     name_problems,
+    no_real_memory,
     unit_state,
     version_fault,
 )
@@ -282,7 +283,7 @@ def judge_registered(
         figures[node.name] = f"{known.cpus} CPUs, {known.memory} MiB, {known.gpus} GPUs"
         if known.gpus != gpus:
             problems.append(f"{node.name} has {known.gpus} GPUs in Slurm, {gpus} declared")
-        if known.memory <= 1:
+        if no_real_memory(known):
             problems.append(f"{node.name} has no RealMemory")
         machine = facts.get(node.name)
         if machine:
@@ -297,7 +298,7 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
         problems.append(
             f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} on the machine"
         )
-    # An embedded node is given a share of its host's memory, which is all it sees of it.
+    # A node in a container is given a share of its host's memory, which is all it sees of it.
     least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
     if not least < known.memory <= machine.memory_mib:
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"

@@ -1,4 +1,7 @@
-"""Known hardware: what it can carry and what it was seen to carry (``hardware.yaml``)."""
+"""Known hardware: what it can carry and what it was seen to carry (``hardware.yaml``).
+
+Hardware of one provider alone is in a table of that name in the provider's folder.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator
 
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
+from corral.spec.providers import packages_with
 from corral.tables import Row, read_table
 
 ALL: Final = tuple(Collective)
@@ -120,7 +125,9 @@ def _is(machine: Machine, kind: Hardware) -> bool:
 @cache
 def known_hardware() -> Mapping[str, Hardware]:
     """Each kind by its name."""
-    return read_table("corral.prove.fabric", "hardware.yaml", dict[str, Hardware])
+    packages = ("corral.prove.fabric", *packages_with("hardware.yaml"))
+    tables = [read_table(package, "hardware.yaml", dict[str, Hardware]) for package in packages]
+    return MappingProxyType({name: row for table in tables for name, row in table.items()})
 
 
 def reference(hardware: Hardware, collective: Collective, nodes: int) -> Seen | None:

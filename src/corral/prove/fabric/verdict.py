@@ -92,7 +92,6 @@ class Verdict:
     reasons: tuple[str, ...] = field(default_factory=tuple)
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         known = self.reference
         return {
             "outcome": self.outcome.value,

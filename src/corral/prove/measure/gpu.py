@@ -16,10 +16,11 @@ from typing import Any, Final
 from pydantic import Field
 
 from corral.errors import Code, CorralError
+from corral.inspect.gpu import type_of_name
 from corral.inspect.xids import xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.remark import Remark, graver_first, results_of
+from corral.prove.measure.measurement import Remark, graver_first, results_of
 from corral.tables import Row, read_table
 
 
@@ -33,6 +34,7 @@ class GpuModel(Row):
         tf32: peak in TFLOP/s, 0 where there is none.
         single: peak of float32 in TFLOP/s.
         memory: peak of its memory in GB/s.
+        watts: the most that its board draws as it is sold.
         source: where the peaks are from.
         own: type to TFLOP/s, and ``memory`` to GB/s, that Corral's own program measured on a
             healthy one (docs/measurements/).
@@ -46,6 +48,7 @@ class GpuModel(Row):
     tf32: float
     single: float
     memory: float
+    watts: int
     source: str
     own: Mapping[str, float] = Field(default_factory=dict)
     seen: Mapping[str, float] = Field(default_factory=dict)
@@ -68,6 +71,37 @@ def gpu_models() -> tuple[GpuModel, ...]:
     return read_table("corral.prove.measure", "gpu_models.yaml", tuple[GpuModel, ...])
 
 
+def board_watts(kind: str) -> int:
+    """The most that a GPU of this Slurm type draws; of an unknown one that of the largest known.
+
+    A machine's own limit may be lower, and two boards of one type (``a100``) count as the larger.
+    """
+    types = [(type_of_name(model.title), model.watts) for model in gpu_models()]
+    named = [(len(name), watts) for name, watts in types if name in kind.lower()]
+    return max(named)[1] if named else max(watts for _, watts in types)
+
+
+class Slowed(Row):
+    """Why a clock is held down."""
+
+    bit: int
+    outcome: Outcome
+    text: str
+
+
+class GpuStates(Row):
+    """The table ``gpu_states.yaml``, which explains each key."""
+
+    lanes: Mapping[int, float]
+    slowed: tuple[Slowed, ...]
+
+
+@cache
+def gpu_states() -> GpuStates:
+    """What a GPU reports about its link and its clocks."""
+    return read_table("corral.prove.measure", "gpu_states.yaml", GpuStates)
+
+
 def model_of(name: str) -> GpuModel | None:
     """The kind of GPU that has this name; None for one that is not known."""
     return next((m for m in gpu_models() if re.search(m.pattern, name, re.I)), None)
@@ -83,18 +117,8 @@ OF_PEAK: Final = (0.55, 0.40)
 """Of a data sheet's peak: what no healthy GPU of the last five generations falls below."""
 OF_MEMORY: Final = (0.80, 0.65)
 OF_LINK: Final = (0.65, 0.40)
-LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""GB/s of one PCIe lane by generation."""
 _OVER: Final = 1.05
 _KINDS: Final = ("bfloat16", "float16", "tf32", "float32")
-
-# NVML, nvmlClocksEventReasons. SW power cap and sync boost are what a busy GPU shows.
-REASONS: Final = {
-    0x8: (Outcome.FAIL, "the hardware slows it down (heat, power or its cable)"),
-    0x20: (Outcome.WARN, "the driver slows it down for heat"),
-    0x40: (Outcome.FAIL, "the hardware slows it down for heat"),
-    0x80: (Outcome.FAIL, "the power supply slows it down"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +275,11 @@ def _errors(card: _Card) -> Iterator[Remark]:
 
 def _slowed(card: _Card) -> Iterator[Remark]:
     reasons = card.gpu["load"]["reasons"]
-    for bit, (outcome, text) in REASONS.items():
-        if isinstance(reasons, int) and reasons & bit:
+    for row in gpu_states().slowed:
+        if isinstance(reasons, int) and reasons & row.bit:
             load = card.gpu["load"]
             at = f"{load['sm_mhz']} MHz, {load['celsius']} C, {load['watts']} W"
-            yield Remark(outcome, card.about, f"{card.about}: {text}: {at}")
+            yield Remark(row.outcome, card.about, f"{card.about}: {row.text}: {at}")
     state = card.gpu["before"]
     limit, default = state.get("watts_limit"), state.get("watts_default")
     if limit and default and limit < default * 0.98:
@@ -328,7 +352,7 @@ def _link(card: _Card) -> Iterator[Remark]:
     if gen and newest and gen < newest:
         text = f"{card.about}: its PCIe link runs at generation {gen:g} of {newest}"
         yield Remark(Outcome.WARN, card.about, f"{text}: riser, cable or BIOS")
-    expected = LANE.get(int(gen or 0), 0.0) * (width or 0)
+    expected = gpu_states().lanes.get(int(gen or 0), 0.0) * (width or 0)
     for key in ("to_gb_s", "from_gb_s"):
         rate = rates(card.gpu).get(key)
         if expected and rate:

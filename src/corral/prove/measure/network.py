@@ -15,7 +15,7 @@ from corral.prove.fabric.limits import efficiency
 from corral.prove.fabric.slow_parts import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.remark import Remark, graver_first, results_of, unreadable
+from corral.prove.measure.measurement import Remark, graver_first, results_of, unreadable
 from corral.spec.hostlist import fold
 
 _CARRIED: Final = 0.9
@@ -113,7 +113,6 @@ class Links:
     flows: tuple[Flow, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return {
             "members": [asdict(member) for member in self.members],
             "flows": [asdict(flow) for flow in self.flows],

@@ -11,7 +11,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
 from corral.prove.measure.cost import METHODS, Compute, Cost, Timed, fitted, predicted, with_overlap
-from corral.prove.measure.remark import Remark, results_of, unreadable
+from corral.prove.measure.measurement import Remark, results_of, unreadable
 
 PAYS: Final = 1.1
 """Times as fast as one node: less is not worth a second node's trouble."""
@@ -626,7 +626,6 @@ def curve(seen: Scaling) -> Plot | None:
 
 
 def figures(seen: Scaling) -> dict[str, object]:
-    """JSON-ready fields."""
     pays = pays_from(seen)
     return {
         **asdict(seen),

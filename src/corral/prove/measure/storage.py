@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Remark, graver_first, results_of, unreadable
+from corral.prove.measure.measurement import Remark, graver_first, results_of, unreadable
 
 SIBLINGS: Final = (0.40, 0.20)
 NAMES: Final = (0.15, 0.0)
@@ -50,7 +50,6 @@ class Share:
     wrong: int
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready fields."""
         return asdict(self)
 
 

@@ -92,7 +92,7 @@ def rows_of(folder: str) -> tuple[Row, ...]:
     return read_table(f"corral.providers.{folder}", "errors.yaml", tuple[Row, ...])
 
 
-# Before all others: Paperspace's words for it hold "limit", which elsewhere is a quota's.
+# Before all others: a cloud's words for it may hold "limit", which elsewhere is a quota's.
 TOO_MANY = Row(
     status=429,
     reason=Reason.LIMIT,

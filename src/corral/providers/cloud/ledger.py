@@ -2,7 +2,7 @@
 
 Append-only, one JSON line each, written through to the disk before the call it announces. It stays
 when the cluster goes: it is what `corral cost` counts, and where `corral reap` finds instances
-that show no label (members of a RunPod cluster). It never holds a secret.
+that show no label (members of machines rented as one). It never holds a secret.
 """
 
 from __future__ import annotations
@@ -190,5 +190,4 @@ def _after(rental: Rental, kind: str, record: dict[str, Any]) -> Rental:
 
 
 def as_dict(rental: Rental) -> dict[str, Any]:
-    """JSON-ready fields."""
     return asdict(rental)

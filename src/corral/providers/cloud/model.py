@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
 NAME_AT_MOST: Final = 60
-"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace documents no limit."""
+"""The least that a cloud was seen to take; others document 64 or no limit."""
 
 _MARK: Final = 8
 _NONCE: Final = 6

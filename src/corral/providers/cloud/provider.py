@@ -101,7 +101,7 @@ class CloudProvider:
             return dict(self._given)
         return open_accounts(providers_named(self._spec), rehearsal_of(self.cluster))
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """Find the cluster's instances, and offers for nodes that have none.
 
         What is missing and not available (a type or region that is not on sale, the budget) is the

@@ -12,7 +12,7 @@ from corral.providers.cloud.model import CloudApi, Instance, State
 from corral.state_dir import cluster_dir
 
 PATIENCE_S: Final = 1500.0
-"""Lambda's largest machines were measured at 478 s and are reported to take 15 minutes."""
+"""The largest machines were measured at 478 s and are reported to take 15 minutes."""
 
 POLL_S: Final = 5.0
 ATTEMPT_S: Final = 5.0

@@ -1,7 +1,7 @@
 """Ending all that was rented for a cluster, and proving by listing that nothing is left.
 
-Instances are found twice: by the label in their names, and by the ids in the ledger (members of a
-RunPod cluster do not always show a label, F56).
+Instances are found twice: by the label in their names, and by the ids in the ledger (members of
+machines rented as one do not always show a label, F56).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Assets:
 
     Attributes:
         instances: those that may cost money.
-        extras: ssh keys, startup scripts, RunPod clusters.
+        extras: ssh keys, startup scripts, machines rented as one.
     """
 
     instances: tuple[Instance, ...]
@@ -51,7 +51,6 @@ class Assets:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "instances": [
                 {

@@ -1,4 +1,4 @@
-"""What one embedded node is as a container: command line and scripts around its init. Pure."""
+"""What one node is as a container: command line and scripts around its init. Pure."""
 
 from __future__ import annotations
 

@@ -164,7 +164,6 @@ class ImageInfo:
     used_by: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         return {
             "reference": self.reference,
             "id": self.identity,

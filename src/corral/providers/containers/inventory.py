@@ -25,7 +25,7 @@ BOOT_S: Final = 60.0
 """Seconds from a container's start until its sshd answers, at most."""
 
 
-async def observe(
+async def read_machines(
     podman: Podman,
     *,
     cluster: str,

@@ -1,4 +1,4 @@
-"""Names, labels, addresses and digests of an embedded cluster's objects. Pure."""
+"""Names, labels, addresses and digests of the objects of a cluster in containers. Pure."""
 
 from __future__ import annotations
 

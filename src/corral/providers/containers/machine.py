@@ -1,4 +1,4 @@
-"""The machine that carries the embedded nodes: cgroups, limits, memory, CPUs, used networks."""
+"""The machine that carries the containers: cgroups, limits, memory, CPUs, used networks."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def host_answers(root: Path = Path("/")) -> dict[str, str]:
 
 
 def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: str) -> Facts:
-    """What an embedded node on this machine will be."""
+    """What a node in a container of this machine will be."""
     answers = host_answers()
     layout = cpu.layout(answers)
     return Facts(

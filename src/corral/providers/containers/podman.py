@@ -6,11 +6,12 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
-from corral.spec.providers import CONTAINERS
+from corral.tables import Hint, hints_for, read_table
 
 TAIL_LINES: Final = 12
 INSTALL: Final = "apt install podman runc (as root)"
@@ -145,25 +146,16 @@ def _tail(output: bytes) -> str:
     return "\n".join(output.decode(errors="replace").strip().splitlines()[-TAIL_LINES:])
 
 
-_CAUSES: Final = (
-    ("rlimit type", "the limits of this process shrank since the node was made: recreate it"),
-    ("setrlimit", "the limits of this process shrank since the node was made: recreate it"),
-    ("name is already in use", "another podman made it meanwhile: run the same command again"),
-    ("waiting for file", "its conmon was killed, which podman knows now: run the command again"),
-    ("no space left", "free some space below podman's storage folder"),
-    ("cgroups v1 not supported", "install runc: crun refuses hybrid cgroups"),
-    ("executable file `runc` not found", "apt install runc (as root)"),
-    ("permission denied", f"run Corral as root or by sudo: {CONTAINERS} nodes need it"),
-    ("unable to execute nft", "apt install nftables (as root)"),
-    ("this is not the node", "podman exec enters another root: do not run Corral in a chroot"),
-    ("netavark", "check that iptables works here and that the kernel has bridge and veth"),
-)
+@cache
+def podman_errors() -> tuple[Hint, ...]:
+    """Failures of podman that were seen: the table ``podman_errors.yaml``."""
+    return read_table("corral.providers.containers", "podman_errors.yaml", tuple[Hint, ...])
 
 
 def _known(tail: str) -> str:
     """The cause of a failure that was seen before, "" when there is none."""
     low = tail.lower()
-    return next((hint for sign, hint in _CAUSES if sign in low), "")
+    return next(iter(hints_for(podman_errors(), low)), "")
 
 
 def subnets(network: Fields) -> tuple[str, list[str]]:

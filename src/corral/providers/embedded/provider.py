@@ -106,14 +106,14 @@ class EmbeddedProvider:
         """The declared nodes of embedded groups."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """Ask podman for containers and networks with the cluster's label; changes nothing.
 
         Raises:
             CorralError: PROVIDER_FAILED, podman fails; FORBIDDEN, it fails and this is not root.
         """
         try:
-            self._memory.observed = await inventory.observe(
+            self._memory.observed = await inventory.read_machines(
                 self._podman,
                 cluster=self.cluster,
                 nodes=self.nodes,

@@ -16,6 +16,7 @@ from corral.events import Emit, Event, Kind
 from corral.providers.gcp.blueprint.cluster import IMAGE_FAMILY, Deployment, deployment_of
 from corral.providers.gcp.blueprint.modules import LATER
 from corral.providers.gcp.gcluster import Gcluster
+from corral.providers.gcp.image_script import script_of
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
@@ -48,7 +49,10 @@ class Making:
     def changed(self) -> bool:
         """Whether the cluster file asks for something else than what was last made from here."""
         marks = self._marks()
-        return "deployed" in marks and marks["deployed"] != _digest(self._deployment(marks).files)
+        if "deployed" not in marks:
+            return False
+        made = self._deployment(marks, script_of(self._spec))
+        return marks["deployed"] != _digest(made.files)
 
     async def make(self, has_image: HasImage, emit: Emit) -> None:
         """Run gcluster for each phase in order.
@@ -56,8 +60,8 @@ class Making:
         Raises:
             CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD, PARSE_FAILED.
         """
-        marks = self._marks()
-        made = self._deployment(marks)
+        marks, script = self._marks(), script_of(self._spec)
+        made = self._deployment(marks, script)
         for phase in made.phases:
             self._write(made)
             skip = await self._same_image(made, phase.groups, marks, has_image)
@@ -73,7 +77,7 @@ class Making:
                     marks[f"server {name}"] = address
                     message = f"{name} is at {address}: written into the next phases"
                     emit(Event(Kind.NOTE, "machines", message=message))
-                made = self._deployment(marks)
+                made = self._deployment(marks, script)
                 _require_addresses(made)
             self._mark(marks)
         self._mark({**marks, "deployed": _digest(made.files)})
@@ -88,7 +92,8 @@ class Making:
             CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD.
         """
         await self.program.require()
-        made = self._deployment(self._marks())
+        # What is removed has no need of the image's script, which may be gone.
+        made = self._deployment(self._marks(), "")
         if not all((self.folder / name).exists() for name in made.files):
             self._write(made)
         gone: list[str] = []
@@ -106,9 +111,9 @@ class Making:
             return ()
         return mine if await has(self.family) else ()
 
-    def _deployment(self, marks: Mapping[str, str]) -> Deployment:
+    def _deployment(self, marks: Mapping[str, str], script: str) -> Deployment:
         known = {k.removeprefix("server "): v for k, v in marks.items() if k.startswith("server ")}
-        return deployment_of(self._spec, known, LATER)
+        return deployment_of(self._spec, known, LATER, script)
 
     def _write(self, made: Deployment) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from corral.errors import Code, CorralError
 from corral.hosts.process import run
-from corral.providers.cloud.answers import part, record, records
 from corral.providers.cloud.calls import pages
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.client.secrets import Place
 from corral.providers.cloud.errors import CloudError, Reason, rows_of
+from corral.providers.cloud.response import part, record, records
 from corral.state_dir import state_dir
 
 TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name

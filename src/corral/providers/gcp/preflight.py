@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.providers.cloud.answers import part, records
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.cloud.response import part, records
+from corral.providers.gcp.section import CPU_MACHINES, MACHINE, Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
 GPUS: Final = 8
-NETWORKS: Final = 9
-"""One for everything else, and one for each of eight NICs."""
+GPU_NETWORKS: Final = 8
+"""One for each of eight NICs; one more for everything else, unless the file names it."""
 C2_CPUS: Final = 8 + 4 + 8
 """Controller, login node, and the machine that the image is made on."""
 BOOT_DISK_GB: Final = 50
@@ -34,6 +34,7 @@ class Answers:
         project: ``projects.get``, with quotas.
         networks: how many of the cluster's own networks are there already.
         machines: how many of its A3 Mega machines are.
+        network: of ``networks.list``, the existing one that the file names.
     """
 
     zone: Mapping[str, Any] | None
@@ -43,6 +44,7 @@ class Answers:
     project: Mapping[str, Any] | None
     networks: int = 0
     machines: int = 0
+    network: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,14 @@ class Trouble:
 def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ...]:
     """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
-    nodes = sum(node.group.machine is not None for node in nodes_of(spec)) - answers.machines
+    kinds = [node.group.machine for node in nodes_of(spec)]
+    nodes = kinds.count(MACHINE) - answers.machines
+    n2_cpus = sum(CPU_MACHINES[kind][0] for kind in kinds if kind and kind in CPU_MACHINES)
     return (
         *_place(gcp, answers),
+        *_network(gcp, answers.network),
         *_reservation(gcp, answers.reservation, nodes),
-        *_quotas(gcp, answers, nodes),
+        *_quotas(gcp, answers, nodes, n2_cpus),
     )
 
 
@@ -99,6 +104,21 @@ def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
         yield Trouble(f"{gcp.zone} does not offer {MACHINE} to this project", hint)
 
 
+def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
+    network, region = gcp.network, gcp.zone.rpartition("-")[0]
+    if network is None:
+        return
+    if there is None:
+        hint = "gcloud compute networks list; or leave gcp.network out, and one is made"
+        yield Trouble(f"there is no network {network.name}", hint)
+        return
+    urls = [str(url).split("/")[-3:] for url in there.get("subnetworks", ())]
+    if [region, "subnetworks", network.subnetwork] not in urls:
+        hint = f"gcloud compute networks subnets list --network={network.name}"
+        text = f"network {network.name} has no subnetwork {network.subnetwork} in {region}"
+        yield Trouble(text, hint)
+
+
 def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
     name = gcp.reservation
     if not name:
@@ -125,14 +145,17 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
         yield Trouble(f"reservation {name} has {int(left)} machines left, {nodes} are needed", hint)
 
 
-def _quotas(gcp: Gcp, answers: Answers, nodes: int) -> Iterator[Trouble]:
+def _quotas(gcp: Gcp, answers: Answers, nodes: int, n2_cpus: int) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
+    networks = GPU_NETWORKS + (gcp.network is None) - answers.networks
     needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
-        ("NETWORKS", NETWORKS - answers.networks, answers.project, "the project"),
-        ("SUBNETWORKS", NETWORKS - answers.networks, answers.project, "the project"),
+        ("NETWORKS", networks, answers.project, "the project"),
+        ("SUBNETWORKS", networks, answers.project, "the project"),
         ("C2_CPUS", C2_CPUS, answers.region, region),
         ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, answers.region, region),
     ]
+    if n2_cpus:
+        needs.append(("N2_CPUS", n2_cpus, answers.region, region))
     if gcp.provisioning != "reservation":
         needs.append((PREEMPTIBLE, GPUS * nodes, answers.region, region))
     for metric, amount, holder, where in needs:

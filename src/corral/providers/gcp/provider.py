@@ -18,12 +18,13 @@ from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts, Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
-from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.section import CPU_MACHINES, MACHINE, Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
+from corral.providers.gcp.warm_up import warm_up
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
 
@@ -69,7 +70,7 @@ class GcpProvider:
         """The declared nodes of gcp groups."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """Ask Google for the cluster's machines; before there are any, also what would stop it.
 
         Raises:
@@ -128,7 +129,7 @@ class GcpProvider:
             machine = observed.machines[node.name]
             if machine.exists and not machine.running:
                 status = self._instances[node.name].get("status")
-                text = f"{MACHINE if node.group.machine else 'controller'} is {status}"
+                text = f"{node.group.machine or 'controller'} is {status}"
                 actions.append(MachineAction(node.name, Action.START, text))
         if not actions and self._making.changed:
             text = "the file has changed since gcluster made this: Terraform changes what that asks"
@@ -138,7 +139,9 @@ class GcpProvider:
     def _line(self, node: Node) -> str:
         how = self._gcp.provisioning
         name = f" {self._gcp.reservation}" if self._gcp.reservation else ""
-        what = f"{MACHINE} by {how}{name}" if node.group.machine else "controller"
+        what = node.group.machine or "controller"
+        if what == MACHINE:
+            what += f" by {how}{name}"
         text = f"{what} in {self._gcp.zone}, by gcluster {self._gcp.toolkit}"
         if self._troubles and not node.group.machine:
             text += f"; Google would refuse it: {self._troubles[0].text}"
@@ -163,6 +166,10 @@ class GcpProvider:
         for action in actions:
             sshkeys.unpin(keys_dir(self.cluster) / KNOWN_HOSTS, action.node)
         await self._until_it_answers(emit)
+        created = [action.node for action in actions if action.action is Action.CREATE]
+        controller = controller_of(self._spec)
+        ssh = OpenSSH(controller, self.ssh_target(controller), control_dir=control_dir())
+        await warm_up(self._spec, created, ssh, emit)
 
     async def _until_it_answers(self, emit: Emit) -> None:
         """All declared machines run, and slurmctld answers on the controller."""
@@ -172,7 +179,7 @@ class GcpProvider:
         )
         last = "it does not exist"
         while time.monotonic() - began < NODES_S:
-            observed = await self.observe()
+            observed = await self.read_machines()
             away = [n for n, m in observed.machines.items() if not m.running]
             if controller not in away:
                 last = await self._ping(controller)
@@ -231,18 +238,21 @@ class GcpProvider:
 
     def predict(self, node: str) -> Facts:
         """What the machine type is known to be; its image is Ubuntu."""
-        big = self._node(node).group.machine is not None
+        machine = self._node(node).group.machine
+        big = machine == MACHINE
+        # The controller is a c2-standard-8.
+        cpus, gib = (208, 1872) if big else CPU_MACHINES.get(machine or "", (8, 32))
         old = self._gcp.toolkit == "v1.39.0"
         return Facts(
             node=node,
             os_id="ubuntu",
             os_version="22.04" if old else "24.04",
             kernel="",
-            cpus=208 if big else 8,
+            cpus=cpus,
             sockets=2 if big else 1,
-            cores_per_socket=52 if big else 4,
+            cores_per_socket=cpus // (4 if big else 2),
             threads_per_core=2,
-            memory_mib=1872 * 1024 if big else 32 * 1024,
+            memory_mib=gib * 1024,
             cgroup="v2",
             systemd=True,
             address="",
@@ -290,6 +300,7 @@ class GcpProvider:
                     ("network", await google.networks(f"{self.cluster}-")),
                 )
                 for resource in resources
+                if not (what == "network" and resource["name"] == self._existing_network())
             ]
             images = await google.images(self._making.family)
         finally:
@@ -297,6 +308,10 @@ class GcpProvider:
         delete = f"gcloud compute images delete {{}} --project {self._gcp.project}"
         kept = [f"image {i['name']} ({delete.format(i['name'])})" for i in images]
         return left, kept
+
+    def _existing_network(self) -> str:
+        """Name of the network that was there before, whatever it begins with; "" for none."""
+        return self._gcp.network.name if self._gcp.network else ""
 
     async def _has_image(self, family: str) -> bool:
         google = await self._open()
@@ -343,15 +358,18 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Answers:
         google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),
         google.region(region),
         google.project(),
-        _networks(google, f"{cluster}-"),
+        _networks(google),
     )
-    return Answers(zone, machine, reservation, quotas, project, len(networks), machines)
+    name = gcp.network.name if gcp.network else ""
+    there = next((network for network in networks if network["name"] == name), None)
+    own = sum(str(n["name"]).startswith(f"{cluster}-") and n is not there for n in networks)
+    return Answers(zone, machine, reservation, quotas, project, own, machines, there)
 
 
-async def _networks(google: Google, prefix: str) -> list[dict[str, Any]]:
-    """Networks of the cluster; none where the project does not exist: the preflight reports it."""
+async def _networks(google: Google) -> list[dict[str, Any]]:
+    """All networks; none where the project does not exist: the preflight reports it."""
     try:
-        return await google.networks(prefix)
+        return await google.networks("")
     except CloudError as error:
         if error.reason is Reason.MISSING and await google.project() is None:
             return []

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
-from corral.providers.gcp.section import MACHINE
+from corral.providers.gcp.section import MACHINE, GcpStorage
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
+from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View
 
 ZONES: Final = frozenset(
@@ -100,14 +101,25 @@ def login(view: View) -> Iterator[Problem]:
 
 
 def machine(view: View) -> Iterator[Problem]:
-    """The machine type and its eight GPUs."""
+    """The machine type and its GPUs: eight, or none; and no partition over both kinds."""
+    with_gpus: set[str] = set()
+    others: set[str] = set()
     for group in view.where(lambda c: c.configures):
-        gpu = group.group.gpu
-        if group.group.machine is None:
+        gpu, kind = group.group.gpu, group.group.machine
+        if kind is None:
             continue
-        if gpu is None or gpu.count != 8:  # noqa: PLR2004
+        (with_gpus if kind == MACHINE else others).add(group.group.name)
+        if kind != MACHINE and gpu is not None:
+            yield Problem(group.at("gpu"), f"{kind} has no GPUs", "leave gpu out")
+        if kind == MACHINE and (gpu is None or gpu.count != 8):  # noqa: PLR2004
             hint = "write gpu: {type: h100, count: 8}"
             yield Problem(group.at("gpu"), f"{MACHINE} has eight GPUs in each node", hint)
+    for i, part in enumerate(partitions_of(view.spec)):
+        if with_gpus.intersection(part.groups) and others.intersection(part.groups):
+            at = ("partitions", i, "groups") if view.spec.partitions else ("partitions",)
+            message = f"partition {part.name} has machines with and without GPUs"
+            hint = "declare one for each kind: the prolog of A3 Mega fails on other machines"
+            yield Problem(at, message, hint)
 
 
 def zone(view: View) -> Iterator[Problem]:
@@ -174,6 +186,8 @@ def storage(view: View) -> Iterator[Problem]:
         if file_system.kind == "exascaler" and gcp.toolkit != "v1.39.0":
             hint = "lustre, or toolkit: v1.39.0 (the module went with v1.78)"
             yield Problem((*at, "kind"), f"toolkit {gcp.toolkit} has no EXAScaler", hint)
+        yield from _fields_of_kind(at, file_system)
+        yield from _existing(at, file_system, network=gcp.network is not None)
         least = LUSTRE.get(file_system.mbps_per_tib, 0)
         if not least:
             hint = f"one of {', '.join(map(str, sorted(LUSTRE)))}"
@@ -200,6 +214,65 @@ def storage(view: View) -> Iterator[Problem]:
             )
 
 
+SOURCES: Final = MappingProxyType(
+    {
+        "bucket": (re.compile(r"[^:/@]+"), "a bucket's name without gs://, such as my-data"),
+        "filestore": (re.compile(r"[^:/@]+:/.+"), "HOST:/EXPORT, such as 10.20.0.2:/nfsshare"),
+        "lustre": (
+            re.compile(r"[^:/@]+@tcp:/[A-Za-z0-9_-]{1,8}"),
+            "ADDRESS@tcp:/NAME, such as 10.20.0.2@tcp:/lustrefs",
+        ),
+        "exascaler": (
+            re.compile(r"[^:/@]+@tcp:/[A-Za-z0-9_-]{1,8}"),
+            "ADDRESS@tcp:/NAME, such as 10.20.0.2@tcp:/exacloud",
+        ),
+    }
+)
+"""How an existing file system of each kind is named, and in words."""
+
+SCRATCH_GB: Final = 375
+"""Size of a local SSD (variables.tf of the DDN module)."""
+
+
+def _fields_of_kind(at: Path, file_system: GcpStorage) -> Iterator[Problem]:
+    """Fields that another kind has: they were read and did nothing."""
+    kind = file_system.kind
+    if file_system.cache and kind != "bucket":
+        yield Problem((*at, "cache"), f"{kind} has no cache", "leave cache out; buckets have one")
+    if file_system.exascaler and kind != "exascaler":
+        hint = "leave exascaler out, or write kind: exascaler"
+        yield Problem((*at, "exascaler"), f"{kind} has no such servers", hint)
+    if file_system.size_gib and kind in ("exascaler", "bucket"):
+        hint = "write exascaler: {oss: {count: N, disks: N, disk_gb: GB}}"
+        hint = hint if kind == "exascaler" else "leave size_gib out"
+        yield Problem((*at, "size_gib"), f"{kind} takes no size", hint)
+    if file_system.exascaler:
+        servers = file_system.exascaler
+        for name, server in (("mgs", servers.mgs), ("mds", servers.mds), ("oss", servers.oss)):
+            if server.disk_type == "scratch" and server.disk_gb != SCRATCH_GB:
+                hint = f"write disk_gb: {SCRATCH_GB}, and more disks"
+                message = f"a local SSD has {SCRATCH_GB} GB"
+                yield Problem((*at, "exascaler", name, "disk_gb"), message, hint)
+
+
+def _existing(at: Path, file_system: GcpStorage, *, network: bool) -> Iterator[Problem]:
+    """An existing file system is named as its kind is, and is reached."""
+    if file_system.existing is None:
+        return
+    pattern, words = SOURCES[file_system.kind]
+    if not pattern.fullmatch(file_system.existing):
+        message = f"not an existing {file_system.kind}"
+        yield Problem((*at, "existing"), message, f"write {words}")
+    elif file_system.kind != "bucket" and not network:
+        hint = "write gcp: {network: {name: NAME, subnetwork: NAME}}, the network that it is in"
+        message = "it cannot be reached from a new network"
+        yield Problem((*at, "existing"), message, hint)
+    for field in ("size_gib", "exascaler"):
+        if getattr(file_system, field) is not None:
+            message = "what exists has its size already"
+            yield Problem((*at, field), message, f"leave {field} out")
+
+
 _GCP: Final = ("gcp",)
 _NODES: Final = ("groups.provider", "groups.name", "groups.nodes")
 
@@ -209,8 +282,8 @@ RULES: Final = (
     Rule("gcp-controller", Level.ERROR, "A controller that the toolkit does not make.",
          (*_NODES, "groups.machine", "controller", "partitions"), controller,
          across=("groups.machine", "name")),
-    Rule("gcp-machine", Level.ERROR, "GPUs that the machine type does not have.",
-         ("groups.provider", "groups.gpu"), machine),
+    Rule("gcp-machine", Level.ERROR, "GPUs that the type lacks, or one partition over both kinds.",
+         ("groups.provider", "groups.gpu", "groups.machine", "partitions"), machine),
     Rule("gcp-login", Level.WARNING, "No user to log in as: Corral cannot reach the machines.",
          ("groups.provider", "groups.ssh.user"), login),
     Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer A3 Mega.",
@@ -219,6 +292,6 @@ RULES: Final = (
          ("gcp.provisioning", "gcp.reservation", "gcp.toolkit"), provisioning),
     Rule("gcp-names", Level.ERROR, "Names that the toolkit's modules refuse or change.",
          (*_NODES, "gcp.toolkit"), names, across=("name",)),
-    Rule("gcp-storage", Level.ERROR, "A file system the release lacks, or of a size there is not.",
-         ("gcp.storage", "gcp.toolkit"), storage),
+    Rule("gcp-storage", Level.ERROR, "A file system that the release lacks, or that cannot be so.",
+         ("gcp.storage", "gcp.toolkit", "gcp.network"), storage),
 )  # fmt: skip

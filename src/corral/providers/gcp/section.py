@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -10,6 +11,8 @@ from corral.spec.sections.provider_section import NcclTests, Section
 from corral.spec.values import AbsolutePath, Kind, Model, about
 
 MACHINE: Final = "a3-megagpu-8g"
+CPU_MACHINES: Final = MappingProxyType({"n2-standard-2": (2, 8), "n2-standard-16": (16, 64)})
+"""CPUs (two to a core) and GiB of the machine types without GPUs."""
 
 PROJECT: Final = Kind(
     "Google project",
@@ -35,26 +38,114 @@ RESERVATION: Final = Kind(
     "a reservation's name, or projects/PROJECT/reservations/NAME",
     "a3mega-reservation",
 )
+SOURCE: Final = Kind(
+    "existing file system",
+    r"^[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]$"
+    r"|^[A-Za-z0-9][A-Za-z0-9.-]{0,252}(@tcp)?:(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){1,16}$",
+    "a bucket without gs://, HOST:/EXPORT of Filestore or NFS, or ADDRESS@tcp:/NAME of Lustre",
+    "10.20.0.2@tcp:/lustrefs",
+)
+GOOGLE_NAME: Final = Kind(
+    "Google name",
+    r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
+    "lower-case letters, digits and '-', from a letter, 63 at most",
+    "my-network",
+)
+GOOGLE_MACHINE: Final = Kind(
+    "Google machine type",
+    r"^[a-z][a-z0-9]{0,15}(-[a-z0-9]{1,20}){1,3}$",
+    "a machine type such as n2-standard-32",
+    "n2-standard-32",
+)
 
 GcpProject = Annotated[str, Field(pattern=PROJECT.pattern)]
 GcpZone = Annotated[str, Field(pattern=ZONE.pattern)]
 GcpBucket = Annotated[str, Field(pattern=BUCKET.pattern)]
 GcpReservation = Annotated[str, Field(pattern=RESERVATION.pattern)]
+GcpSource = Annotated[str, Field(pattern=SOURCE.pattern)]
+GcpName = Annotated[str, Field(pattern=GOOGLE_NAME.pattern)]
+GcpMachine = Annotated[str, Field(pattern=GOOGLE_MACHINE.pattern)]
+DiskType = Literal["pd-standard", "pd-balanced", "pd-ssd", "scratch"]
+
+EXASCALER_IMAGE: Final = "exascaler-cloud-6-3-rocky-linux-8-optimized-gcp"
+"""The image that the module's Terraform of toolkit v1.39.0 starts (seed 003)."""
+
+
+class GcpNetwork(Model):
+    """A network that exists, in place of the system network that the toolkit makes."""
+
+    name: GcpName = about("recreate", "Name of the VPC network.")
+    subnetwork: GcpName = about("recreate", "Name of its subnetwork in the region of the zone.")
+
+
+class ManagementServer(Model):
+    """EXAScaler's management server (MGS): machine and disk."""
+
+    machine: GcpMachine = about("recreate", "Machine type.", default="n2-standard-32")
+    disk_type: DiskType = about(
+        "recreate", "Type of its disk; scratch is local SSD.", default="pd-standard"
+    )
+    disk_gb: int = about("recreate", "Size of its disk.", default=128, ge=10, le=65536)
+
+
+class MetadataServer(Model):
+    """EXAScaler's metadata server (MDS): machine and disks."""
+
+    machine: GcpMachine = about("recreate", "Machine type.", default="n2-standard-32")
+    disk_type: DiskType = about(
+        "recreate", "Type of its disks; scratch is local SSD.", default="pd-ssd"
+    )
+    disk_gb: int = about("recreate", "Size of each disk.", default=3500, ge=10, le=65536)
+    disks: int = about("recreate", "Number of its disks.", default=1, ge=1, le=128)
+
+
+class StorageServers(Model):
+    """EXAScaler's object storage servers (OSS), which hold the data: machines and disks."""
+
+    machine: GcpMachine = about("recreate", "Machine type.", default="n2-standard-16")
+    count: int = about("recreate", "Number of servers.", default=3, ge=1, le=64)
+    disk_type: DiskType = about(
+        "recreate", "Type of their disks; scratch is local SSD.", default="pd-ssd"
+    )
+    disk_gb: int = about("recreate", "Size of each disk.", default=3500, ge=10, le=65536)
+    disks: int = about("recreate", "Number of disks of each server.", default=1, ge=1, le=128)
+
+
+class Exascaler(Model):
+    """Servers of a DDN EXAScaler file system. Its capacity is that of all disks of oss."""
+
+    image: GcpName = about(
+        "recreate", "Image family of the project ddn-public.", default=EXASCALER_IMAGE
+    )
+    mgs: ManagementServer = about("recreate", "The management server.", default=ManagementServer())
+    mds: MetadataServer = about("recreate", "The metadata server.", default=MetadataServer())
+    oss: StorageServers = about("recreate", "The storage servers.", default=StorageServers())
 
 
 class GcpStorage(Model):
-    """A file system that the toolkit makes and all nodes mount."""
+    """A file system that all nodes mount: the toolkit makes it, or it exists."""
 
     mount: AbsolutePath = about("recreate", "Where every node sees it.")
     kind: Literal["lustre", "exascaler", "filestore", "bucket"] = about(
         "recreate",
         "lustre: Managed Lustre; exascaler: DDN EXAScaler (toolkit v1.39.0); filestore: NFS; "
-        "bucket: a new Cloud Storage bucket by FUSE.",
+        "bucket: a Cloud Storage bucket by FUSE.",
+    )
+    existing: GcpSource | None = about(
+        "recreate",
+        "Mounts what exists and is never removed: a bucket's name, HOST:/EXPORT of Filestore or "
+        "NFS, ADDRESS@tcp:/NAME of Lustre; left out: a new one.",
+        default=None,
+    )
+    cache: bool = about(
+        "recreate",
+        "A3 Mega nodes keep what they read from the bucket on their local SSD.",
+        default=False,
     )
     size_gib: int | None = about(
         "recreate",
-        "Capacity in GiB; left out: 36000 of Lustre, 10240 of Filestore. EXAScaler has its "
-        "module's own disks.",
+        "Capacity in GiB; left out: 36000 of Lustre, 10240 of Filestore. EXAScaler's is that of "
+        "exascaler.oss.",
         default=None,
         ge=1,
     )
@@ -65,13 +156,20 @@ class GcpStorage(Model):
         ge=125,
         le=1000,
     )
+    exascaler: Exascaler | None = about(
+        "recreate",
+        "Image, machines and disks of DDN EXAScaler; left out: those of its module.",
+        default=None,
+    )
 
 
 class Gcp(Section):
     """Where and how the toolkit makes the cluster."""
 
     meaning: ClassVar[str] = "A3 Mega machines on Google Cloud"
-    kinds: ClassVar[tuple[Kind, ...]] = (PROJECT, ZONE, BUCKET, RESERVATION)
+    kinds: ClassVar[tuple[Kind, ...]] = (
+        PROJECT, ZONE, BUCKET, RESERVATION, SOURCE, GOOGLE_NAME, GOOGLE_MACHINE,
+    )  # fmt: skip
 
     project: GcpProject = about("recreate", "Id of an existing project.")
     zone: GcpZone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
@@ -96,6 +194,30 @@ class Gcp(Section):
         "recreate",
         "File systems; left out: Managed Lustre on /home (v1.39.0: Filestore).",
         default=(),
+    )
+    network: GcpNetwork | None = about(
+        "recreate",
+        "An existing network for everything but GPU traffic; existing Lustre and Filestore are "
+        "reached through theirs alone. Left out: the toolkit makes one.",
+        default=None,
+    )
+    image_script: AbsolutePath | None = about(
+        "recreate",
+        "Shell script on this machine that installs more software into the nodes' image, as root, "
+        "after everything else; without a first line #! it is bash that ends at the first error.",
+        default=None,
+    )
+    gpu_check: bool = about(
+        "recreate",
+        "After each job on A3 Mega, the toolkit's GPU test (DCGM, ECC, NVLink) drains a node that "
+        "fails it (toolkit v1.95.0).",
+        default=True,
+    )
+    ops_agent: bool = about(
+        "recreate",
+        "Google's Ops Agent sends logs and metrics to Cloud Logging and Monitoring, on A3 Mega "
+        "those of the GPUs, too (DCGM); Google bills them.",
+        default=True,
     )
     nccl_tests: AbsolutePath | None = about(
         "none",
@@ -123,10 +245,12 @@ class Gcp(Section):
 
     def removal(self, nodes: str, cluster: str) -> str:
         """What gcluster destroys."""
-        mounts = ", ".join(storage.mount for storage in self.file_systems())
+        mounts = ", ".join(s.mount for s in self.file_systems() if s.existing is None)
+        kept = ", ".join(s.mount for s in self.file_systems() if s.existing is not None)
         return (
-            f"Has gcluster destroy {nodes} of cluster {cluster}, its networks, and its "
-            f"file systems with all that is on them ({mounts})."
+            f"Has gcluster destroy {nodes} of cluster {cluster}, its networks"
+            + (f", and its file systems with all that is on them ({mounts})" if mounts else "")
+            + (f". Existing file systems stay ({kept})." if kept else ".")
         )
 
     def nccl(self) -> NcclTests | None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from corral.providers.cloud.answers import amount, distinct, identity, records
 from corral.providers.cloud.calls import MISSING, Call, Rented, Steps, carried_out
 from corral.providers.cloud.model import Instance, State, label_of
+from corral.providers.cloud.response import amount, distinct, identity, records
 
 NAME: Final = "lambda"
 GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})

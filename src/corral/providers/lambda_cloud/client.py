@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, TypeVar
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import amount, identity, record, records
 from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -30,6 +29,7 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
+from corral.providers.cloud.response import amount, identity, record, records
 from corral.providers.lambda_cloud import calls
 from corral.providers.lambda_cloud.offers import offers_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.providers.cloud.answers import amount
 from corral.providers.cloud.model import Capacity, Offer
+from corral.providers.cloud.response import amount
 from corral.providers.lambda_cloud import calls
 
 

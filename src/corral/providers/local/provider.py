@@ -36,7 +36,7 @@ class LocalProvider:
         """The declared node."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """The machine is there. Before Slurm is set up, its GPUs are checked.
 
         Later a GPU that is in use is a job's.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from corral.providers.cloud.answers import amount, distinct, identity, moment, records
 from corral.providers.cloud.calls import MISSING, Call, Rented, Steps, nothing, pages
 from corral.providers.cloud.model import Instance, State, label_of
+from corral.providers.cloud.response import amount, distinct, identity, moment, records
 
 NAME: Final = "paperspace"
 GAPS: Final = MappingProxyType({"calls": 0.5, "launch": 1.0})

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, TypeVar
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -31,6 +30,7 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
+from corral.providers.cloud.response import amount, identity, records
 from corral.providers.paperspace import calls
 from corral.providers.paperspace.offers import offer_of
 

@@ -8,9 +8,9 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
-from corral.providers.cloud.answers import amount, distinct, identity, moment, part, records
 from corral.providers.cloud.calls import BUSY, MISSING, Call, Rented, Steps, nothing
 from corral.providers.cloud.model import Instance, Label, State, label_of, member_label
+from corral.providers.cloud.response import amount, distinct, identity, moment, part, records
 
 NAME: Final = "runpod"
 GAPS: Final = MappingProxyType({"calls": 0.25, "launch": 0.5})

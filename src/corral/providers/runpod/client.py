@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Final, cast
 
 import httpx
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import NOTHING, Script, filled, sh
 from corral.inspect.mesh import FABRIC
-from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -28,11 +27,14 @@ from corral.providers.cloud.model import (
     Offer,
     Volume,
 )
+from corral.providers.cloud.response import amount, identity, records
 from corral.providers.runpod import calls
 from corral.providers.runpod.offers import offers_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
+_PROGRAMS: Final = "../providers/runpod/programs"
+"""From the folder of all programs."""
 
 
 class RunPod:
@@ -110,7 +112,7 @@ class RunPod:
                 "podCount": nodes,
             },
             # No dead-man timer: a member cannot be removed alone (409).
-            **_container(request, _FABRIC),
+            **_container(request, filled(f"{_PROGRAMS}/cluster-address.sh", at=FABRIC)),
         }
         return await self.caller.call(
             "POST", "/v2/clusters", _id, body=body, again=False, limits=("launch", "calls")
@@ -166,11 +168,6 @@ class RunPod:
         await self.caller.close()
 
 
-# The address on the cluster's own network is in the environment of what the pod starts, and in
-# no session by ssh (RunPod's documentation, instant-clusters/configuration).
-_FABRIC: Final = sh('if [ -n "$NODE_ADDR" ]; then echo "$NODE_ADDR" > {at}; fi; ', at=FABRIC)
-
-
 def _id(data: Any) -> str:
     return identity(data["id"])
 
@@ -194,23 +191,14 @@ def _container(request: LaunchRequest, first: Script) -> dict[str, Any]:
         fields["dataCenterIds"] = [request.offer.region]
     if request.volumes:
         fields["mounts"] = {"network": [{"volumeId": request.volumes[0], "path": "/workspace"}]}
-    script = sh(
-        'if [ -n "$CORRAL_BOOT" ]; then printf %s "$CORRAL_BOOT" | sh; fi; {first}exec /start.sh',
-        first=first,
-    )
+    before = sh("{first} ", first=first) if first else NOTHING
+    script = filled(f"{_PROGRAMS}/start.sh", first=before)
     fields["args"] = sh("bash -c {script}", script=str(script))
     return fields
 
 
 def _timer(hours: int) -> Script:
-    """The dead-man timer: each pod holds a key that may do nothing but end that pod."""
-    if not hours:
-        return sh("")
-    return sh(
-        '(f=/run/corral-alive; touch $f; while [ -n "$(find $f -mmin -{minutes})" ]; '
-        "do sleep 60; done; runpodctl remove pod $RUNPOD_POD_ID) & ",
-        minutes=hours * 60,
-    )
+    return filled(f"{_PROGRAMS}/dead-man.sh", minutes=hours * 60) if hours else NOTHING
 
 
 def _volume(data: Mapping[str, Any]) -> Volume:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from corral.providers.cloud.answers import amount
 from corral.providers.cloud.model import Capacity, Offer
+from corral.providers.cloud.response import amount
 from corral.providers.runpod import calls
 
 LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(

@@ -36,7 +36,7 @@ class SshProvider:
         """The declared nodes of ssh groups."""
         return tuple(self._nodes.values())
 
-    async def observe(self) -> Observed:
+    async def read_machines(self) -> Observed:
         """All machines are there; whether they answer is the transport's to find out."""
         return Observed(
             {

@@ -48,7 +48,7 @@ def declared(site: Site) -> Pyxis | None:
 def notice(spec: ClusterSpec) -> str:
     """How jobs get their software where the file asks for no containers, "" where that is plain.
 
-    "" for rehearsals too, and for A3 Mega, whose image has Enroot and Pyxis.
+    "" for rehearsals too, and where the provider sets machines up: its image has Enroot and Pyxis.
     """
     real = [
         g

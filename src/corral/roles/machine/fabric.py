@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, filled, join, sh
 from corral.roles.inventory import Site
 from corral.roles.machine import mesh
 from corral.roles.role import Role, Share
@@ -112,7 +112,7 @@ OVERRIDES: Final[Mapping[str, str]] = MappingProxyType(
 DEMANDED: Final[Mapping[str, str]] = MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072"})
 """What the plugin's checker accepts no other value of."""
 
-MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as Google's example
+MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as the installer's example
 """Of the host, in a job's container."""
 
 APERTURE_MOUNT: Final = "/dev/aperture_devices:/dev/aperture_devices"
@@ -122,23 +122,11 @@ LIBRARIES: Final = f"{FOLDER}:/usr/lib/x86_64-linux-gnu"
 
 
 def environment(folder: str = FOLDER) -> Script:
-    """Shell for a job of two and more nodes that sets all of it, or ends the job and prints why.
-
-    CUDA_VISIBLE_DEVICES stays what Slurm set: the profile's 0..7 would give every rank all GPUs.
-    """
+    """Shell for a job of two and more nodes that sets all of it, or ends the job and prints why."""
     return join(
         [
-            sh(
-                "if [ ! -r {profile} ]; then\n"
-                '  echo "corral: no {profile} on $(uname -n): the TCPXO prolog did not run" >&2\n'
-                "  exit 1\nfi\n"
-                'if [ -z "$(ls -A {aperture} 2>/dev/null)" ]; then\n'
-                '  echo "corral: {aperture} is empty on $(uname -n): no aperture devices" >&2\n'
-                "  exit 1\nfi\n"
-                "corral_devices=${{CUDA_VISIBLE_DEVICES-unset}}\n"
-                "NCCL_LIB_DIR={folder}\nexport NCCL_LIB_DIR\n. {profile}\n"
-                'if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES\n'
-                'else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi',
+            filled(
+                "jobs/batch/tcpxo-profile.sh",
                 profile=f"{folder}/nccl-env-profile.sh",
                 folder=folder,
                 aperture=OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"],
@@ -156,7 +144,7 @@ def environment(folder: str = FOLDER) -> Script:
 
 
 def mistakes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What is wrong with a job's environment on A3 Mega, one sentence each; empty: nothing.
+    """What is wrong with a job's environment on this fabric, one sentence each; empty: nothing.
 
     Args:
         environment: as the ranks see it (``env`` in the job).

@@ -6,10 +6,8 @@ manager, toolkit, hold, reboot; its gate is ``nvidia-smi`` with as many GPUs as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -19,7 +17,7 @@ from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
 from corral.spec.nodes import Node
-from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
+from corral.spec.rules.drivers import VENDOR, driver_table
 from corral.spec.sections.software import Nvidia
 from corral.state.base import (
     Desired,
@@ -34,21 +32,6 @@ from corral.state.service import Service
 from corral.state.system.kernel import Reboot
 from corral.state.system.nvidia import Components, FabricManager, Headers, Keyring
 from corral.tables import Row, read_table
-
-TURING: Final = 0x1E00
-BLACKWELL: Final = 0x2900
-"""PCI device ids from which on a GPU is of that generation; NVIDIA numbers them in order (pci.ids:
-V100 up to 1DF5, TITAN RTX 1E02, AD107 up to 28F8, GB100 from 2900, RTX 5090 2B85)."""
-SWITCHES: Final = frozenset({"1af1", "22a3"})
-"""PCI device ids of NVSwitches: HGX A100, HGX H100 and H200 (pci.ids)."""
-SUBNET: Final = frozenset({"2901", "3182"})
-"""HGX B200 and B300: their NVLink fabric also needs NVIDIA's subnet manager."""
-
-AUTO: Final = "580-server"
-"""Branch of ``auto``: the last one that knows GPUs before Turing, new enough for Blackwell, in the
-archives of all three Ubuntu releases, with a fabric manager of its version (seen November 2026)."""
-DEBIAN: Final[Mapping[str, int]] = MappingProxyType({"12": 535, "13": 550})
-"""The one branch each Debian release has."""
 
 MODPROBE: Final = "/etc/modprobe.d/corral-nvidia.conf"
 PERSISTENCED: Final = "/etc/systemd/system/nvidia-persistenced.service.d/corral.conf"
@@ -181,16 +164,17 @@ def choose(site: Site, node: Node) -> Choice:
     """
     facts = site.facts[node.name]
     nvidia = site.spec.software.nvidia or Nvidia()
-    gpus = [int(i, 16) for i in facts.nvidia_pci if i not in SWITCHES]
-    switched = any(i in SWITCHES for i in facts.nvidia_pci)
-    old, new = any(g < TURING for g in gpus), any(g >= BLACKWELL for g in gpus)
+    table = driver_table()
+    gpus = [int(i, 16) for i in facts.nvidia_pci if i not in table.switches]
+    switched = any(i in table.switches for i in facts.nvidia_pci)
+    old, new = any(g < table.turing for g in gpus), any(g >= table.blackwell for g in gpus)
     name = nvidia.driver
     if name == "auto":
-        name = AUTO if old else f"{AUTO}-open"
+        name = table.auto if old else f"{table.auto}-open"
     desktop = site.spec.software.desktop != "none" and node.name == site.controller
     branch = int(name[:3])
     if facts.os_id == "debian" and not nvidia.from_vendor:
-        branch = DEBIAN.get(facts.os_version, branch)
+        branch = table.debian.get(facts.os_version, branch)
     choice = Choice(
         branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot, desktop
     )
@@ -213,7 +197,7 @@ def _refuse(
         ),
         # What no driver changes comes first: a hint for another case would lead here.
         (
-            bool(SUBNET.intersection(facts.nvidia_pci)),
+            bool(driver_table().subnet_manager.intersection(facts.nvidia_pci)),
             "its NVLink fabric needs a subnet manager that Corral does not install",
             "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none",
         ),
@@ -224,7 +208,7 @@ def _refuse(
             "(mokutil --import) and declare driver: none",
         ),
         (
-            new and choice.branch < BLACKWELL_BRANCH,
+            new and choice.branch < driver_table().blackwell_branch,
             f"branch {choice.branch} does not know its GPU (Blackwell)",
             fit,
         ),
@@ -263,10 +247,13 @@ def _fitting(nvidia: Nvidia, choice: Choice, *, debian: bool, new: bool, old: bo
             if not old or not choice.opened
             else f"write driver: {choice.branch}"
         )
-    branch = FITTING_BRANCH if new and choice.branch < BLACKWELL_BRANCH else choice.branch
+    table = driver_table()
+    branch = choice.branch
+    if new and branch < table.blackwell_branch:
+        branch = table.fitting_branch
     branch = int(nvidia.driver[:3]) if debian and nvidia.driver[:3].isdigit() else branch
-    if new and branch < BLACKWELL_BRANCH:
-        branch = FITTING_BRANCH
+    if new and branch < table.blackwell_branch:
+        branch = table.fitting_branch
     server = "-server" if choice.switched or choice.server else ""
     name = f"{branch}{server}{'-open' if new or (choice.opened and not old) else ''}"
     if debian:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
+from corral.durations import interval_seconds, max_time
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import packages
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
-from corral.slurm.duration import max_time
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import guarded_of, users_of
 from corral.spec.sections.people import Limits, User
-from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.network.sshd import EXEMPT, SshdAdopt
@@ -194,7 +193,7 @@ def limits_declared(spec: ClusterSpec) -> bool:
 def own_proof_user(spec: ClusterSpec) -> bool:
     """Whether a proof's jobs have a user and an account that no user's limits hold back."""
     limited = spec.slurm.accounting and limits_declared(spec)
-    return bool(limited or seconds_of(spec.proof.every))
+    return bool(limited or interval_seconds(spec.proof.every))
 
 
 def shares_declared(site: Site) -> bool:

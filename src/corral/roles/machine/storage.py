@@ -38,7 +38,7 @@ _FSID: Final = uuid.UUID("6f0e1d52-9b1c-4d0c-9a7e-5b8d3c2a1f04")
 
 
 def _owned(site: Site) -> tuple[str, ...]:
-    """Machines of provider ssh; containers get folders of their host."""
+    """Machines that the user owns; containers get folders of their host."""
     return tuple(n.name for n in site.nodes if n.group.capabilities.owned)
 
 

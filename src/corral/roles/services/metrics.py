@@ -273,7 +273,12 @@ def dashboard(page: str = PAGE) -> str:
         page: address of Corral's page, the default of the variable that the links begin with.
     """
     text = resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
-    return text.replace(json.dumps(PAGE), json.dumps(page))
+    board = json.loads(text)
+    (variable,) = (row for row in board["templating"]["list"] if row["name"] == "page")
+    choice = {"text": page, "value": page}
+    variable |= {"query": page, "current": variable["current"] | choice}
+    variable["options"] = [option | choice for option in variable["options"]]
+    return json.dumps(board, indent=1) + "\n"
 
 
 def page_address(site: Site) -> str:

@@ -9,13 +9,12 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.durations import clock, interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.machine.people import PROOF, own_proof_user, preemption_declared
 from corral.roles.role import Role, Share
 from corral.roles.slurm.partitions import PREEMPTION
 from corral.slurm.conf.model import Contribution, PartitionConf
-from corral.slurm.duration import clock
-from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.service import UNITS, Timer
@@ -61,7 +60,7 @@ WantedBy=timers.target
 
 def declared(site: Site) -> bool:
     """Whether the file asks for a scheduled proof."""
-    return seconds_of(site.spec.proof.every) > 0
+    return interval_seconds(site.spec.proof.every) > 0
 
 
 def users(site: Site) -> tuple[Share, ...]:
@@ -88,7 +87,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         gone = tuple(Gone(path) for path in files)
         off = Desired((site.controller,), (Timer(NAME, on=False), *gone))
         return (Share((off,), title="no scheduled proof"),)
-    every = seconds_of(site.spec.proof.every)
+    every = interval_seconds(site.spec.proof.every)
     # Not at once: the machines have just been changed, and corral up proves them itself.
     timer = _TIMER.format(first=every // 2, every=every, spread=every // 20)
     resources_: tuple[Resource, ...] = (

@@ -10,12 +10,12 @@ import json
 from typing import Final
 
 from corral import agents
+from corral.durations import interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.nodes import declared_of, has_guard, together_of
 from corral.spec.providers import CLOUDS
 from corral.spec.sections.cloud import Budget
-from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
@@ -26,6 +26,8 @@ NAME: Final = "corral-guard"
 PROGRAM: Final = "/usr/local/lib/corral/guard.py"
 WIND_DOWN: Final = "/usr/local/lib/corral/wind-down.sh"
 CLOUDS_FOLDER: Final = "/usr/local/lib/corral/clouds"
+_MOVED: Final = "corral/providers/cloud/answers.py"
+"""What `response.py` next to it was called up to 0.1."""
 CONF: Final = "/etc/corral/guard.json"
 KEYS: Final = "/etc/corral/guard"
 
@@ -73,10 +75,11 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         File(PROGRAM, agents.program("rental_guard.py")),
         File(WIND_DOWN, agents.program("wind-down.sh")),
         *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
+        Gone(f"{CLOUDS_FOLDER}/{_MOVED}"),
         *keys,
         File(CONF, settings(site, budget), mode="600"),
         File(f"{UNITS}/{NAME}.service", _SERVICE),
-        File(f"{UNITS}/{NAME}.timer", _TIMER.format(every=seconds_of(budget.guard))),
+        File(f"{UNITS}/{NAME}.timer", _TIMER.format(every=interval_seconds(budget.guard))),
         Timer(NAME),
     )
     title = f"a guard over what is rented, every {budget.guard}"
@@ -92,7 +95,7 @@ def settings(site: Site, budget: Budget) -> str:
         "groups": together_of(site.spec),
         "elastic": [n.name for n in rented if n.group.elastic],
         "total": budget.total,
-        "grace": seconds_of(budget.grace),
+        "grace": interval_seconds(budget.grace),
         "clouds": {w.cloud: w.url for w in site.watched},
         "clients": {w.cloud: w.client for w in site.watched},
     }

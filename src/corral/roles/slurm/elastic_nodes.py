@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from corral.durations import interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
@@ -19,7 +20,6 @@ from corral.spec.nodes import (
     partitions_of,
 )
 from corral.spec.sections.cloud import Elastic
-from corral.spec.values import seconds_of
 
 END_S: Final = 60
 
@@ -68,8 +68,8 @@ def slurm_conf(site: Site) -> Contribution:
     stay = [n.name for n in declared_of(spec) if not n.group.elastic]
     keep = [(expand(g.nodes), e.min) for g, e in groups]
     settings = times(
-        idle=max(seconds_of(e.idle) for _, e in groups),
-        boot=max(seconds_of(e.boot) for _, e in groups),
+        idle=max(interval_seconds(e.idle) for _, e in groups),
+        boot=max(interval_seconds(e.boot) for _, e in groups),
         end=END_S,
     )
     words = [fold_in_order(stay)] if stay else []

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral import agents
+from corral.durations import interval_seconds
 from corral.inspect.xids import xids
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
@@ -15,7 +16,6 @@ from corral.slurm.conf.cluster import SPOOL_DIR
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.hostlist import expand
-from corral.spec.values import seconds_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.tables import Row, read_table
@@ -75,7 +75,7 @@ CONF: Final = "/etc/corral/health.conf"
 def on_nodes(site: ConfiguredSite) -> tuple[Share, ...]:
     """The program and its file on each compute node, before slurmd starts; or neither."""
     names = tuple(node.name for node in site.compute)
-    if not seconds_of(site.spec.health.every):
+    if not interval_seconds(site.spec.health.every):
         return (Share((Desired(names, (Gone(PROGRAM), Gone(CONF))),)),)
     here: tuple[Resource, ...] = (File(PROGRAM, program(), mode="755"),)
     per_node = [
@@ -86,7 +86,7 @@ def on_nodes(site: ConfiguredSite) -> tuple[Share, ...]:
 
 def slurm_conf(site: Site) -> Contribution:
     """Slurmd runs the program on each node, by turns; how often is the field's own key."""
-    if not seconds_of(site.spec.health.every):
+    if not interval_seconds(site.spec.health.every):
         return Contribution()
     return Contribution(
         (Setting("HealthCheckProgram", PROGRAM), Setting("HealthCheckNodeState", "ANY,CYCLE"))

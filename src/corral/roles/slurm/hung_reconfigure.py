@@ -13,17 +13,19 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.version import Feature, has
 from corral.state.base import Desired, Resource
-from corral.state.files import File
+from corral.state.files import File, Gone
 from corral.state.service import UNITS, Timer
 
-NAME: Final = "corral-let-go"
-PROGRAM: Final = "/usr/local/sbin/corral-let-go"
+NAME: Final = "corral-reconfigure-guard"
+PROGRAM: Final = f"/usr/local/sbin/{NAME}"
+_OLD: Final = "corral-let-go"
+"""What all of it was called up to 0.1: removed from nodes that have it."""
 
 # notice: systemd's own lines for each round would fill the journal.
 _SERVICE: Final = f"""\
 # Written by Corral.
 [Unit]
-Description=Slurm daemons that a reconfiguration left half gone
+Description=End Slurm daemons of which a reconfiguration hangs
 
 [Service]
 Type=oneshot
@@ -34,7 +36,7 @@ TimeoutStartSec=60
 _TIMER: Final = """\
 # Written by Corral.
 [Unit]
-Description=Slurm daemons that a reconfiguration left half gone
+Description=End Slurm daemons of which a reconfiguration hangs
 
 [Timer]
 OnActiveSec=20s
@@ -53,31 +55,36 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     able = tuple(n for n in site.names if site.facts[n].systemd)
     compute = tuple(n.name for n in site.compute if n.name in able)
     units = (("slurmctld", (site.controller,)), ("slurmd", compute))
-    desired = [Desired(nodes, (around(unit),)) for unit, nodes in units if nodes]
+    desired = [Desired(nodes, around(unit)) for unit, nodes in units if nodes]
     # The timer comes last: it makes systemd reload all units.
     return (Share((*desired, Desired(able, _watch()))),)
 
 
 def _watch() -> tuple[Resource, ...]:
-    service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer"))
+    kinds = ("service", "timer")
+    service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in kinds)
     return (
         File(PROGRAM, program(), mode="755"),
         File(service, _SERVICE),
         File(timer, _TIMER),
+        Timer(_OLD, on=False),
+        *map(Gone, (f"/usr/local/sbin/{_OLD}", *(f"{UNITS}/{_OLD}.{k}" for k in kinds))),
         Timer(NAME),
     )
 
 
-def around(unit: str) -> File:
+def around(unit: str) -> tuple[File, Gone]:
     """What systemd calls before and behind a stop of slurmctld, slurmd or sackd."""
-    return File(
-        f"{UNITS}/{unit}.service.d/corral-let-go.conf",
+    folder = f"{UNITS}/{unit}.service.d"
+    drop_in = File(
+        f"{folder}/{NAME}.conf",
         "# Written by Corral: a reconfiguration that hangs half way does not hold up a stop.\n"
         "[Service]\n"
         f"ExecStartPre=-{PROGRAM} stopped {unit}\n"
         f"ExecStop=-{PROGRAM} stop {unit}\n"
         f"ExecStopPost=-{PROGRAM} stopped {unit}\n",
     )
+    return drop_in, Gone(f"{folder}/{_OLD}.conf")
 
 
 @cache

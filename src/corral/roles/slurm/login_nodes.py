@@ -51,7 +51,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
         Packages("slurm-login", ("slurm-smd-sackd" if smd else "sackd",)),
         *former_keys(site),
         File(DEFAULTS, text),
-        hung_reconfigure.around("sackd"),
+        *hung_reconfigure.around("sackd"),
         Service("sackd", (DEFAULTS, *key_paths(site)), impact=Impact.NONE),
     )
     gates = tuple(

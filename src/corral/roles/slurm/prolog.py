@@ -98,12 +98,12 @@ def _parts(prolog: Prolog, when: str, local: str) -> Parts:
     names = [n for n in chosen(prolog, containers=bool(local)) if n.startswith(f"{when}.d/")]
     return Parts(
         f"{FOLDER}/{when}.d",
-        tuple((n.partition("/")[2], _placed(text(n), local)) for n in names),
+        tuple((n.partition("/")[2], _placed(text(n), local or LOCAL)) for n in names),
     )
 
 
 def _placed(script: str, local: str) -> str:
-    return script.replace(f"local={LOCAL}\n", f"local={local}\n") if local else script
+    return script.replace("@local@", local)
 
 
 ROLE: Final = Role("prolog", {"base": on_nodes}, slurm_conf)

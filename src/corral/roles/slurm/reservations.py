@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from corral.durations import span_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.hostlist import expand
 from corral.spec.sections.reservations import Reservation
-from corral.spec.values import length_of
 from corral.state.base import Desired
-from corral.state.slurm.reservations import Reservation as Declared
-from corral.state.slurm.reservations import SlurmReservations
+from corral.state.slurm.reservations import Declared, SlurmReservations
 
 _NOBODY_ELSE = ("root",)
 """Slurm wants somebody; root may use every reservation anyway (reservations.html)."""
@@ -26,7 +25,7 @@ def _declared(site: Site, reservation: Reservation) -> Declared:
     return Declared(
         reservation.name,
         f"{reservation.start}:00",
-        (length_of(reservation.duration) or 0) // 60,
+        (span_seconds(reservation.duration) or 0) // 60,
         nodes,
         _NOBODY_ELSE if nobody else reservation.users,
         reservation.accounts,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from corral.durations import clock, seconds
 from corral.errors import Code, CorralError
 from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
 from corral.slurm.adopt.rules.gres import declared
@@ -16,7 +17,6 @@ from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
 from corral.slurm.conf.keys import keys_by_id
-from corral.slurm.duration import clock, seconds
 from corral.spec import values as texts
 from corral.spec.hostlist import fold_in_order
 from corral.spec.providers import OWNED

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from corral.durations import is_max_time
 from corral.errors import Code, CorralError
 from corral.slurm.conf.keys import every_key
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
@@ -18,7 +19,6 @@ _ADDRESS: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?"
 _FILES: Final = re.compile(r"/dev/[A-Za-z0-9_./-]+(\[[0-9,-]+\])?(,/dev/[A-Za-z0-9_./\[\],-]+)?")
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,63}")
 _GPU_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}")
-_MAX_TIME: Final = re.compile(r"INFINITE|\d{1,6}|(\d{1,6}-)?\d{1,6}(:[0-5]\d){0,2}")
 _VALUE: Final = re.compile(r"""[^\s#"'\\\0]+""")
 _NODE_WORDS: Final = frozenset({"default", "all", "localhost"})
 _MAX_CLUSTER_NAME: Final = 40  # slurm.conf(5), ClusterName: table names of MariaDB
@@ -145,7 +145,7 @@ def _partition(partition: PartitionConf, known: set[str]) -> Iterator[str]:
     if not _PARTITION.fullmatch(partition.name) or partition.name.lower() == "default":
         # PartitionName=DEFAULT would set defaults for the lines below it, and be no partition.
         yield f"{partition.name!r} cannot be a partition name in Slurm"
-    if not _MAX_TIME.fullmatch(partition.max_time):
+    if not is_max_time(partition.max_time):
         yield f"partition {partition.name}: {partition.max_time!r} is not a time limit"
     if not partition.nodes:
         yield f"partition {partition.name} has no node"

@@ -7,16 +7,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from corral.durations import interval_seconds, max_time
 from corral.slurm.conf.conf_file import Pairs, Setting
 from corral.slurm.conf.keys import Form, Key, all_keys
-from corral.slurm.duration import max_time
 from corral.spec.models import ClusterSpec
-from corral.spec.values import seconds_of
 
 _FORMS: Final[Mapping[Form, Callable[[Any], Any]]] = MappingProxyType(
     {
         "value": lambda value: value,
-        "interval": lambda interval: seconds_of(interval) or None,
+        "interval": lambda interval: interval_seconds(interval) or None,
         "time limit": max_time,
         "MiB": lambda gib: gib * 1024,
         "sharing": lambda word: None if word == "no" else word.upper(),

@@ -71,7 +71,7 @@ class PartitionConf:
         nodes: names of its nodes.
         default: jobs that name no partition go here.
         max_time: longest job in Slurm's grammar: INFINITE or ``D-HH:MM:SS``
-            (``corral.slurm.duration.max_time`` makes it from the cluster file's).
+            (``corral.durations.max_time`` makes it from the cluster file's).
         gives_way: the one group whose users may use it: its jobs come last, have their nodes to
             themselves and end at once when any other partition's job needs the node; "" for a
             partition like any other.

@@ -7,11 +7,12 @@ Commands with ``--json`` print the same records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from corral.slurm.policy import (
+    COUNTED,
     Call,
     Cycle,
     License,
@@ -206,6 +207,7 @@ def _share(raw: Record) -> Share:
         raw=None if raw_shares == PARENT else raw_shares,
         part=number(raw.get("shares_normalized")),
         usage=_usage(raw),
+        effective=number(raw.get("effective_usage")),
         factor=number(record(raw.get("fairshare")).get("factor")) if of_user else None,
         minutes={key: value / _MINUTE for key, value in seconds.items() if value is not None},
     )
@@ -255,26 +257,16 @@ def licenses(body: Record, _: int) -> tuple[License, ...]:
     )
 
 
-_COUNTED: Final[Mapping[str, str]] = {
-    "submitted": "jobs_submitted",
-    "started": "jobs_started",
-    "completed": "jobs_completed",
-    "canceled": "jobs_canceled",
-    "failed": "jobs_failed",
-    "pending": "jobs_pending",
-    "running": "jobs_running",
-}
-
-
 def scheduler(body: Record, _: int) -> Scheduler:
     """What sdiag prints."""
     raw = record(body.get("statistics"))
     exits = {key: record(raw.get(key)) for key in ("schedule_exit", "bf_exit")}
-    counted = {word: maybe(raw.get(key)) for word, key in _COUNTED.items()}
+    counted = {word: maybe(raw.get(f"jobs_{word}")) for word in COUNTED}
     return Scheduler(
         since=moment(raw.get("req_time_start")),
         threads=maybe(raw.get("server_thread_count")),
         agents=maybe(raw.get("agent_queue_size")),
+        agent_threads=maybe(raw.get("agent_thread_count")),
         database=maybe(raw.get("dbd_agent_queue_size")),
         jobs={word: count for word, count in counted.items() if count is not None},
         main=Cycle(
@@ -292,6 +284,7 @@ def scheduler(body: Record, _: int) -> Scheduler:
             mean=maybe(raw.get("bf_cycle_mean")),
             longest=maybe(raw.get("bf_cycle_max")),
             depth=maybe(raw.get("bf_depth_mean")),
+            last_depth=maybe(raw.get("bf_last_depth")),
             queue=maybe(raw.get("bf_queue_len")),
             last_at=moment(raw.get("bf_when_last_cycle")),
             exits=_positive(exits["bf_exit"]),

@@ -6,26 +6,21 @@ or one of which releases differ, is refused at its line, all at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral import durations
 from corral.errors import Code, CorralError
-from corral.slurm import duration
-from corral.slurm.directives import Directive, directives
-from corral.slurm.tres import memory_option
+from corral.slurm.directives import TERMINAL_ONLY, Directive, count_of, directives, nodes_of
+from corral.slurm.tres import asked, memory_option, named
 
 _STRUCTS: Final = 39
 """From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
 _BINDS: Final = 40
 """Before Slurm 23.11, whose first version this is, srun binds tasks to GPUs within the job."""
-_RANGE: Final = re.compile(r"([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
-_TRES: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
-_TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
-"""What sbatch itself does, on a terminal: nothing of the job."""
 
 _EACH: Final = "tres_per_node"
 Number = Callable[[int], Any]
@@ -84,7 +79,7 @@ def _read(script: str, version: int) -> tuple[dict[str, Any], list[tuple[int, st
 def _fields(directive: Directive, number: Number) -> dict[str, Any]:
     if directive.fault:
         raise ValueError(directive.fault)
-    if directive.name in _TERMINAL_ONLY:
+    if directive.name in TERMINAL_ONLY:
         return {}
     reader = _FIELDS.get(directive.name)
     if reader is None:
@@ -109,16 +104,17 @@ def _integer(field: str) -> Field:
 
 
 def _count(value: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,8}", value):
+    count = count_of(value)
+    if count is None:
         raise ValueError(f"{value[:60]!r} is not a number")
-    return int(value)
+    return count
 
 
 def _nodes(value: str, _: Number) -> dict[str, Any]:
-    match = _RANGE.fullmatch(value)
-    if not match:
+    asked_for = nodes_of(value)
+    if asked_for is None:
         raise ValueError(f"{value[:60]!r}: NUMBER or LEAST-MOST")
-    return {"minimum_nodes": int(match[1]), "maximum_nodes": int(match[2] or match[1])}
+    return {"minimum_nodes": asked_for[0], "maximum_nodes": asked_for[1]}
 
 
 def _memory(field: str) -> Field:
@@ -135,11 +131,10 @@ def _tres(field: str, prefix: str) -> Field:
     def read(value: str, _: Number) -> dict[str, Any]:
         if value == "none":
             return {}
-        parts = [f"{prefix}{part}" for part in value.split(",")]
-        parts = [part if part.startswith("gres") else f"gres/{part}" for part in parts]
-        if not all(_TRES.fullmatch(part) for part in parts):
+        asked_for = named(value, prefix)
+        if asked_for is None:
             raise ValueError(f"{value[:60]!r} is not a list of resources")
-        return {field: ",".join(parts)}
+        return {field: asked_for}
 
     return read
 
@@ -149,13 +144,13 @@ def _gpus_per_task(value: str, number: Number) -> dict[str, Any]:
     fields = _tres("tres_per_task", "gres/gpu:")(value, number)
     if not fields:
         return {}
-    last = value.partition(",")[0].rpartition(":")[2]
-    return {**fields, "tres_bind": f"gres/gpu:per_task:{last if last.isdigit() else 1}"}
+    gpus = asked(value.partition(",")[0], named=False)
+    return {**fields, "tres_bind": f"gres/gpu:per_task:{gpus[0] if gpus else 1}"}
 
 
 def _time(value: str, number: Number) -> dict[str, Any]:
     try:
-        seconds = duration.seconds(value)
+        seconds = durations.seconds(value)
     except CorralError as error:
         raise ValueError(error.message) from error
     if not seconds:

@@ -58,10 +58,13 @@ def node_flags() -> Mapping[str, Flag]:
     return MappingProxyType({row.flag: row for row in rows})
 
 
-POWERED_OFF: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+POWERED_DOWN: Final = "POWERED_DOWN"
+"""The flag of a node whose machine Slurm has ended."""
+POWERED_OFF: Final = frozenset({POWERED_DOWN, "POWERING_DOWN"})
 """Flags of a node whose machine Slurm has ended, or is ending."""
 POWERING_UP: Final = "POWERING_UP"
 """The flag of a node that is waited for."""
+_MISCONFIGURED: Final = frozenset({"INVALID", "INVALID_REG"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,16 @@ class NodeState:
     def resumable(self) -> bool:
         """Drained or down: what ``State=RESUME`` takes back."""
         return self.drained or self.base in (NodeBase.DOWN, NodeBase.ERROR)
+
+    @property
+    def misconfigured(self) -> bool:
+        """Its machine has less than slurm.conf declares."""
+        return not self.flags.isdisjoint(_MISCONFIGURED)
+
+    @property
+    def silent(self) -> bool:
+        """Its slurmd does not answer slurmctld."""
+        return "NOT_RESPONDING" in self.flags
 
     @property
     def registered(self) -> bool:

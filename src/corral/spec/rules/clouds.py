@@ -98,7 +98,7 @@ def pod_place(view: View) -> Iterator[Problem]:
         if not places & _PODS:
             continue
         if not tailnet:
-            # Its one open port is sshd's (runpod.PORTS), another one after each start.
+            # A pod's one open port is sshd's, another one after each start.
             message = f"group {group.group.name}: Slurm reaches a pod by a tailnet alone"
             hint = "write network: {control: tailscale}; see the guide, Mesh"
             yield Problem(group.at("provider"), message, hint)

@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator
 
 from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
 from corral.spec.providers import OWNED
 from corral.spec.view import GroupView, Problem, Rule, View
+from corral.tables import Row, read_table
 
-NEED: Final = {"13": 580, "12.9": 575, "12.8": 570}
-"""The oldest driver branch of CUDA releases (CUDA release notes, table of toolkit drivers)."""
-BLACKWELL_BRANCH: Final = 570
-FITTING_BRANCH: Final = 580
-"""What hints name for Blackwell: the oldest branch that also runs CUDA 13."""
-TOOLKITS: Final = (
-    *((580, "13.0"), (575, "12.9"), (570, "12.8"), (565, "12.7"), (560, "12.6"), (555, "12.5")),
-    *((550, "12.4"), (545, "12.3")),
-)
-"""The newest toolkit of each driver branch (CUDA release notes, table of toolkit drivers)."""
+
+class Toolkit(Row):
+    """The newest CUDA toolkit that a driver branch runs."""
+
+    branch: int
+    cuda: str
+
+
+class Names(Row):
+    """Names of GPUs in the cluster file, by generation: regular expressions."""
+
+    blackwell: re.Pattern[str]
+    before_turing: re.Pattern[str]
+    turing: re.Pattern[str]
+
+
+def _hexadecimal(value: object) -> object:
+    return int(value, 16) if isinstance(value, str) else value
+
+
+PciId = Annotated[int, BeforeValidator(_hexadecimal)]
+
+
+class Drivers(Row):
+    """The table ``drivers.yaml``, which explains each key."""
+
+    turing: PciId
+    blackwell: PciId
+    names: Names
+    switches: frozenset[str]
+    subnet_manager: frozenset[str]
+    auto: str
+    debian: Mapping[str, int]
+    blackwell_branch: int
+    fitting_branch: int
+    needs: Mapping[str, int]
+    toolkits: tuple[Toolkit, ...]
+    below: str
+
+
+@cache
+def driver_table() -> Drivers:
+    """Which GPUs need which driver, and which toolkits it runs."""
+    return read_table("corral.spec.rules", "drivers.yaml", Drivers)
+
+
 VENDOR: Final = "source: vendor"
-# What people write as gpu.type; machines are asked by PCI id before anything is installed.
-_BLACKWELL: Final = re.compile(r"(geforce_?)?(rtx)?_?50[5-9]0.*|g?b[123]00.*|rtx_?pro.*")
-_OLD: Final = re.compile(
-    r"(geforce_?)?gtx_?1[0-9]{3}.*|titan_?(v|xp?)|[pv]100.*|p40|tesla_?[kmpv].*"
-)
-_TURING: Final = re.compile(r"(geforce_?)?gtx_?16[0-9]{2}.*")
 
 
 def _real(view: View) -> list[GroupView]:
@@ -47,25 +81,37 @@ def fitting(view: View) -> str:
     if nvidia is None:
         return ""
     types = [g.group.gpu.type for g in _real(view) if g.group.gpu]
-    new = any(_BLACKWELL.fullmatch(name) for name in types)
-    old = any(_OLD.fullmatch(name) and not _TURING.fullmatch(name) for name in types)
+    new, old = any(map(_is_blackwell, types)), any(map(_is_before_turing, types))
     if new and old:
         return ""
     branch = max(_branch(nvidia.driver), _needed(nvidia.cuda))
-    branch = FITTING_BRANCH if new and branch < BLACKWELL_BRANCH else branch
+    table = driver_table()
+    branch = table.fitting_branch if new and branch < table.blackwell_branch else branch
     server = "-server" if "-server" in nvidia.driver else ""
     opened = new or (nvidia.driver.endswith("-open") and not old)
     return f"{branch}{server}{'-open' if opened else ''}"
 
 
+def _is_blackwell(name: str) -> bool:
+    return driver_table().names.blackwell.fullmatch(name) is not None
+
+
+def _is_before_turing(name: str) -> bool:
+    names = driver_table().names
+    return bool(names.before_turing.fullmatch(name)) and not names.turing.fullmatch(name)
+
+
 def _needed(cuda: str) -> int:
     """The oldest driver branch of a toolkit, 0 where any does."""
-    return NEED.get(cuda, NEED.get(cuda.partition(".")[0], 0))
+    needs = driver_table().needs
+    return needs.get(cuda, needs.get(cuda.partition(".")[0], 0))
 
 
 def _release(branch: int) -> str:
     """The newest toolkit that a driver branch runs; 0: any."""
-    return next((cuda for since, cuda in TOOLKITS if not branch or branch >= since), "12.2")
+    table = driver_table()
+    fits = (row.cuda for row in table.toolkits if not branch or branch >= row.branch)
+    return next(fits, table.below)
 
 
 def driver_flavour(view: View) -> Iterator[Problem]:
@@ -80,13 +126,13 @@ def driver_flavour(view: View) -> Iterator[Problem]:
     hint = f"write {fit}" if fit else "write none and install drivers by hand, or make two clusters"
     for group in _real(view):
         name = group.group.gpu.type if group.group.gpu else ""
-        if _BLACKWELL.fullmatch(name) and not opened:
+        if _is_blackwell(name) and not opened:
             message = f"{name} (Blackwell) runs with the open kernel module only"
             yield Problem(where, message, hint)
-        elif _BLACKWELL.fullmatch(name) and branch < BLACKWELL_BRANCH:
+        elif _is_blackwell(name) and branch < driver_table().blackwell_branch:
             message = f"branch {branch} does not know {name} (Blackwell)"
             yield Problem(where, message, hint)
-        elif opened and _OLD.fullmatch(name) and not _TURING.fullmatch(name):
+        elif opened and _is_before_turing(name):
             message = f"{name} is older than Turing: the open kernel module does not know it"
             yield Problem(where, message, hint)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from corral.durations import interval_seconds
 from corral.spec.findings import Level
-from corral.spec.values import seconds_of
 from corral.spec.view import Problem, Rule, View
 
 SHORTEST: Final = 30
@@ -17,7 +17,7 @@ LONGEST: Final = 18 * 3600
 def interval(view: View) -> Iterator[Problem]:
     """Too often, or more seldom than Slurm can count."""
     every = view.spec.health.every
-    seconds = seconds_of(every)
+    seconds = interval_seconds(every)
     if seconds and not SHORTEST <= seconds <= LONGEST:
         message = f"a health check every {every} is outside of 30s to 18h"
         yield Problem(("health", "every"), message, "write 5m, or off")

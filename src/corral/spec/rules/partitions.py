@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from corral.durations import span_seconds
 from corral.spec.findings import Level
 from corral.spec.rules.people import FIRST_QOS, OWN_ACCOUNT, undeclared
 from corral.spec.tree import Path
-from corral.spec.values import length_of
 from corral.spec.view import Problem, Rule, View
 
 _ACCOUNTS: Final = ("allow_accounts", "deny_accounts")
@@ -85,7 +85,7 @@ def default_time(view: View) -> Iterator[Problem]:
     for i, partition in enumerate(view.spec.partitions):
         if partition.default_time is None:
             continue
-        limit, default = length_of(partition.max_time), length_of(partition.default_time)
+        limit, default = span_seconds(partition.max_time), span_seconds(partition.default_time)
         if limit is not None and (default is None or default > limit):
             message = (
                 f"default_time {partition.default_time} is longer than max_time "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from corral.durations import interval_seconds
 from corral.spec.findings import Level
-from corral.spec.values import seconds_of
 from corral.spec.view import Problem, Rule, View
 
 SHORTEST: Final = 600
@@ -16,14 +16,14 @@ PARTITION: Final = "corral-proof"
 def interval(view: View) -> Iterator[Problem]:
     """Too often."""
     every = view.spec.proof.every
-    if 0 < seconds_of(every) < SHORTEST:
+    if 0 < interval_seconds(every) < SHORTEST:
         message = f"a proof every {every} would keep nodes busy"
         yield Problem(("proof", "every"), message, "write 1d, or at least 10m")
 
 
 def preempting(view: View) -> Iterator[Problem]:
     """QOS that preempt: Slurm has one kind of preemption for the entire cluster."""
-    if not seconds_of(view.spec.proof.every):
+    if not interval_seconds(view.spec.proof.every):
         return
     if any(qos.preempts for qos in view.spec.qos):
         message = (
@@ -36,7 +36,7 @@ def preempting(view: View) -> Iterator[Problem]:
 
 def name(view: View) -> Iterator[Problem]:
     """A partition of the name that the proof's own one has."""
-    if not seconds_of(view.spec.proof.every):
+    if not interval_seconds(view.spec.proof.every):
         return
     for index, partition in enumerate(view.spec.partitions):
         if partition.name == PARTITION:

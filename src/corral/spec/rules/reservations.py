@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.durations import span_seconds
 from corral.errors import CorralError
 from corral.spec.findings import Level
 from corral.spec.hostlist import count, expand
@@ -13,7 +14,6 @@ from corral.spec.nodes import partitions_of, users_of
 from corral.spec.rules.people import OWN_ACCOUNT, twice, undeclared
 from corral.spec.sections.reservations import Reservation
 from corral.spec.tree import Path
-from corral.spec.values import length_of
 from corral.spec.view import Problem, Rule, View, some
 
 REPEATING: Final = ("daily", "weekday", "weekend", "weekly")
@@ -33,7 +33,7 @@ def _start(reservation: Reservation) -> datetime | None:
 
 
 def _length(reservation: Reservation) -> timedelta:
-    return timedelta(seconds=length_of(reservation.duration) or 0)
+    return timedelta(seconds=span_seconds(reservation.duration) or 0)
 
 
 def license_duplicate(view: View) -> Iterator[Problem]:

@@ -6,15 +6,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from corral.durations import UNITS, interval_seconds
 from corral.spec import values
 from corral.spec.providers import CLOUDS, RENTALS, CloudName, clouds_with, either, in_words
 from corral.spec.values import (
-    UNITS,
     HostName,
     Interval,
     Model,
     about,
-    seconds_of,
 )
 
 OfferType = Annotated[str, Field(pattern=values.OFFER_TYPE.pattern, max_length=128)]
@@ -142,4 +141,4 @@ class Budget(Model):
 
 def hours(text: str) -> int:
     """A duration in hours, as clouds count them: rounded up, so that only 0 is never."""
-    return -(-seconds_of(text) // UNITS["h"])
+    return -(-interval_seconds(text) // UNITS["h"])

@@ -55,7 +55,7 @@ class Pyxis(Model):
 
 
 class Nvidia(Model):
-    """The NVIDIA driver of the nodes with GPUs (provider ssh)."""
+    """The NVIDIA driver of the nodes with GPUs, on machines that the user owns."""
 
     driver: Driver = about(
         "reboot",

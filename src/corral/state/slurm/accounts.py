@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from corral.durations import seconds
 from corral.hosts.quote import Script, call, join, sh
-from corral.slurm.duration import seconds
 from corral.slurm.records import Association
 from corral.slurm.text import readable_associations, show_associations
 from corral.slurm.tres import entries, mib

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from corral.durations import clock
 from corral.hosts.quote import Script, call, join, sh
-from corral.slurm.duration import clock, seconds
+from corral.slurm.policy import Reservation
+from corral.slurm.text import readable_reservation
 from corral.spec.hostlist import expand, fold
 from corral.state.base import Change, Context, Seen, Standalone
 
@@ -23,13 +25,10 @@ FLAGS: Final = frozenset({*EVERY, "MAINT", "IGNORE_JOBS", "OVERLAP", "FLEX", "MA
 """The flags that are compared; Slurm adds others itself, such as SPEC_NODES."""
 _PROGRAM: Final = "state/reservations.sh"
 
-Record = Mapping[str, str]
-"""One reservation as ``scontrol -o show reservation`` prints it."""
-
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """One reservation.
+class Declared:
+    """A reservation as the cluster file declares it; ``slurm.policy`` has Slurm's record.
 
     Attributes:
         name: its name.
@@ -85,7 +84,7 @@ class _Existing:
 
     times: Mapping[str, tuple[str, str]]
     made: tuple[str, ...]
-    records: Mapping[str, Record]
+    records: Mapping[str, Reservation]
     read: bool
 
 
@@ -93,7 +92,7 @@ def parse(text: str) -> _Existing:
     """Read what the probe printed."""
     times: dict[str, tuple[str, str]] = {}
     made: list[str] = []
-    records: dict[str, Record] = {}
+    records: dict[str, Reservation] = {}
     read = False
     for line in text.splitlines():
         match line.split():
@@ -103,12 +102,9 @@ def parse(text: str) -> _Existing:
                 times[name] = when, end
             case ["@made", name]:
                 made.append(name)
-            case [first, *_] as words if first.startswith("ReservationName="):
-                pairs = (word.partition("=") for word in words)
-                record = {key: "" if value == "(null)" else value for key, _, value in pairs}
-                records[record["ReservationName"]] = record
             case _:
-                pass
+                if record := readable_reservation(line.strip()):
+                    records[record.name] = record
     return _Existing(times, tuple(made), records, read)
 
 
@@ -122,7 +118,7 @@ class SlurmReservations(Standalone):
     """
 
     cluster: str
-    reservations: tuple[Reservation, ...] = ()
+    reservations: tuple[Declared, ...] = ()
 
     @property
     def id(self) -> str:
@@ -193,24 +189,24 @@ class _Step:
     script: Script
 
 
-def _step(verb: str, desired: Reservation, before: str, how: str) -> _Step:
+def _step(verb: str, desired: Declared, before: str, how: str) -> _Step:
     words = desired.words(flags=how != "update")
     script = call(_PROGRAM, "reservation_set", how, *desired.place, *words)
     return _Step(f"{verb} {desired.name}", before, str(desired), script)
 
 
-def _other(desired: Reservation, record: Record, when: str) -> bool:
+def _other(desired: Declared, record: Reservation, when: str) -> bool:
     """What no update changes on all releases: flags, a start, and who, from or to nobody."""
-    flags = {flag for flag in record.get("Flags", "").split(",") if flag in FLAGS}
-    users, accounts = record.get("Users", ""), record.get("Accounts", "")
-    nobody = bool(users) != bool(desired.users) or bool(accounts) != bool(desired.accounts)
+    flags = set(record.flags) & FLAGS
+    nobody = bool(record.users) != bool(desired.users)
+    nobody |= bool(record.accounts) != bool(desired.accounts)
     return flags != set(desired.flags) or nobody or _moved(desired, record, when)
 
 
-def _moved(desired: Reservation, record: Record, when: str) -> bool:
+def _moved(desired: Declared, record: Reservation, when: str) -> bool:
     """Whether it begins at another time; of one that has begun only the end counts."""
     try:
-        start = datetime.fromisoformat(record.get("StartTime", ""))
+        start = datetime.fromisoformat(record.start_local)
     except ValueError:
         return True
     declared = datetime.fromisoformat(desired.start)
@@ -220,30 +216,23 @@ def _moved(desired: Reservation, record: Record, when: str) -> bool:
     return when == "ahead" and start != declared
 
 
-def _changed(desired: Reservation, record: Record, when: str, end: str) -> bool:
+def _changed(desired: Declared, record: Reservation, when: str, end: str) -> bool:
     if desired.days or when == "ahead":
-        last = seconds(record.get("Duration", "")) != desired.minutes * 60
+        last = record.length != desired.minutes * 60
     else:
-        last = record.get("EndTime", "") != end
+        last = record.end_local != end
     return (
         last
-        or set(expand(record.get("Nodes", ""))) != set(desired.nodes)
-        or _names(record.get("Users", "")) != set(desired.users)
-        or _names(record.get("Accounts", "")) != set(desired.accounts)
+        or set(expand(record.nodes)) != set(desired.nodes)
+        or set(record.users) != set(desired.users)
+        or set(record.accounts) != set(desired.accounts)
     )
 
 
-def _names(text: str) -> set[str]:
-    return set(filter(None, text.split(",")))
-
-
-def _shown(record: Record) -> str:
-    """For people, as ``str`` of a reservation."""
-    get = record.get
-    who = ",".join(filter(None, (get("Users", ""), get("Accounts", ""))))
-    flags = ",".join(flag for flag in get("Flags", "").split(",") if flag in FLAGS)
-    text = (
-        f"{get('ReservationName')}: {get('StartTime')} for {get('Duration')} on {get('Nodes')}, "
-        f"{who} {flags}"
-    )
+def _shown(record: Reservation) -> str:
+    """For people, as ``str`` of a declared one."""
+    who = ",".join((*record.users, *record.accounts))
+    flags = ",".join(flag for flag in record.flags if flag in FLAGS)
+    length = "unknown" if record.length is None else clock(record.length)
+    text = f"{record.name}: {record.start_local} for {length} on {record.nodes}, {who} {flags}"
     return text.rstrip()

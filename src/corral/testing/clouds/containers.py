@@ -1,4 +1,4 @@
-"""Rented machines as embedded nodes: containers that boot with the user data they were given.
+"""Rented machines as containers of this machine: they boot with the user data they were given.
 
 Each joins the network of the rehearsed cluster. Its labels hold the machine, so that the simulated
 cloud finds its machines again after it was stopped itself.
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from corral.errors import CorralError
 from corral.events import ignore
-from corral.hosts.quote import join, sh
+from corral.hosts.quote import filled, join, sh, shipped
 from corral.providers.containers import cni, layout, machine
 from corral.providers.containers.container import Container
 from corral.providers.containers.gpus import host_gpus
@@ -28,7 +28,7 @@ from corral.testing.clouds.world import Machine
 LABEL: Final = "corral.cloud"
 RENTED: Final = "corral.rented"
 FIRST: Final = 128
-"""Rented machines take the upper half of the cluster's network, embedded nodes the lower."""
+"""Rented machines take the upper half of the cluster's network, its own nodes the lower."""
 
 
 class Containers:
@@ -117,7 +117,7 @@ class Containers:
         self._ready.add(rented.id)
 
     def _argv(self, made: Container, rented: Machine) -> list[str]:
-        """As an embedded node's, with labels of the cloud: it is not a node of the cluster yet."""
+        """As a node's, with labels of the cloud: it is not a node of the cluster yet."""
         argv = made.run()
         at = argv.index(f"{layout.CLUSTER}={self.cluster}")
         del argv[at - 1 : at + 1]
@@ -130,12 +130,9 @@ class Containers:
         First it makes sure to be in the container (``containers.enrol`` explains why).
         """
         user = RENTALS[self.cloud].user
-        account = sh(
-            "id {u} >/dev/null 2>&1 || useradd -m -s /bin/bash {u}\n"
-            "echo {rule} > /etc/sudoers.d/90-cloud; chmod 440 /etc/sudoers.d/90-cloud\n"
-            "h=$(getent passwd {u} | cut -d: -f6); install -d -m 700 -o {u} -g {u} $h/.ssh\n"
-            "printf '%s\\n' {keys} > $h/.ssh/authorized_keys; chown {u}: $h/.ssh/authorized_keys",
-            u=user,
+        account = filled(
+            "containers/rented-account.sh",
+            user=user,
             rule=f"{user} ALL=(ALL) NOPASSWD:ALL",
             keys=list(rented.keys) or [""],
         )
@@ -150,17 +147,12 @@ class Containers:
                     "printf '[Service]\\nExecStart=\\nExecStart=%s\\n' {run} > $d/00-boot.conf",
                     run="/usr/sbin/slurmd --systemd -b $SLURMD_OPTIONS",
                 ),
-                sh(
-                    "f=/var/lib/cloud-user-data; cat > $f; chmod 700 $f\n"
-                    "i=0; until [ -s /etc/ssh/ssh_host_ed25519_key.pub ] || [ $i -ge 300 ]; do "
-                    "i=$((i+1)); sleep 0.1; done\n"
-                    "if [ -s $f ]; then $f; fi"
-                ),
+                shipped("containers/rented-boot.sh"),
             ]
         )
 
     async def _network(self, podman: Podman) -> ipaddress.IPv4Network:
-        """The cluster's network; made as the embedded provider would when it is not there yet."""
+        """The cluster's network; made as the nodes' provider would when it is not there yet."""
         name = layout.network(self.cluster)
         if (await podman.ended("network", "exists", name)).status != 0:
             subnet = layout.subnet(self.cluster, 1, machine.host_routes())

@@ -2,8 +2,8 @@
 
 ``FOLDER/simulated.orders`` holds one JSON object by cloud; it is carried out once and removed::
 
-    {"lambda": {"capacity": [["gpu_1x_h100_pcie", "us-west-1", 0]], "lame": {"gpu_1x_a10": 1},
-                "breaking": ["gpu_1x_gh200"], "vanish": ["gpu0"]}}
+    {"CLOUD": {"capacity": [["gpu_1x_h100_pcie", "us-west-1", 0]], "lame": {"gpu_1x_a10": 1},
+               "breaking": ["gpu_1x_gh200"], "vanish": ["gpu0"]}}
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ import yaml
 
 from corral import agents
 from corral.roles.services.metrics import alerts as rules_text
-from corral.slurm.diagnostics import Calls, Diagnostics, Share
+from corral.slurm.policy import Call, Cycle, Scheduler, Share
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.nodes import NodeState
 from corral.web.exposition import families, text_of
 from corral.web.metrics import own_families
-from corral.web.scheduler_metrics import EVENTS, VALUES, scheduler_families, share_families
+from corral.web.scheduler_metrics import EVENTS, scheduler_families, share_families
 from corral.web.wait_times import Waits
 
 _INTRODUCTION: Final = """\
@@ -97,9 +97,14 @@ def controller() -> list[Metric]:
     waits = Waits()
     waits.note([])
     waits.note([running])
-    diagnosed = Diagnostics(
-        {key: 1 for _, _, _, key, _ in VALUES} | {("", f"Jobs {event}"): 1 for event in EVENTS},
-        {"REQUEST_PING": Calls(1, 1)},
+    cycle = Cycle(1, 1, 1, 1, 1, 1, 1, 1)
+    diagnosed = Scheduler(
+        *(1, 1, 1, 1, 1),
+        jobs=dict.fromkeys(EVENTS, 1),
+        main=cycle,
+        backfill=cycle,
+        backfilled=1,
+        by_type=(Call("REQUEST_PING", 1, 1, 1),),
     )
     shares = [_share(""), _share("kim")]
     made: list[Any] = [
@@ -175,7 +180,7 @@ def _job(number: int, state: str, **more: Any) -> Job:
 
 
 def _share(user: str) -> Share:
-    return Share("physics", user, 0.5, 0.5, 0.5)
+    return Share("physics", user, part=0.5, effective=0.5, factor=0.5)
 
 
 def _put(path: Path, text: str) -> None:

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from corral import api
+from corral import api, durations
 from corral.errors import Code, CorralError
-from corral.slurm import duration
-from corral.slurm.directives import Directive, directives
+from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.write import faults_of
+from corral.slurm.tres import asked
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, grouped
 from corral.web.slurm.commands import ByCommands
@@ -191,10 +191,11 @@ def _form_field(directive: Directive) -> tuple[str, str]:
     name, value = directive.name, directive.value
     if name in _SAME:
         return _SAME[name], value
-    count = value.removeprefix("gpu:") if name == "gres" else value
-    if name in {"nodes", "gpus-per-node", "gres"} and count.isdecimal():
-        return "nodes" if name == "nodes" else "gpus", count
-    if name == "time" and (seconds := duration.seconds(value)):
+    if name == "nodes" and (nodes := nodes_of(value)) and nodes[0] == nodes[1]:
+        return "nodes", str(nodes[0])
+    if name in {"gpus-per-node", "gres"} and (gpus := asked(value, named=name == "gres")):
+        return ("gpus", str(gpus[0])) if not gpus[1] else ("", "")
+    if name == "time" and (seconds := durations.seconds(value)):
         return "minutes", str(-(-seconds // 60))
     return "", ""
 

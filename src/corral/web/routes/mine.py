@@ -20,7 +20,7 @@ from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota
 from corral.web.slurm.efficiency import GpuUse
-from corral.web.slurm.kept_answers import Answered
+from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import Here, State, Viewer, here_of, poller_of
 from corral.web.users.sessions import Session
@@ -122,20 +122,20 @@ async def _limits(state: State, who: Asked, now: Snapshot) -> dict[str, Any]:
     return {**members.head(), "why_no_qos": qoses.why, "rows": await asyncio.to_thread(rows)}
 
 
-async def _gpu_use(state: State, user: str, jobs: list[Job]) -> Answered[GpuUse]:
+async def _gpu_use(state: State, user: str, jobs: list[Job]) -> CachedResponse[GpuUse]:
     """How busy the GPUs of a user's jobs are; unknown where nobody measures them."""
     names = dict.fromkeys(name for job in jobs if job.gpus for name in expand(job.nodes))
     nodes = list(names)[:MOST_NODES]
     if state.figures is None:
-        return Answered(why=NO_METRICS)
+        return CachedResponse(why=NO_METRICS)
     if not nodes:
-        return Answered(GpuUse({}, {}), time.time())
+        return CachedResponse(GpuUse({}, {}), time.time())
     source = state.figures
 
     async def ask() -> GpuUse:
         return await _within(source.gpu_use(nodes))
 
-    return await state.answers.get(("gpus", user, tuple(nodes)), KEEP_GPUS_S, ask)
+    return await state.responses.get(("gpus", user, tuple(nodes)), KEEP_GPUS_S, ask)
 
 
 async def _within(answer: Awaitable[T]) -> T:
@@ -240,21 +240,23 @@ async def job_efficiency(
 
 async def _uses(
     state: State, who: Asked, jobs: list[Job], seconds: int, days: int
-) -> Answered[dict[int, JobUse]]:
+) -> CachedResponse[dict[int, JobUse]]:
     if not jobs:
-        return Answered({}, time.time())
+        return CachedResponse({}, time.time())
     login = who.session.login
-    return await state.answers.get(
+    return await state.responses.get(
         ("uses", who.session.user, who.user, days),
         KEEP_USES_S,
         lambda: state.past.ask(lambda slurm: slurm.past_uses(login, seconds, who.user)),
     )
 
 
-async def _busy(state: State, who: Asked, jobs: list[Job], days: int) -> Answered[dict[int, float]]:
+async def _busy(
+    state: State, who: Asked, jobs: list[Job], days: int
+) -> CachedResponse[dict[int, float]]:
     source = state.figures
     if source is None:
-        return Answered(why=NO_METRICS)
-    return await state.answers.get(
+        return CachedResponse(why=NO_METRICS)
+    return await state.responses.get(
         ("busy", who.user, days), KEEP_USES_S, lambda: _within(source.busy(jobs, days))
     )

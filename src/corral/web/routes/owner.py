@@ -118,7 +118,7 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
     """Diagnose all machines; findings with cause and fix."""
 
     async def work(emit: Emit) -> Any:
-        return await in_thread(lambda _: _examined(owner[1]))
+        return await in_thread(lambda _: _diagnosis(owner[1]))
 
     identity = state.background.start("doctor", work)
     state.audit.note(session.user, "doctor", owner[1].name)
@@ -177,7 +177,7 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
     return LiveView(state.streams, owner[0].user, stream())
 
 
-async def _examined(spec: ClusterSpec) -> dict[str, Any]:
+async def _diagnosis(spec: ClusterSpec) -> dict[str, Any]:
     report = await api.doctor(spec)
     last = await asyncio.to_thread(api.last_proof, spec.name)
     failed = [r for r in (last or {}).get("results", ()) if r["verdict"] == "fail"]

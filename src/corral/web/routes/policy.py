@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
 
-from corral.slurm.policy import Cycle, Member, Qos, Share
+from corral.slurm.policy import Cycle, Member, Qos, Reservation, Share
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
 from corral.web.routes.view import packed_of
-from corral.web.slurm.kept_answers import Answered
 from corral.web.slurm.quota import limit_dict
+from corral.web.slurm.response_cache import CachedResponse
 from corral.web.state import Here, State, Viewer
 from corral.web.users.sessions import Session
 
@@ -29,7 +29,7 @@ KEEP_ACCOUNTS_S: Final = 60.0
 MOST_CALLS: Final = 20
 
 
-async def asked(state: State, session: Session, question: RestQuestion[T]) -> Answered[T]:
+async def asked(state: State, session: Session, question: RestQuestion[T]) -> CachedResponse[T]:
     """What Slurm answers to a question; why it does not, where that is so.
 
     Raises:
@@ -42,7 +42,9 @@ async def asked(state: State, session: Session, question: RestQuestion[T]) -> An
             return await state.past.ask(lambda slurm: slurm.answer(session.login, question))
         return await state.rest.answer(session.login, question)
 
-    return await state.answers.get(key, KEEP_ACCOUNTS_S if question.of_accounting else KEEP_S, ask)
+    return await state.responses.get(
+        key, KEEP_ACCOUNTS_S if question.of_accounting else KEEP_S, ask
+    )
 
 
 @router.get("/accounts", response_model=schemas.Accounts)
@@ -61,7 +63,7 @@ async def accounts(request: Request, session: Viewer, state: Here) -> Response:
 
 
 def _accounts(
-    members: Answered[tuple[Member, ...]], shares: Answered[tuple[Share, ...]]
+    members: CachedResponse[tuple[Member, ...]], shares: CachedResponse[tuple[Share, ...]]
 ) -> dict[str, Any]:
     by_name = {(share.account, share.user): share for share in shares.value or ()}
     listed = [
@@ -132,7 +134,7 @@ def _qos_dict(entry: Qos) -> dict[str, Any]:
 async def reservations(session: Viewer, state: Here) -> dict[str, Any]:
     """All reservations, those that begin first at the top."""
     answered = await asked(state, session, questions.RESERVATIONS)
-    return {**answered.head(), "reservations": [asdict(r) for r in answered.value or ()]}
+    return {**answered.head(), "reservations": [_reservation_dict(r) for r in answered.value or ()]}
 
 
 @router.get("/licenses", response_model=schemas.Licenses)
@@ -162,6 +164,11 @@ async def scheduler(session: Viewer, state: Here) -> dict[str, Any]:
         "by_user": [asdict(call) for call in now.by_user[:MOST_CALLS]],
     }
     return {**answered.head(), "figures": figures}
+
+
+def _reservation_dict(reservation: Reservation) -> dict[str, Any]:
+    fields = asdict(reservation)
+    return {name: fields[name] for name in schemas.ReservationRow.__annotations__}
 
 
 def _cycle_dict(cycle: Cycle) -> dict[str, Any]:

@@ -38,7 +38,7 @@ async def jobs_by_node(
     async def ask() -> dict[str, Any]:
         return await _timeline(request, session, state, span)
 
-    answered = await state.answers.get(("timeline", span, who), KEEP_S, ask)
+    answered = await state.responses.get(("timeline", span, who), KEEP_S, ask)
     body = {**answered.head(), **(answered.value or _none(span))}
     rev, key = hash((answered.at, answered.why)), f"timeline:{span}:{who}"
     return await packed_of(request).reply(request, key, rev, lambda: body)

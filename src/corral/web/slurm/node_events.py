@@ -39,7 +39,6 @@ class NodeEvent:
     source: str = "page"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
         fields = {"at": self.at, "what": self.what, "by": self.by, "why": self.why}
         return {**fields, "source": self.source}
 

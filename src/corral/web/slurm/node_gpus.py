@@ -6,15 +6,14 @@ the metrics. What neither has is None: unknown, which is not the same as nothing
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from corral import api
 from corral.slurm.records import Job, Node
+from corral.slurm.tres import indices
 from corral.spec.hostlist import expand
 
-_INDEX: Final = re.compile(r"gpu[^,(]*\(IDX:([0-9,-]+)\)")
 _VALUES: Final = {
     "corral_gpu_utilization_ratio": "use",
     "corral_gpu_memory_used_bytes": "memory",
@@ -44,18 +43,7 @@ def given(node: str, job: Job) -> list[int] | None:
     names = list(expand(job.nodes))
     if node not in names or len(job.gres_detail) != len(names):
         return None
-    detail = job.gres_detail[names.index(node)]
-    matches = _INDEX.findall(detail)
-    if not matches and "gpu" in detail:
-        return None
-    return [number for match in matches for number in _numbers(match)]
-
-
-def _numbers(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal():
-            yield from range(int(first), int(last or first) + 1)
+    return indices(job.gres_detail[names.index(node)])
 
 
 def gpus_of(

@@ -279,5 +279,5 @@ def _spent(shares: Sequence[Share] | None, account: str, user: str) -> dict[str,
 
 
 def limit_dict(limit: Limit) -> dict[str, Any]:
-    """A limit, JSON-ready."""
+    """Its fields in the page's API."""
     return {"name": limit.name, "resource": limit.resource, "value": limit.value}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from corral.prove.measure.gpu import board_watts
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState
@@ -22,7 +25,8 @@ MAX_CHANGED_NODES: Final = 1000
 NODE_COLUMNS: Final = (
     "name", "state", "usable", "resumable", "reason", "reason_user", "reason_at", "cpus",
     "cpus_used", "load", "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres",
-    "partitions", "features", "address", "version", "boot_at", "watts", "kind",
+    "partitions", "features", "address", "version", "boot_at", "watts",
+    "watts_most", "kind",
 )  # fmt: skip
 JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
@@ -53,9 +57,17 @@ def node_row(node: Node) -> list[Any]:
         "resumable": node.state.resumable,
         "reason_user": node.reason_by,
         "features": node.active_features,
+        "watts_most": _most_watts(node.gres),
         "kind": node_kind(node.state),
     }
     return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
+
+
+@lru_cache(maxsize=1024)
+def _most_watts(gres: str) -> int:
+    """What all GPUs of a node draw at most; of one GPU where Slurm lists none."""
+    counted = re.findall(r"\bgpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)
+    return sum(int(count) * board_watts(kind) for kind, count in counted) or board_watts("")
 
 
 def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:

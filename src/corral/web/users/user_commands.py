@@ -57,23 +57,18 @@ class BySsh:
         self._spec = spec
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        """See ``UserCommands``."""
         await api.job_log(self._spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        """See ``UserCommands``."""
         return await api.job_text(self._spec, login.user, job_id)
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        """See ``UserCommands``."""
         return await api.job_recorded(self._spec, login.user, job)
 
     async def requeue(self, login: Login, job_id: int) -> None:
-        """See ``UserCommands``."""
         await api.requeue_job(self._spec, login.user, job_id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
-        """See ``UserCommands``."""
         return await api.job_extras(
             self._spec,
             login.user,
@@ -84,7 +79,6 @@ class BySsh:
         )
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
-        """See ``UserCommands``."""
         # The points of a sweep are written out: of 100,000 that takes a while.
         return (await in_thread(lambda _: api.submit(self._spec, job))).id
 
@@ -100,7 +94,6 @@ class ByHelper:
         self._path = path
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        """See ``UserCommands``."""
         fields = question.model_dump()
         bounds = api.LogBounds(question)
         async for reply in self._ask(login, do="log", job=job.id, fields=fields):
@@ -110,25 +103,20 @@ class ByHelper:
                 on_line(line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        """See ``UserCommands``."""
         return str((await self._first(login, do="script", job=job_id))["text"])
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        """See ``UserCommands``."""
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
     async def requeue(self, login: Login, job_id: int) -> None:
-        """See ``UserCommands``."""
         await self._first(login, do="requeue", job=job_id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
-        """See ``UserCommands``."""
         reply = await self._first(login, do="extras", job=job.id)
         pairs = tuple((str(name), str(value)) for name, value in reply["environment"])
         return api.Extras(pairs, reply["run"], reply["tracking"], tuple(reply["recordings"]))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
-        """See ``UserCommands``."""
         fields = job.model_dump(mode="json", exclude_defaults=True)
         return int((await self._first(login, do="submit", fields=fields))["id"])
 

@@ -14,7 +14,7 @@ from corral.prove.fabric.corral_benchmark import read_program
 from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
-from corral.prove.measure.remark import Measured, Remark
+from corral.prove.measure.measurement import Measured, Remark
 from corral.prove.model import CheckResult, Proof, Verdict
 from corral.state_dir import cluster_dir
 

@@ -45,7 +45,7 @@ class Running:
 
     administers = True
 
-    async def observe(self) -> None: ...
+    async def read_machines(self) -> None: ...
 
     def ssh_target(self, name: str) -> SshTarget:
         return SshTarget("192.0.2.1", "root")

@@ -9,7 +9,7 @@ from corral.api.workload.job_reports import VARIABLE, JobReports
 from corral.jobs.follow import RankLine
 from corral.jobs.model import JobSpec
 from corral.prove.fabric.benchmark_log import _OWN
-from corral.prove.measure.remark import MARK, results_of
+from corral.prove.measure.measurement import MARK, results_of
 
 JOB = JobSpec(script="x.py", env={"NCCL_DEBUG": "INFO"})
 

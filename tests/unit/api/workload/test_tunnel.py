@@ -182,7 +182,7 @@ def test_the_command_of_a_tunnel_logs_in_to_the_node_itself(
         name = "ssh"
         nodes = nodes_of(spec)
 
-        async def observe(self) -> None: ...
+        async def read_machines(self) -> None: ...
 
         def ssh_target(self, name: str) -> SshTarget:
             return SshTarget(f"{name}.example.org", user="root")

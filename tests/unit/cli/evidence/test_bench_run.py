@@ -18,7 +18,7 @@ from corral.errors import CorralError
 from corral.prove.fabric.corral_benchmark import progress_of, read_program
 from corral.prove.fabric.slow_parts import Pair
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Measured, Remark
+from corral.prove.measure.measurement import Measured, Remark
 from corral.spec.load import load_or_raise
 from tests.unit.cli.conftest import Run
 

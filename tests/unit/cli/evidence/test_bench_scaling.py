@@ -11,7 +11,7 @@ import pytest
 from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
 from corral.jobs.handle import JobHandle
-from corral.prove.measure.remark import Measured
+from corral.prove.measure.measurement import Measured
 from tests.unit.cli.conftest import Fake, Run, stdout_json
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "scaling" / "2.5gbit.txt"

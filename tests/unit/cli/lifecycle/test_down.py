@@ -53,7 +53,9 @@ def test_a_dry_run_shows_and_does_nothing(corral: Run, fake: Fake, lab: str) -> 
         "7 ada node1",
     ]
     assert not fake.calls["down"]
-    assert stdout_json(corral("down", lab, "--dry-run", "--json"))["due"]["jobs"] == ["7 ada node1"]
+    assert stdout_json(corral("down", lab, "--dry-run", "--json"))["release"]["jobs"] == [
+        "7 ada node1"
+    ]
 
 
 def test_it_is_shown_and_asked_before_it_is_done(corral: Run, fake: Fake, lab: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.examine import examine
+from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.logs.diagnosis import read
 from corral.doctor.model import LIVE, Pattern, Source
 from tests.unit.doctor.logs.test_field import FIELD
@@ -85,7 +85,7 @@ def forged(template: str, text: str) -> str:
 
 
 def ids(changes: dict[str, dict[str, str]]) -> list[str]:
-    return [f.failure.id for f in examine(scene(changes)).findings]
+    return [f.failure.id for f in diagnose(scene(changes)).findings]
 
 
 def logs(unit: str, templates: tuple[str, ...], texts: Sequence[str]) -> dict[str, str]:

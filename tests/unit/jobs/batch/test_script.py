@@ -12,9 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.jobs.batch.script import FIRST_PORT, Place, batch_script
+from corral.jobs.batch.script import Place, batch_script
 from corral.jobs.model import JobSpec
 from corral.slurm.directives import directives
+
+FIRST_PORT = 20000
+"""As agents/jobs/batch/rendezvous.sh has it."""
 
 PLACE = Place("/shared/corral/jobs/corral/x", "/shared/corral/jobs/corral/x/code/train.py", "main")
 GOLDEN = {

@@ -13,7 +13,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs.upload import git
-from corral.jobs.upload import parcel as parcels
+from corral.jobs.upload import manifest as manifest_module
 from corral.jobs.upload.project import ways
 
 ME = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -45,7 +45,7 @@ def tags(script: Path) -> dict[str, str]:
 
 
 def packed(script: Path) -> set[str]:
-    return {file.path for file in asyncio.run(parcels.pack(script, "")).files}
+    return {file.path for file in asyncio.run(manifest_module.pack(script, "")).files}
 
 
 def evil(tmp_path: Path) -> tuple[Path, Path]:

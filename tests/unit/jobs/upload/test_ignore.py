@@ -13,7 +13,7 @@ from pathspec import GitIgnoreSpec
 from corral.errors import Code, CorralError
 from corral.jobs.upload import ignore
 from corral.jobs.upload.ignore import ALWAYS_OUT, MOST_LINES, IgnoreRules
-from corral.jobs.upload.parcel import pack
+from corral.jobs.upload.manifest import pack
 
 PARTS = st.sampled_from([*"aab*?/", "**", "**/", "/**/", "[ab]", "[!a]", "[a-c]", "\\*", "."])
 LINES = st.lists(PARTS, min_size=1, max_size=9).map("".join)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
+from corral.inspect.slurm import running_on
 from corral.prove import launch, probe
 from corral.prove.checks import isolation, ranks, rest, slots, storage
 from corral.prove.model import Verdict
@@ -361,4 +362,5 @@ def test_written() -> None:
 
 def test_jobs_of_others_are_named_and_own_ones_left_out() -> None:
     shown = "ada|train|v2\nbob|corral-1-slots0\ncut off"
-    assert slots.parse_others(shown, "corral-1-slots") == "train|v2 of ada"
+    others = running_on("node0", ("%u", "%j"))
+    assert slots.others_of(others.parse(shown), "corral-1-slots") == "train|v2 of ada"

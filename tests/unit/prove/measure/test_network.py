@@ -9,8 +9,8 @@ import pytest
 
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
+from corral.prove.measure.measurement import Remark
 from corral.prove.measure.network import Expected, Links, judge_links, matrix_of, read_links
-from corral.prove.measure.remark import Remark
 
 NODES = ("n0", "n1", "n2", "n3")
 

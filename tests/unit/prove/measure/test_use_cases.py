@@ -13,7 +13,7 @@ from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Measured, Remark
+from corral.prove.measure.measurement import Measured, Remark
 from corral.prove.model import Verdict
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec

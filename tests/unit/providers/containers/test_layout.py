@@ -241,7 +241,7 @@ def test_ssh_provider_has_nothing_to_do() -> None:
         }
     )
     provider = SshProvider(spec)
-    seen = asyncio.run(provider.observe())
+    seen = asyncio.run(provider.read_machines())
     assert provider.plan(seen) == ()
     assert [m.address for m in seen.machines.values()] == ["192.0.2.5", "192.0.2.6"]
     target = provider.ssh_target("n1")

@@ -207,7 +207,7 @@ def test_up_of_a_running_node_with_an_occupied_address(podman: FakePodman, host:
     embedded.bring_up(podman)
     assert embedded.plan(podman) == {}
     held = embedded.made(podman)
-    asyncio.run(held.observe())
+    asyncio.run(held.read_machines())
     host.add("veth1", OLD, card(held.address("node1")))
     host.add("veth9", KNOWN, card("10.174.5.200"))  # of a node that is declared no longer
     assert embedded.plan(podman) == {"node1": Action.RELEASE_ADDRESS}
@@ -224,7 +224,7 @@ def test_up_of_a_running_node_with_an_occupied_address(podman: FakePodman, host:
 
 
 async def _apply(provider: Any, notes: list[Event]) -> None:
-    await provider.apply(provider.plan(await provider.observe()), notes.append)
+    await provider.apply(provider.plan(await provider.read_machines()), notes.append)
 
 
 def test_up_reports_what_it_could_not_read(podman: FakePodman, host: Host) -> None:  # noqa: F811

@@ -75,7 +75,7 @@ def made(fake: FakePodman, declared: ClusterSpec | None = None) -> EmbeddedProvi
 def bring_up(fake: FakePodman, declared: ClusterSpec | None = None) -> list[MachineAction]:
     async def run() -> list[MachineAction]:
         embedded = made(fake, declared)
-        actions = embedded.plan(await embedded.observe())
+        actions = embedded.plan(await embedded.read_machines())
         await embedded.apply(actions, ignore)
         return list(actions)
 
@@ -85,7 +85,7 @@ def bring_up(fake: FakePodman, declared: ClusterSpec | None = None) -> list[Mach
 def plan(fake: FakePodman, declared: ClusterSpec | None = None) -> dict[str, Action]:
     async def run() -> dict[str, Action]:
         embedded = made(fake, declared)
-        return {a.node: a.action for a in embedded.plan(await embedded.observe())}
+        return {a.node: a.action for a in embedded.plan(await embedded.read_machines())}
 
     return asyncio.run(run())
 
@@ -101,7 +101,7 @@ def test_without_root_the_way_out_is_named(
     podman: FakePodman, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider.os, "geteuid", lambda: 2001)
-    refusal = asyncio.run(made(podman).observe()).refusal
+    refusal = asyncio.run(made(podman).read_machines()).refusal
     assert refusal is not None
     assert refusal.code is Code.FORBIDDEN
     assert "corral login USER@HOST" in refusal.hint
@@ -109,9 +109,9 @@ def test_without_root_the_way_out_is_named(
     async def broken(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(provider.inventory, "observe", broken)
+    monkeypatch.setattr(provider.inventory, "read_machines", broken)
     with pytest.raises(CorralError) as caught:
-        asyncio.run(made(podman).observe())
+        asyncio.run(made(podman).read_machines())
     assert caught.value.code is Code.FORBIDDEN
 
 
@@ -317,7 +317,7 @@ def test_several_failures_come_together(podman: FakePodman) -> None:
 
     async def run() -> None:
         embedded = made(podman)
-        await embedded.apply(embedded.plan(await embedded.observe()), seen.append)
+        await embedded.apply(embedded.plan(await embedded.read_machines()), seen.append)
 
     with pytest.raises(NodesFailedError) as caught:
         asyncio.run(run())
@@ -328,7 +328,7 @@ def test_several_failures_come_together(podman: FakePodman) -> None:
 def test_traits_and_prediction(podman: FakePodman, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_memory_mib", lambda: 8192)
     embedded = made(podman, spec(group={"memory_mib": None}))
-    asyncio.run(embedded.observe())
+    asyncio.run(embedded.read_machines())
     assert embedded.traits("node0").memory_mib == 2048
     assert embedded.traits("node0").gpu_devices == ("/dev/nvidia0", "/dev/nvidia1")
     assert embedded.traits("node0").shared == ("/shared",)
@@ -346,13 +346,13 @@ def test_memory_of_a_node_that_exists_is_what_it_was_made_with(
     bring_up(podman)
     monkeypatch.setattr(machine, "host_memory_mib", lambda: 65536)
     embedded = made(podman)
-    asyncio.run(embedded.observe())
+    asyncio.run(embedded.read_machines())
     assert embedded.traits("node0").memory_mib == 2048
 
 
 def test_unknown_node_is_not_found(podman: FakePodman) -> None:
     embedded = made(podman)
-    asyncio.run(embedded.observe())
+    asyncio.run(embedded.read_machines())
     for ask in (embedded.address, embedded.ssh_target, embedded.traits, embedded.predict):
         with pytest.raises(CorralError) as caught:
             ask("nobody")
@@ -364,7 +364,7 @@ def test_missing_podman_comes_with_how_to_get_it(tmp_path: Path) -> None:
         raise CorralError(Code.MISSING_TOOL, "podman is not installed on this machine")
 
     with pytest.raises(CorralError) as caught:
-        asyncio.run(EmbeddedProvider(spec(), Podman((), absent)).observe())  # type: ignore[arg-type]
+        asyncio.run(EmbeddedProvider(spec(), Podman((), absent)).read_machines())  # type: ignore[arg-type]
     assert caught.value.code is Code.MISSING_TOOL
     assert "apt install podman" in caught.value.hint
 

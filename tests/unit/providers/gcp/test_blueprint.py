@@ -16,7 +16,7 @@ from corral.errors import CorralError
 from corral.providers.export_files import _below, unexpressed
 from corral.providers.gcp.blueprint import cluster, releases
 from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
-from corral.providers.gcp.blueprint.modules import LATER
+from corral.providers.gcp.blueprint.modules import LATER, escaped
 from corral.providers.gcp.deployment import _require_addresses
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.providers.ssh.deepops import export
@@ -51,7 +51,29 @@ CASES: dict[str, dict[str, object]] = {
         "reservation": None,
         "storage": ({"mount": "/home", "kind": "filestore", "size_gib": 20480},),
     },
+    # Everything that exists already, and everything that is optional.
+    "existing": {
+        "storage": (
+            {"mount": "/home", "kind": "filestore", "existing": "10.20.0.2:/nfsshare"},
+            {"mount": "/data", "kind": "lustre", "existing": "10.20.0.3@tcp:/lustrefs"},
+            {"mount": "/gcs", "kind": "bucket", "existing": "my-data", "cache": True},
+        ),
+        "network": {"name": "my-network", "subnetwork": "my-subnet"},
+        "image_script": "/srv/more.sh",
+        "ops_agent": False,
+    },
+    "existing-seed": {
+        "toolkit": "v1.39.0",
+        "storage": (
+            {"mount": "/a/data", "kind": "bucket", "existing": "my-data"},
+            {"mount": "/data", "kind": "exascaler", "exascaler": {"oss": {"count": 4}}},
+            {"mount": "/old", "kind": "exascaler", "existing": "10.20.0.3@tcp:/exacloud"},
+        ),
+        "network": {"name": "my-network", "subnetwork": "my-subnet"},
+    },
 }
+SCRIPT = 'apt-get install -y nvtop\necho "$(date)" \\$(not an expression)'
+ADDRESSES = {"datafs": "172.16.0.7@tcp", "datafsx": "172.16.0.7@tcp", "homefs": "10.0.0.9"}
 
 
 def read(made: Deployment) -> Mapping[str, Any]:
@@ -68,15 +90,35 @@ def modules(made: Deployment) -> dict[str, dict[str, Any]]:
     }
 
 
+def debugged(spec: ClusterSpec) -> ClusterSpec:
+    """The same cluster with a partition of machines without GPUs."""
+    data = spec.model_dump()
+    data["groups"] += (
+        {"name": "debug", "provider": "gcp", "machine": "n2-standard-2",
+         "nodes": "mega-debug-[0-1]"},
+    )  # fmt: skip
+    data["partitions"] += ({"name": "debug", "groups": ("debug",)},)
+    return ClusterSpec.model_validate(data)
+
+
 @pytest.mark.parametrize("case", ["today", "seed"])
 def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
     for name, text in deployment_of(mega(**CASES[case])).files.items():
         golden(f"gcluster/{case}/{name}", text)
 
 
+@pytest.mark.parametrize("case", ["existing", "existing-seed"])
+def test_golden_with_machines_without_gpus(case: str, golden: Callable[[str, str], None]) -> None:
+    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES, script=SCRIPT)
+    for name, text in made.files.items():
+        golden(f"gcluster/{case}/{name}", text)
+
+
 @pytest.mark.parametrize("case", list(CASES))
 def test_every_setting_is_in_the_release(case: str) -> None:
-    made = deployment_of(mega(**CASES[case]))  # it checks itself; and a wrong one is refused:
+    made = deployment_of(
+        debugged(mega(**CASES[case]))
+    )  # it checks itself; and a wrong one is refused:
     for module in modules(made).values():
         broken = {"deployment_groups": [{"modules": [module]}]}
         module.setdefault("settings", {})["no_such_setting"] = 1
@@ -152,6 +194,112 @@ def test_an_address_that_the_base_did_not_give_stops_the_next_phase() -> None:
         _require_addresses(deployment_of(mega(**SEED), {}, LATER))
 
 
+def test_what_exists_is_mounted_and_not_made() -> None:
+    made = modules(deployment_of(mega(**CASES["existing"])))
+    assert "private_service_access" not in made
+    assert made["sysnet"]["source"] == "modules/network/pre-existing-vpc"
+    mounts = {
+        id: (s.get("server_ip"), s["remote_mount"], s["local_mount"], s["fs_type"])
+        for id in ("homefs", "datafs", "gcsfs")
+        for s in (made[id]["settings"],)
+    }
+    assert mounts == {
+        "homefs": ("10.20.0.2", "/nfsshare", "/home", "nfs"),
+        "datafs": ("10.20.0.3@tcp", "/lustrefs", "/data", "managed_lustre"),
+        "gcsfs": (None, "my-data", "/gcs", "gcsfuse"),
+    }
+    assert set(made["slurm_controller"]["use"]) >= set(mounts)
+
+
+def test_a_mount_point_that_sounds_like_a_buckets_keeps_its_address() -> None:
+    """The base's file system was called otherwise in the phase that mounts it."""
+    files = read(deployment_of(mega(**CASES["existing-seed"]), ADDRESSES))
+    settings = files["deployment-image-cluster.yaml"]["vars"]
+    assert settings["server_ip_datafsx"] == "172.16.0.7@tcp"
+    made = {m["id"]: m for g in files["base.yaml"]["deployment_groups"] for m in g["modules"]}
+    assert list(made) == ["sysnet", "datafsx"]
+
+
+def test_exascaler_has_the_machines_and_disks_of_the_file() -> None:
+    plain = modules(deployment_of(mega(**SEED), ADDRESSES))["datafs"]
+    assert "server_ip" in plain["settings"]
+    disks = {"disk_type": "scratch", "disk_gb": 375, "disks": 8}
+    servers = {"mds": {"machine": "n2-standard-64"}, "oss": {"count": 6, **disks}}
+    storage = ({"mount": "/data", "kind": "exascaler", "exascaler": servers},)
+    base = read(deployment_of(mega(toolkit="v1.39.0", storage=storage)))["base.yaml"]
+    by_id = {m["id"]: m for group in base["deployment_groups"] for m in group["modules"]}
+    settings = by_id["datafs"]["settings"]
+    assert settings["mds"]["node_type"] == "n2-standard-64"
+    assert settings["mdt"]["disk_size"] == 3500
+    assert settings["oss"]["node_count"] == 6
+    assert settings["ost"] == {
+        "disk_bus": "NVME", "disk_type": "scratch", "disk_size": 375, "disk_count": 8,
+        "disk_raid": False,
+    }  # fmt: skip
+    assert settings["mgs"]["node_count"] == 1
+
+
+def runners(made: Deployment, module: str) -> dict[str, str]:
+    settings = modules(made)[module]["settings"]
+    return {r["destination"]: r["content"] for r in settings["runners"]}
+
+
+def test_the_files_own_script_runs_last_in_the_image() -> None:
+    script = "apt-get install -y nvtop\n"
+    made = runners(deployment_of(mega(), script=script), "image_build_script")
+    assert list(made)[-1] == "image-script.sh"
+    assert made["image-script.sh"] == "#!/bin/bash\nset -e -o pipefail\n" + script
+    made = runners(deployment_of(mega(), script="#!/bin/sh\ntrue"), "image_build_script")
+    assert made["image-script.sh"] == "#!/bin/sh\ntrue\n"
+    assert "image-script.sh" not in runners(deployment_of(mega()), "image_build_script")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a $(b)", r"a \$(b)"),
+        (r"a \$(b)", r"a \\\$(b)"),
+        (r"a \\$(b)", r"a \\\\\$(b)"),
+        (r"a \n $b", r"a \n $b"),
+    ],
+)
+def test_a_script_reaches_the_machine_as_it_is_written(text: str, written: str) -> None:
+    """Half of the backslashes before an expression are the toolkit's (``tokenizeBpLine``)."""
+    assert escaped(text) == written
+
+
+def test_machines_without_gpus_have_nothing_of_tcpxo() -> None:
+    made = modules(deployment_of(debugged(mega())))
+    nodes = made["debug_nodeset"]
+    assert nodes["use"] == ["sysnet"]
+    assert nodes["settings"]["machine_type"] == "n2-standard-2"
+    assert nodes["settings"]["node_count_static"] == 2
+    assert "partition_conf" in made["a3mega_partition"]["settings"]
+    assert made["a3mega_partition"]["settings"]["partition_conf"]["OverSubscribe"] == "EXCLUSIVE"
+    assert "OverSubscribe" not in made["debug_partition"]["settings"]["partition_conf"]
+    staged = runners(deployment_of(debugged(mega())), "controller_startup")
+    assert list(staged) == ["tcpxo-a3mega.sh", "gpu-check-a3mega.sh", "enroot-default.sh"]
+
+
+def test_each_optional_service_is_there_or_not() -> None:
+    on, off = deployment_of(mega()), deployment_of(mega(gpu_check=False, ops_agent=False))
+    assert "gpu-check-a3mega.sh" in runners(on, "controller_startup")
+    assert "gpu-check-a3mega.sh" not in runners(off, "controller_startup")
+    assert "gpu-check-a3mega.sh" not in runners(deployment_of(mega(**SEED)), "controller_startup")
+    assert "type: dcgm" in runners(on, "a3mega_startup")["node-ops-agent.sh"]
+    assert "node-ops-agent.sh" not in runners(off, "a3mega_startup")
+    assert "image-no-ops-agent.sh" in runners(off, "image_build_script")
+    assert "image-no-ops-agent.sh" not in runners(on, "image_build_script")
+
+
+def test_a_bucket_with_a_cache_is_mounted_again_on_gpu_nodes() -> None:
+    made = deployment_of(debugged(mega(**CASES["existing"])))
+    text = runners(made, "a3mega_startup")["bucket-cache-0.sh"]
+    assert "mount=/gcs cache=/mnt/localssd/corral-bucket-0" in text
+    assert "@" not in text
+    assert not [n for n in runners(deployment_of(mega()), "a3mega_startup") if "cache" in n]
+
+
 def test_what_blueprints_cannot_express_is_reported() -> None:
     assert not_exported(mega()) == ("groups[].ssh: how Corral logs in",)
     data = mega().model_dump(mode="json")
@@ -224,7 +372,7 @@ def binary(release: str) -> str:
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
-    made = deployment_of(mega(**CASES[case]), {"datafs": "172.16.0.7@tcp", "homefs": "10.0.0.9"})
+    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES, script=SCRIPT)
     program = binary(made.release)
     for name, text in made.files.items():
         (tmp_path / name).write_text(text)

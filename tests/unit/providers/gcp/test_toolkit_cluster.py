@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
 from corral.providers.gcp.toolkit_cluster import as_made, login_of
 from corral.providers.gcp.toolkit_cluster import section_of as gcp_of
 from corral.spec.load import load_or_raise
@@ -36,6 +36,16 @@ def test_what_other_code_asks_of_the_section() -> None:
     assert section.removal("mega-[0-1]", "mega") == (
         "Has gcluster destroy mega-[0-1] of cluster mega, its networks, and its file systems with "
         "all that is on them (/home, /gcs)."
+    )
+    existing = {"mount": "/old", "kind": "bucket", "existing": "my-data"}
+    storage = (*section.storage, GcpStorage.model_validate(existing))
+    assert (
+        section.model_copy(update={"storage": storage})
+        .removal("n", "mega")
+        .endswith("all that is on them (/home, /gcs). Existing file systems stay (/old).")
+    )
+    assert section.model_copy(update={"storage": storage[2:]}).removal("n", "mega") == (
+        "Has gcluster destroy n of cluster mega, its networks. Existing file systems stay (/old)."
     )
     tests = section.model_copy(update={"nccl_tests": "/home/tests", "nccl_image": "/home/i.sqsh"})
     assert tests.nccl() == NcclTests("/home/tests", "/home/i.sqsh")

@@ -83,10 +83,10 @@ def test_gpus_are_checked_until_slurm_is_set_up(
     monkeypatch.setattr(provider, "check_gpus", used)
     monkeypatch.setattr(provider, "SLURM_CONF", conf)
     here = LocalProvider(spec_of())
-    refusal = asyncio.run(here.observe()).refusal
+    refusal = asyncio.run(here.read_machines()).refusal
     assert refusal is not None and refusal.message == "in use"
     conf.touch()
-    assert asyncio.run(here.observe()).refusal is None
+    assert asyncio.run(here.read_machines()).refusal is None
 
 
 @pytest.mark.parametrize(

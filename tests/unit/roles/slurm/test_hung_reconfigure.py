@@ -1,4 +1,4 @@
-"""The end of a daemon that takes its time, by corral-let-go's own shell."""
+"""The end of a daemon that takes its time, by corral-reconfigure-guard's own shell."""
 
 from __future__ import annotations
 

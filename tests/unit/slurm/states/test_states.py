@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.duration import clock, max_time, seconds
 from corral.slurm.states.jobs import ENDED, GOING_ON, HOLDING, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
 from corral.slurm.states.reasons import explain, reasons
@@ -422,57 +421,6 @@ def test_reasons(reason: str, has: str) -> None:
     assert has in explain(reason)
     assert bool(explain(reason)) == bool(has)
     assert all(row.means for row in reasons().words)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1-02:03:04", 93784),
-        ("02:03:04", 7384),
-        ("03:04", 184),
-        ("5", 300),
-        ("1-2", 93600),
-        ("1-02:30", 95400),
-        ("00:00:01.500", 1),
-        ("UNLIMITED", None),
-        ("infinite", None),
-        ("N/A", None),
-        ("", None),
-    ],
-)
-def test_seconds(text: str, expected: int | None) -> None:
-    assert seconds(text) == expected
-
-
-@given(st.integers(0, 10**8))
-def test_clock_round_trip(total: int) -> None:
-    assert seconds(clock(total)) == total
-
-
-@pytest.mark.parametrize("text", ["x", "1:2:3:4", "1-", "-5", "1:-2", "٣"])
-def test_not_a_time(text: str) -> None:
-    with pytest.raises(CorralError, match="not a time"):
-        seconds(text)
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"),
-    [
-        ("infinite", "INFINITE"),
-        ("8", "08:00:00"),
-        ("8:30", "08:30:00"),
-        ("2-00:00", "2-00:00:00"),
-        ("1-2:03:04", "1-02:03:04"),
-        ("48", "2-00:00:00"),
-    ],
-)
-def test_the_cluster_files_hours(limit: str, expected: str) -> None:
-    assert max_time(limit) == expected
-
-
-def test_not_a_limit() -> None:
-    with pytest.raises(CorralError, match="not a time limit"):
-        max_time("8h")
 
 
 def test_one_table_has_the_phase_of_each_state() -> None:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.agents import program
-from corral.slurm.duration import clock
+from corral.durations import clock
 from corral.state.base import Change, Context, Seen
-from corral.state.slurm.reservations import MARKS, Reservation, SlurmReservations
+from corral.state.slurm.reservations import MARKS, Declared, SlurmReservations
 
-SOON = Reservation("soon", "2099-01-31T08:00:00", 240, ("n0", "n1"), ("root",), (), ("MAINT",))
+SOON = Declared("soon", "2099-01-31T08:00:00", 240, ("n0", "n1"), ("root",), (), ("MAINT",))
 SEEN = (
     "ReservationName=soon StartTime=2099-01-31T08:00:00 EndTime=2099-01-31T12:00:00 "
     "Duration=04:00:00 Nodes=n[0-1] NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) "
@@ -28,11 +28,11 @@ SEEN = (
 AHEAD = "@time soon ahead 2099-01-31T12:00:00\n@made soon\n@read"
 
 
-def diff(*declared: Reservation, seen: str) -> Change | None:
+def diff(*declared: Declared, seen: str) -> Change | None:
     return SlurmReservations("lab", declared).diff(Seen(0, seen), Context("node0"))
 
 
-def summary(*declared: Reservation, seen: str) -> str:
+def summary(*declared: Declared, seen: str) -> str:
     change = diff(*declared, seen=seen)
     return change.summary.partition(": ")[2] if change else ""
 
@@ -105,7 +105,7 @@ def test_where_slurmctld_did_not_answer_no_mark_is_lost() -> None:
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z0-9.-]{0,5}", fullmatch=True), min_size=1, unique=True)
 RESERVATIONS = st.builds(
-    Reservation,
+    Declared,
     st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,9}", fullmatch=True),
     st.datetimes().map(lambda at: at.replace(microsecond=0).isoformat()),
     st.integers(1, 60 * 24 * 999),
@@ -117,7 +117,7 @@ RESERVATIONS = st.builds(
 
 
 @given(RESERVATIONS, RESERVATIONS)
-def test_after_a_change_there_is_nothing_to_do(made: Reservation, other: Reservation) -> None:
+def test_after_a_change_there_is_nothing_to_do(made: Declared, other: Declared) -> None:
     """Slurm prints what it was given: the plan of it is empty, that of another is not."""
     line = (
         f"@time {made.name} ahead x\nReservationName={made.name} StartTime={made.start} EndTime=x "

@@ -25,6 +25,7 @@ const NODE = {
   version: "24.11.5",
   boot_at: 1790000000,
   watts: null,
+  watts_most: 2800,
   kind: "good",
 };
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from corral import api
 from corral.jobs import submit as submission
-from corral.jobs.upload.parcel import NO_FILES
+from corral.jobs.upload.manifest import NO_FILES
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web.users.user_commands import BySsh

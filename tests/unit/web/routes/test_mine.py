@@ -13,7 +13,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.rest.json_values import number
 from corral.web import schemas
 from corral.web.slurm.efficiency import GpuUse
-from corral.web.slurm.kept_answers import KEEP_TROUBLE_S, KeptAnswers
+from corral.web.slurm.response_cache import KEEP_TROUBLE_S, ResponseCache
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_schemas import held
 
@@ -249,7 +249,7 @@ def test_a_tree_of_accounts_with_shares() -> None:
 
 def test_a_slurm_that_stops_answering_keeps_what_was_known() -> None:
     clock = [0.0]
-    kept = KeptAnswers(lambda: clock[0])
+    kept = ResponseCache(lambda: clock[0])
     calls: list[str] = []
 
     async def good() -> str:

@@ -1,6 +1,6 @@
 """Accounts of clouds: opened from the cluster file, their account-wide sets, a guard's keys.
 
-RunPod's ssh keys and Lambda's firewall rules belong to everybody who uses the account. A PUT of
+An account's ssh keys and firewall rules belong to everybody who uses the account. A PUT of
 one's own entry would throw all others out. Nothing is written that drops an entry.
 """
 

@@ -30,11 +30,11 @@ from tenacity import (
 )
 
 from corral.errors import Code
-from corral.providers.cloud.answers import retry_after, strict_json
 from corral.providers.cloud.calls import Call, EndlessError, Steps
 from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.client.secrets import Place
 from corral.providers.cloud.errors import NOT_DONE, CloudError, Reason, Row, judge
+from corral.providers.cloud.response import retry_after, strict_json
 
 ATTEMPT_S: Final = 60.0
 """From the first byte sent to the last one read: httpx's own limits are those of one read."""

@@ -17,7 +17,7 @@ from typing import Final
 
 FAR_S: Final = 6 * 3600.0
 """A turn further away than this is a file from another clock: it is not believed. (Two hundred
-launches at Lambda take 40 minutes of turns.)"""
+launches take 40 minutes of turns where one may be made every 12 s.)"""
 
 
 class Pacer:

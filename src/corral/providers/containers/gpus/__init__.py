@@ -1,1 +1,1 @@
-"""GPUs of embedded nodes: those of this machine."""
+"""GPUs of nodes in containers: those of this machine."""

@@ -1,4 +1,7 @@
-"""A cluster file in the words of Google's Cluster Toolkit: blueprints and their settings. Pure."""
+"""A cluster file in the words of Google's Cluster Toolkit: blueprints and their settings.
+
+Pure, but for ``export``, which reads the script that the file names.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint.releases import check
-from corral.providers.gcp.section import Gcp
+from corral.providers.gcp.image_script import script_of
+from corral.providers.gcp.section import MACHINE, Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
@@ -33,7 +37,8 @@ _EXPRESSED: Final[frozenset[str]] = frozenset(
         "corral", "name", "controller", "groups[].name", "groups[].provider", "groups[].nodes",
         "groups[].machine", "groups[].gpu", "partitions", "gcp.project", "gcp.zone",
         "gcp.state_bucket", "gcp.toolkit", "gcp.provisioning", "gcp.reservation", "gcp.storage",
-        "gcp.public_addresses",
+        "gcp.public_addresses", "gcp.network", "gcp.image_script", "gcp.gpu_check",
+        "gcp.ops_agent",
     )
 )  # fmt: skip
 _NOTES: Final[Mapping[str, str]] = MappingProxyType(
@@ -84,7 +89,10 @@ class Deployment:
 
 
 def deployment_of(
-    spec: ClusterSpec, addresses: Mapping[str, str] | None = None, unknown: str = ""
+    spec: ClusterSpec,
+    addresses: Mapping[str, str] | None = None,
+    unknown: str = "",
+    script: str = "",
 ) -> Deployment:
     """The toolkit's files for a cluster.
 
@@ -94,6 +102,7 @@ def deployment_of(
             known: the phases after the base need them.
         unknown: stands for an address that is not known yet; "" leaves it out, and gcluster refuses
             the last phase at once. Nodes that mount from 0.0.0.0 would fail an hour later.
+        script: text of the file that ``gcp.image_script`` names.
 
     Raises:
         CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
@@ -106,7 +115,7 @@ def deployment_of(
             "this cluster is not made by the Cluster Toolkit",
             hint="write gcp: and groups with provider: gcp",
         )
-    made = _Maker(spec, gcp)
+    made = _Maker(spec, gcp, script)
     return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.single()
 
 
@@ -114,9 +123,10 @@ def export(spec: ClusterSpec, _folder: str) -> Export:
     """The toolkit's files, and the commands that make the deployment from their folder.
 
     Raises:
-        CorralError: SPEC_INVALID, the cluster is not made by the toolkit.
+        CorralError: SPEC_INVALID, the cluster is not made by the toolkit; NOT_FOUND, the image's
+            script cannot be read.
     """
-    made = deployment_of(spec)
+    made = deployment_of(spec, script=script_of(spec))
     return Export(made.files, commands(made), not_exported(spec))
 
 
@@ -142,8 +152,8 @@ def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
 class _Maker:
     """Puts one cluster's blueprints together."""
 
-    def __init__(self, spec: ClusterSpec, gcp: Gcp) -> None:
-        self.spec, self.gcp = spec, gcp
+    def __init__(self, spec: ClusterSpec, gcp: Gcp, script: str) -> None:
+        self.spec, self.gcp, self.script = spec, gcp, script
         self.region = gcp.zone.rpartition("-")[0]
         self.sizes = {g.name: 0 for g in spec.groups}
         for node in nodes_of(spec):
@@ -153,8 +163,10 @@ class _Maker:
     def single(self) -> Deployment:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
-            _group("primary", parts.system_network()),
-            _group("build-script", blueprint_image.image_script(self.gcp)),
+            _group(
+                "primary", parts.known_network() if self.gcp.network else parts.system_network()
+            ),
+            _group("build-script", blueprint_image.image_script(self.gcp, self.script)),
             _group("slurm-build", blueprint_image.image(self.gcp)),
             _group("cluster", *self._cluster()),
         ]
@@ -177,9 +189,8 @@ class _Maker:
     def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
         """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
-        shared = [s for s in self.storage if s.kind != "bucket"]
-        base = [parts.system_network(), *parts.base_storage(shared)]
-        image = [parts.known_network(), *blueprint_image.image_script(self.gcp)]
+        base = [self._network(), *parts.base_storage(self.storage)]
+        image = [parts.known_network(), *blueprint_image.image_script(self.gcp, self.script)]
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (
@@ -190,7 +201,7 @@ class _Maker:
         )
         later = self._vars()
         missing = ""
-        for id in parts.ids(shared):
+        for id in parts.made_by_base(self.storage):
             address = addresses.get(id, unknown)
             if address:
                 later[f"server_ip_{id}"] = address
@@ -219,25 +230,35 @@ class _Maker:
         }
         return self._deployment(files, phases)
 
+    def _network(self) -> dict[str, Any]:
+        return parts.known_network() if self.gcp.network else parts.system_network()
+
     def _cluster(self) -> list[dict[str, Any]]:
+        partitions = partitions_of(self.spec)
+        with_gpus = {g.name for g in self.spec.groups if g.machine == MACHINE}
+        gpus = [p.name for p in partitions if with_gpus.intersection(p.groups)]
         return [
             *parts.cluster_storage(self.gcp, self.storage),
             parts.gpu_networks(),
             *(m for g in self.spec.groups if g.machine for m in self._group(g)),
-            *map(parts.partition, partitions_of(self.spec)),
-            *parts.controller(self.gcp, partitions_of(self.spec), self.storage),
+            *(parts.partition(p, gpus=p.name in gpus) for p in partitions),
+            *parts.controller(self.gcp, partitions, self.storage, gpus),
         ]
 
     def _group(self, group: NodeGroup) -> list[dict[str, Any]]:
-        return parts.nodeset(self.gcp, group, self.sizes[group.name])
+        make = parts.nodeset if group.machine == MACHINE else parts.cpu_nodeset
+        return make(self.gcp, group, self.sizes[group.name])
 
     def _vars(self) -> dict[str, Any]:
+        network = self.gcp.network
         return {
             "project_id": self.gcp.project,
             "region": self.region,
             "zone": self.gcp.zone,
-            "network_name_system": f"{self.spec.name}-sys-net",
-            "subnetwork_name_system": f"{self.spec.name}-sys-subnet",
+            "network_name_system": network.name if network else f"{self.spec.name}-sys-net",
+            "subnetwork_name_system": (
+                network.subnetwork if network else f"{self.spec.name}-sys-subnet"
+            ),
             "slurm_cluster_name": self.spec.name,
             "final_image_family": IMAGE_FAMILY.format(name=self.spec.name),
             "disk_size_gb": 200,

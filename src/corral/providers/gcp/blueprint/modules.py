@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from corral.durations import max_time
 from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
-from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
+from corral.providers.gcp.section import MACHINE, Exascaler, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
-from corral.slurm.duration import max_time
 from corral.spec.models import NodeGroup, Partition
 
 MTU: Final = 8244
@@ -30,6 +30,12 @@ BASE_VARS: Final = (
 
 
 _BUCKET_OPTIONS: Final = "defaults,rw,_netdev,implicit_dirs,allow_other,file_mode=777,dir_mode=777"
+_EXISTING: Final = {
+    "lustre": ("managed_lustre", "defaults,_netdev"),
+    "exascaler": ("lustre", "defaults,_netdev"),
+    "filestore": ("nfs", "defaults,hard"),
+}
+"""Type and options of a mount, as the module pre-existing-network-storage names them."""
 _DISK: Final = "pd-balanced"
 _EXA_NAME: Final = "exacloud"
 _LONG_PROLOG: Final = (
@@ -107,12 +113,22 @@ def ids(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
     return by_id
 
 
+def made_by_base(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
+    """File systems that the base blueprint of v1.39.0 makes, by module id."""
+    return {
+        name: file_system
+        for name, file_system in ids(storage).items()
+        if file_system.kind != "bucket" and file_system.existing is None
+    }
+
+
 def base_storage(storage: Sequence[GcpStorage]) -> list[dict[str, Any]]:
     """File systems of the base blueprint (v1.39.0)."""
     modules: list[dict[str, Any]] = []
-    if any(file_system.kind == "filestore" for file_system in storage):
+    made = made_by_base(storage)
+    if any(file_system.kind == "filestore" for file_system in made.values()):
         modules.append(_peering("community/modules/network/private-service-access"))
-    for name, file_system in ids(storage).items():
+    for name, file_system in made.items():
         if file_system.kind == "exascaler":
             modules.append(_exascaler(name, file_system))
         elif file_system.kind == "filestore":
@@ -124,10 +140,13 @@ def cluster_storage(gcp: Gcp, storage: Sequence[GcpStorage]) -> list[dict[str, A
     """File systems of the blueprint that makes the nodes: made there, or by the base before."""
     old = gcp.toolkit == "v1.39.0"
     modules: list[dict[str, Any]] = []
-    if not old and any(file_system.kind in ("lustre", "filestore") for file_system in storage):
+    new = [file_system for file_system in storage if file_system.existing is None]
+    if not old and any(file_system.kind in ("lustre", "filestore") for file_system in new):
         modules.append(_peering("modules/network/private-service-access"))
     for name, file_system in ids(storage).items():
-        if file_system.kind == "bucket":
+        if file_system.existing is not None:
+            modules.append(_existing(name, file_system, file_system.existing))
+        elif file_system.kind == "bucket":
             modules.append(_bucket(name, file_system, old=old))
         elif old:
             modules.append(_made_before(name, file_system))
@@ -140,12 +159,55 @@ def cluster_storage(gcp: Gcp, storage: Sequence[GcpStorage]) -> list[dict[str, A
     return modules
 
 
+def cpu_nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
+    """Nodes without GPUs, all of which are there all the time, as those with GPUs are."""
+    settings: dict[str, Any] = {
+        "name": group.name,
+        "node_count_static": count,
+        "node_count_dynamic_max": 0,
+        "machine_type": group.machine,
+        "enable_public_ips": False,
+        "enable_placement": False,
+        "startup_script": f"$({group.name}_startup.startup_script)",
+    }
+    conf = dict(pairs_of_fields("NodeName", group, keys_of_fields()))
+    if conf:
+        settings["node_conf"] = conf
+    # Both threads of a core are CPUs: the module's default is one.
+    if gcp.toolkit == "v1.39.0":
+        settings["enable_smt"] = True
+    else:
+        settings["advanced_machine_features"] = {"threads_per_core": None}
+    return [
+        module(
+            f"{group.name}_startup",
+            "modules/scripts/startup-script",
+            runners=[shell("enroot-default.sh")],
+        ),
+        module(
+            f"{group.name}_nodeset",
+            "community/modules/compute/schedmd-slurm-gcp-v6-nodeset",
+            use=("sysnet",),
+            **settings,
+        ),
+    ]
+
+
 def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
     """The A3 Mega nodes of a group, and what they run at their first boot."""
     old, flex = gcp.toolkit == "v1.39.0", gcp.provisioning == "flex-start"
+    cached = [file_system.mount for file_system in gcp.file_systems() if file_system.cache]
     startup: dict[str, Any] = {
         "local_ssd_filesystem": {"mountpoint": LOCAL_SSD, "permissions": "1777"},
-        "runners": [shell("node-aperture.sh"), shell("node-gpu-services.sh")],
+        "runners": [
+            shell("node-aperture.sh"),
+            shell("node-gpu-services.sh"),
+            *((shell("node-ops-agent.sh"),) if gcp.ops_agent else ()),
+            *(
+                shell("node-bucket-cache.sh", at=f"bucket-cache-{i}.sh", MOUNT=mount, NUMBER=str(i))
+                for i, mount in enumerate(cached)
+            ),
+        ],
     }
     if not old:
         root = f'{{"data-root": "{LOCAL_SSD}/docker"}}'
@@ -187,11 +249,12 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def partition(declared: Partition) -> dict[str, Any]:
-    """A partition; complete nodes only, since the eight NICs of a node cannot be shared by jobs."""
+def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
+    """A partition; with GPUs complete nodes only, as jobs cannot share the eight NICs of a node."""
     limit = {} if declared.max_time == "infinite" else {"MaxTime": max_time(declared.max_time)}
+    complete = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
     conf = {
-        **{"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600},
+        **(complete if gpus else {}),
         **limit,
         **dict(pairs_of_fields("PartitionName", declared, keys_of_fields())),
     }
@@ -206,26 +269,39 @@ def partition(declared: Partition) -> dict[str, Any]:
     )
 
 
-def controller(
-    gcp: Gcp, partitions: Sequence[Partition], storage: Sequence[GcpStorage]
-) -> list[dict[str, Any]]:
-    """Login node and controller, which stages the prologs of TCPXO."""
-    old = gcp.toolkit == "v1.39.0"
+def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
+    """Runners that put prolog and epilog of partitions with GPUs in place."""
     runners = [
         shell(
             "controller-tcpxo.sh",
-            at=f"tcpxo-{declared.name}.sh",
-            PARTITION=declared.name,
+            at=f"tcpxo-{name}.sh",
+            PARTITION=name,
             COMMIT=PROLOGS_COMMIT,
             **PROLOGS,
         )
-        for declared in partitions
+        for name in gpu_partitions
     ]
+    if gcp.gpu_check and gcp.toolkit != "v1.39.0":  # whose slurm-gcp has no gpu-test
+        runners += [
+            shell("controller-gpu-check.sh", at=f"gpu-check-{name}.sh", PARTITION=name)
+            for name in gpu_partitions
+        ]
+    return runners
+
+
+def controller(
+    gcp: Gcp,
+    partitions: Sequence[Partition],
+    storage: Sequence[GcpStorage],
+    gpu_partitions: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Login node and controller, which stages the prologs of TCPXO for partitions with GPUs."""
+    old = gcp.toolkit == "v1.39.0"
     return [
         module(
             "controller_startup",
             "modules/scripts/startup-script",
-            runners=[*runners, shell("enroot-default.sh")],
+            runners=[*_staged(gcp, gpu_partitions), shell("enroot-default.sh")],
         ),
         module(
             "slurm_login",
@@ -293,18 +369,68 @@ def _filestore(name: str, file_system: GcpStorage) -> dict[str, Any]:
 
 
 def _exascaler(name: str, file_system: GcpStorage) -> dict[str, Any]:
+    servers = file_system.exascaler or Exascaler()
     return module(
         name,
         "community/modules/file-system/DDN-EXAScaler",
         use=("sysnet",),
         fsname=_EXA_NAME,
         local_mount=file_system.mount,
-        # The only image that the module's Terraform of this release starts (seed 003).
-        instance_image={
-            "project": "ddn-public",
-            "family": "exascaler-cloud-6-3-rocky-linux-8-optimized-gcp",
-        },
+        instance_image={"project": "ddn-public", "family": servers.image},
+        **({} if file_system.exascaler is None else _exascaler_servers(servers)),
         outputs=("network_storage",),
+    )
+
+
+def _exascaler_servers(servers: Exascaler) -> dict[str, Any]:
+    """Machines and disks; the module takes each as one complete object."""
+    mgs, mds, oss = servers.mgs, servers.mds, servers.oss
+    return {
+        "mgs": _server(mgs.machine, 1),
+        "mgt": _target(mgs.disk_type, mgs.disk_gb, 1),
+        "mds": _server(mds.machine, 1),
+        "mdt": _target(mds.disk_type, mds.disk_gb, mds.disks),
+        "oss": _server(oss.machine, oss.count),
+        "ost": _target(oss.disk_type, oss.disk_gb, oss.disks),
+    }
+
+
+def _server(machine: str, count: int) -> dict[str, Any]:
+    # Other values than machine and number are the defaults of the module's variables.tf.
+    return {
+        "node_type": machine,
+        "node_cpu": "Intel Cascade Lake",
+        "nic_type": "GVNIC",
+        "public_ip": True,
+        "node_count": count,
+    }
+
+
+def _target(kind: str, size_gb: int, count: int) -> dict[str, Any]:
+    return {
+        "disk_bus": "NVME" if kind == "scratch" else "SCSI",
+        "disk_type": kind,
+        "disk_size": size_gb,
+        "disk_count": count,
+        "disk_raid": False,
+    }
+
+
+def _existing(name: str, file_system: GcpStorage, source: str) -> dict[str, Any]:
+    """What was there before the cluster and stays when it goes."""
+    if file_system.kind == "bucket":
+        where = {"remote_mount": source, "fs_type": "gcsfuse", "mount_options": _BUCKET_OPTIONS}
+    else:
+        server, _, remote = source.partition(":")
+        kind, options = _EXISTING[file_system.kind]
+        where = {
+            "server_ip": server, "remote_mount": remote, "fs_type": kind, "mount_options": options,
+        }  # fmt: skip
+    return module(
+        name,
+        "modules/file-system/pre-existing-network-storage",
+        local_mount=file_system.mount,
+        **where,
     )
 
 
@@ -342,8 +468,11 @@ def data(destination: str, content: str) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """``$(`` begins an expression of the toolkit's, unless a backslash comes before it."""
-    return text.replace("$(", "\\$(")
+    """``$(`` begins an expression of the toolkit's, unless a backslash comes before it.
+
+    It halves backslashes before that one (``tokenizeBpLine`` of its pkg/config).
+    """
+    return re.sub(r"(\\*)\$\(", r"\1\1\\$(", text)
 
 
 BASE_IMAGES: Final = {
@@ -368,7 +497,7 @@ write_files:
 """
 
 
-def image_script(gcp: Gcp) -> list[dict[str, Any]]:
+def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     """What the image's machine runs before it is frozen."""
     old = gcp.toolkit == "v1.39.0"
     settings: dict[str, Any] = {
@@ -378,7 +507,7 @@ def image_script(gcp: Gcp) -> list[dict[str, Any]]:
             *(f"10.{i}.0.*" for i in range(8)),
             "$(vars.slurm_cluster_name)*",
         ],
-        "runners": _image_runners(gcp),
+        "runners": _image_runners(gcp, users_script),
     }
     if old:
         settings |= {"install_docker": True, "enable_docker_world_writable": True}
@@ -390,7 +519,7 @@ def image_script(gcp: Gcp) -> list[dict[str, Any]]:
     return [module("image_build_script", "modules/scripts/startup-script", **settings)]
 
 
-def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
+def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     old = gcp.toolkit == "v1.39.0"
     lustre = any(s.kind == "lustre" for s in gcp.storage) or not (old or gcp.storage)
     variables = "\n".join(
@@ -441,7 +570,17 @@ def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
         shell("image-userns.sh"),
         shell("image-dmabuf.sh"),
         shell("image-aperture.sh"),
+        *(() if gcp.ops_agent else (shell("image-no-ops-agent.sh"),)),
+        *((_users_script(users_script),) if users_script else ()),
     ]
+
+
+def _users_script(text: str) -> dict[str, Any]:
+    """The runner of the script that the cluster file names."""
+    if not text.startswith("#!"):
+        text = f"#!/bin/bash\nset -e -o pipefail\n{text}"
+    content = escaped(text if text.endswith("\n") else f"{text}\n")
+    return {"type": "shell", "destination": "image-script.sh", "content": content}
 
 
 def image(gcp: Gcp) -> dict[str, Any]:

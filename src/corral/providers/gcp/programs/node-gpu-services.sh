@@ -5,6 +5,6 @@
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail
-for unit in nvidia-persistenced nvidia-dcgm google-cloud-ops-agent; do
+for unit in nvidia-persistenced nvidia-dcgm; do
   if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl enable --now "$unit.service"; fi
 done

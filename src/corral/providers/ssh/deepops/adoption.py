@@ -21,10 +21,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 
+from corral import durations
 from corral.errors import Code, CorralError
 from corral.providers.export_files import as_yaml
 from corral.providers.ssh.deepops.export import INVENTORY
-from corral.slurm import duration
 from corral.spec.hostlist import expand, fold
 from corral.spec.providers import OWNED
 from corral.spec.sections.people import User
@@ -397,11 +397,11 @@ class _Import:
     def _max_time(self) -> dict[str, str]:
         value = self._value("slurm_max_job_timelimit")
         try:
-            seconds = None if value is None else duration.seconds(str(value))
+            seconds = None if value is None else durations.seconds(str(value))
         except CorralError:
             self._leave(f"slurm_max_job_timelimit: {value} is not a time of Slurm's")
             return {}
-        return {} if seconds is None else {"max_time": duration.clock(seconds)}
+        return {} if seconds is None else {"max_time": durations.clock(seconds)}
 
     def _access(self, login: list[str], master: str) -> dict[str, str]:
         access: dict[str, str] = {}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral.durations import max_time
 from corral.errors import Code, CorralError
 from corral.providers.export_files import Export, as_yaml, unexpressed
-from corral.slurm.duration import max_time
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (

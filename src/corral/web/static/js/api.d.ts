@@ -635,6 +635,7 @@ export interface NodeRow {
   version: string;
   boot_at: number | null;
   watts: number | null;
+  watts_most: number;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
@@ -873,6 +874,7 @@ export interface SchedulerCycle {
   mean: number | null;
   longest: number | null;
   depth: number | null;
+  last_depth: number | null;
   queue: number | null;
   last_at: number | null;
   exits: Record<string, number>;

@@ -1,6 +1,7 @@
 // A row per node and a bar per job over time, on one canvas that shows the rows in sight: 10,000
 // nodes are no more elements than ten.
-import { Component, createRef } from "../vendor/preact.mjs";
+import { createRef } from "../vendor/preact.mjs";
+import { Drawing, resize } from "./canvas.js";
 import { clock, colour, el, many, span } from "./view.js";
 /** @import { Timeline, TimelineJob } from "./api.js" */
 /** @typedef {{ name: string, place: number }} Row place: its position in the answer's nodes */
@@ -202,31 +203,20 @@ const NAMES = /** @type {const} */ ([
 
 /**
  * @typedef {{ rows: Row[], data: Timeline, mine: string }} GanttProps
- * @extends {Component<GanttProps, { at: Place, under: Place | null }>}
+ * @extends {Drawing<GanttProps, { at: Place, under: Place | null }>}
  */
-export class Gantt extends Component {
+export class Gantt extends Drawing {
   /** @type {{ at: Place, under: Place | null }} */
   state = { at: { row: -1, bar: -1 }, under: null };
-  /** @type {{ current: HTMLCanvasElement | null }} */
-  canvas = createRef();
   /** @type {{ current: HTMLElement | null }} */
   scroller = createRef();
   /** @type {Map<number, Lanes>} */
   made = new Map();
   /** @type {Scale} */
   scale = { from: 0, to: 1, left: 0, width: 1 };
-  frame = 0;
-  resized = new ResizeObserver(() => this.soon());
 
-  soon = () => {
-    cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.draw());
-  };
-
-  componentDidMount() {
-    if (this.scroller.current) this.resized.observe(this.scroller.current);
-    document.addEventListener("theme", this.soon);
-    this.soon();
+  sized() {
+    return this.scroller.current;
   }
 
   /** @param {GanttProps} next */
@@ -241,16 +231,6 @@ export class Gantt extends Component {
     const bars = row < 0 ? [] : lanesOf(next.data.jobs, next.rows[row].place).bars;
     const bar = bars.findIndex((each) => each.job.id === job);
     this.setState({ at: { row, bar }, under: null });
-  }
-
-  componentDidUpdate() {
-    this.soon();
-  }
-
-  componentWillUnmount() {
-    this.resized.disconnect();
-    document.removeEventListener("theme", this.soon);
-    cancelAnimationFrame(this.frame);
   }
 
   /** @param {number} row @returns {Lanes} */
@@ -274,11 +254,7 @@ export class Gantt extends Component {
     const { data } = this.props;
     const left = width < BROAD ? 78 : 150;
     this.scale = { from: data.from, to: data.to, left, width };
-    const ratio = devicePixelRatio || 1;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    canvas.style.height = `${height}px`;
-    pen.scale(ratio, ratio);
+    resize(canvas, pen, width, height);
     pen.font = getComputedStyle(canvas).font;
     pen.textBaseline = "middle";
     const inks = Object.fromEntries(NAMES.map((name) => [name, colour(name)]));

@@ -1,5 +1,5 @@
 // Many nodes as squares of one canvas: where each is, what it shows, and how keys go over it.
-import { Component, createRef } from "../vendor/preact.mjs";
+import { Drawing, resize } from "./canvas.js";
 import { colour, el, known, many, warmth } from "./view.js";
 /** @import { NodeFigures, NodeRow } from "./api.js" */
 /** @import { Kind } from "./view.js" */
@@ -15,7 +15,7 @@ export const SHARES = {
   temperature: (_, { celsius }) => (celsius === undefined ? null : (celsius - 30) / 60),
   power: (node, figures) => {
     const watts = figures.watts ?? node.watts;
-    return watts ? watts / (700 * Math.max(1, node.gpus)) : null;
+    return watts ? watts / node.watts_most : null;
   },
 };
 
@@ -165,26 +165,11 @@ export const alike = (before, after) =>
 
 /**
  * A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.
- * @extends {Component<HeatProps, { under: string }>}
+ * @extends {Drawing<HeatProps, { under: string }>}
  */
-export class Heat extends Component {
+export class Heat extends Drawing {
   state = { under: "" };
-  /** @type {{ current: HTMLCanvasElement | null }} */
-  canvas = createRef();
   grid = gridOf(0, 1);
-  frame = 0;
-  resized = new ResizeObserver(() => this.soon());
-
-  soon = () => {
-    cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.draw());
-  };
-
-  componentDidMount() {
-    if (this.canvas.current) this.resized.observe(this.canvas.current);
-    document.addEventListener("theme", this.soon);
-    this.soon();
-  }
 
   // Of 10,000 nodes by rack there are hundreds of these, and one node changes.
   /**
@@ -193,16 +178,6 @@ export class Heat extends Component {
    */
   shouldComponentUpdate(next, state) {
     return state.under !== this.state.under || !alike(this.props, next);
-  }
-
-  componentDidUpdate() {
-    this.soon();
-  }
-
-  componentWillUnmount() {
-    this.resized.disconnect();
-    document.removeEventListener("theme", this.soon);
-    cancelAnimationFrame(this.frame);
   }
 
   at() {
@@ -218,11 +193,7 @@ export class Heat extends Component {
     const width = canvas.clientWidth || 900;
     this.grid = gridOf(nodes.length, width);
     const height = heightOf(this.grid);
-    const scale = devicePixelRatio || 1;
-    canvas.width = width * scale;
-    canvas.height = height * scale;
-    canvas.style.height = `${height}px`;
-    pen.scale(scale, scale);
+    resize(canvas, pen, width, height);
     paint(pen, this.grid, nodes, this.props);
     const at = this.at();
     if (at < 0 || document.activeElement !== canvas) return;

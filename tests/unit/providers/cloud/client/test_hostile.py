@@ -18,7 +18,6 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.providers.cloud.answers import retry_after
 from corral.providers.cloud.client import http
 from corral.providers.cloud.client.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -32,6 +31,7 @@ from corral.providers.cloud.model import (
     Offer,
     State,
 )
+from corral.providers.cloud.response import retry_after
 from corral.providers.gcp.google import PLACE, Google
 from corral.providers.lambda_cloud.client import LambdaCloud
 from corral.providers.paperspace.client import Paperspace

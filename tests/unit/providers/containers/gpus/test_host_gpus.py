@@ -249,7 +249,7 @@ def test_slurm_gets_the_files_that_the_node_has(podman: FakePodman, here: list[H
 
     async def devices() -> tuple[str, ...]:
         provider = embedded.made(podman, spec())
-        await provider.observe()
+        await provider.read_machines()
         return provider.traits("node1").gpu_devices
 
     assert asyncio.run(devices()) == ("/dev/nvidia1",)
@@ -287,7 +287,7 @@ def test_nodes_that_run_stay_usable_when_more_gpus_are_declared_than_there_are(
 
     async def observed() -> tuple[CorralError | None, dict[str, Action]]:
         provider = embedded.made(podman, more)
-        seen = await provider.observe()
+        seen = await provider.read_machines()
         return seen.refusal, {action.node: action.action for action in provider.plan(seen)}
 
     refusal, actions = asyncio.run(observed())

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Starts the job again where it has more to do, or where a node is gone.
+#
+# Ranks that lose their peers fail long before Slurm calls the dead node down (SlurmdTimeout): the job would count as
+# failed. So each node is asked, and one that cannot start a process is gone. Each is asked alone: a launch over all of
+# them waits for the dead one. After scontrol requeue Slurm ends this script; until then it must not end.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
+# shellcheck disable=SC2170 # the number is filled in
+gone() {
+  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    timeout -k 5 @probe@ srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --input=none \
+      --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
+      echo "$node" &
+  done
+  wait
+}
+again() {
+  echo "corral: $1: the job starts again" >&2
+  scontrol requeue "$SLURM_JOB_ID" || return
+  sleep 600
+}
+if [ "$status" -ne 0 ]; then
+  if [ -n "$near" ] || [ "$status" -eq @again@ ]; then
+    if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
+      echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
+    else
+      again "it has more to do"
+    fi
+  else
+    dead=$(gone | sort | tr '\n' ' ')
+    [ -z "$dead" ] || again "no answer from ${dead% }"
+  fi
+fi

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Each node writes its fabric's environment into the job's folder.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+node=$(cat <<'END_OF_NODE'
+@settings@
+END_OF_NODE
+)
+srun --nodes=@nodes@ --ntasks=@nodes@ --ntasks-per-node=1 --cpus-per-task=1 --gres=none \
+  --input=none --kill-on-bad-exit=1 sh -c "$node" ||
+  fail "the fabric's environment could not be read on all nodes"

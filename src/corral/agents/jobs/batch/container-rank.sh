@@ -1,0 +1,16 @@
+#!/bin/sh
+# The environment of a rank in its container.
+#
+# Of an image's own values those that Corral or the user set do not stay: Pyxis lets the image win. A library path is put
+# before the image's own, which its CUDA may need.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: each rank of corral run
+# Runs as: the job's user
+# shellcheck disable=SC1090 # of the job's folder
+library=${LD_LIBRARY_PATH-}
+. "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
+[ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
+@env@
+export PYTHONPATH=@lib@"${PYTHONPATH:+:$PYTHONPATH}"
+[ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"

@@ -1,0 +1,11 @@
+#!/bin/sh
+# What a node reports about its environment for a job.
+#
+# Installed as: nowhere: sent
+# Started by: corral run --explain
+# Runs as: the user
+export MASTER_ADDR=@first@
+@env@
+@settings@
+[ -z "$nic" ] || printf 'MTU of %s\t%s\t%s\n' "$nic" \
+  "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'

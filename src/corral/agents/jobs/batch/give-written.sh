@@ -1,0 +1,13 @@
+#!/bin/sh
+# give NAME VALUE REASON sets what the user has not set, and writes it for a rank in a container.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
+: > "$to" || exit 1
+give() {
+  eval "[ -n \"\${$1+x}\" ]" && return
+  export "$1=$2"
+  printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$to"
+}

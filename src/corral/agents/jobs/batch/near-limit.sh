@@ -1,0 +1,22 @@
+#!/bin/sh
+# What happens when the time limit is near.
+#
+# Slurm signals the batch shell alone (--signal=B:), which signals the ranks through srun and waits for them to save and
+# leave. A script without a handler dies of SIGUSR1: it then goes on from what it saved before.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
+# shellcheck disable=SC2034 # the batch script uses it after
+# shellcheck disable=SC2010 # names of checkpoints are Corral's
+near=""
+near() {
+  near=1
+  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  kill -USR1 "$ranks" 2>/dev/null
+  (sleep @patience@; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
+}
+newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
+had=$(newest)
+trap near USR1

@@ -1,0 +1,12 @@
+#!/bin/sh
+# The folder of one part of an array.
+#
+# Each part has a copy of the code (of links), so that what two of them write under one relative name never is one
+# file.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
+folder=$job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1

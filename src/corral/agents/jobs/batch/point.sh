@@ -1,0 +1,10 @@
+#!/bin/sh
+# The arguments of one part of a sweep: a line per point, its values quoted for a shell by Corral.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
+point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
+[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $point"

@@ -1,0 +1,17 @@
+#!/bin/sh
+# The environment of GPUDirect-TCPXO, where machines come with it.
+#
+# It comes first, and a node without it ends the job, which would else run over TCP sockets at a tenth of the speed.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: each rank of corral run
+# Runs as: the job's user
+settings_out=$(env -i PATH="$PATH" sh -c @environment@ 2>&1) || @absent@
+while IFS='=' read -r name value; do
+  case $name in
+  *[!A-Z0-9_]*) ;;
+  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" @why@ ;;
+  esac
+done <<END_OF_SETTINGS
+$settings_out
+END_OF_SETTINGS

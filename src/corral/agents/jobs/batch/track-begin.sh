@@ -1,0 +1,22 @@
+#!/bin/sh
+# Makes the job's run at the tracking server, or goes on with it.
+#
+# trap TERM: scancel, preemption and the time limit send it to this shell too, with KillWait (30 s) to go. It goes on, so
+# that ranks that save something then have that time.
+#
+# Installed as: nowhere: part of a job's batch script
+# Started by: slurmd, as the batch script of corral run
+# Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
+[ -n "${MLFLOW_TRACKING_URI+set}" ] || MLFLOW_TRACKING_URI=@uri@
+[ -n "${MLFLOW_EXPERIMENT_NAME+set}" ] || MLFLOW_EXPERIMENT_NAME=@experiment@
+export MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
+if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$folder"); then
+  export MLFLOW_RUN_ID
+  killed=""
+  tracked() { python3 -m corral.track end "${killed:-$1}"; }
+  trap 'killed=143; tracked 143' TERM
+else
+  unset MLFLOW_RUN_ID
+  tracked() { :; }
+fi
