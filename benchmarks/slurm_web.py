@@ -34,6 +34,7 @@ PINS = (
     *(f"RFL.{name}==1.9.0" for name in RFL),
     *("aiohttp==3.14.5", "Flask==3.1.3", "PyJWT==2.15.1", "PyYAML==6.0.3", "ClusterShell==1.10.1"),
     *("prometheus-client==0.26.0", "requests==2.34.2", "redis==8.1.0", "setuptools==80.9.0"),
+    "Markdown==3.11.3",  # the gateway's
 )
 VIEWERS = 10
 AGENT = 26997
@@ -58,7 +59,7 @@ enabled=no
 """
 # Its own program reads where its settings are from a file that only its packages have. RacksDB,
 # which draws racks, is switched off; v6.0.0 imports it all the same, and it wants cairo and GTK.
-START = """\
+STUBS = """\
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +69,8 @@ for name, words in {"errors": ["RacksDBSchemaError", "RacksDBFormatError"],
     for word in words:
         setattr(made, word, type(word, (Exception,), {}))
 sys.modules["racksdb"], sys.modules["racksdb.web"] = ModuleType("racksdb"), ModuleType("web")
+"""
+START = f"""{STUBS}\
 from rfl.authentication.jwt import JWTManager, jwt_gen_key
 from rfl.authentication.user import AuthenticatedUser
 from slurmweb.apps import SlurmwebAppSeed

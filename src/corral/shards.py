@@ -407,7 +407,7 @@ class Shards:
             if _size(source) != entry["bytes"]:
                 raise _spoiled(source)
             return source
-        cache = _own(self.cache)
+        cache = own_folder(self.cache)
         copy = cache / f"{entry['sha256'][:24]}.tar"
         with (cache / f".{copy.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -425,7 +425,7 @@ class Shards:
         return copy
 
 
-def _own(cache: Path) -> Path:
+def own_folder(cache: Path) -> Path:
     """A folder of the cache in which no other user can put anything.
 
     Raises:

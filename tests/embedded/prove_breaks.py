@@ -42,6 +42,7 @@ STAYS_DOWN = sh(
 ELSEWHERE = {
     "smoke.reached": "tests/embedded/test_prove_slow.py",
     "multinode.mpi": "tests/embedded/test_mpi.py",
+    "multinode.nccl": "tests/embedded/test_prove_nccl.py",
     "multinode.tcpxo": "tests/embedded/test_mega.py",
     "multinode.tcpxo-speed": "tests/embedded/test_mega.py",
     "storage.mounts": "tests/machines/test_storage.py",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tests.embedded.links import shaped
 
 from corral import api
-from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import Benched, BenchRequest
+from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.corral_benchmark import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 

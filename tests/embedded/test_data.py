@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from corral import api
+from corral.api.cluster import Cluster
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
@@ -28,6 +31,16 @@ from corral.shards import Shards
 data = Shards(sys.argv[1], cache=f"/tmp/cache-{os.environ['SLURM_JOB_ID']}")
 found = [(s["__key__"].decode(), int(s["cls"]), len(s["bin"])) for s in data.epoch(0)]
 print("got", *sorted(f"{key}={label}={size}" for key, label, size in found))
+"""
+BY_NUMBER = """\
+import os, sys
+from corral.samples import Samples
+from corral.shards import ShardError
+data = Samples(sys.argv[1], cache="/tmp/cache-samples")
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+got = [data[i] for i in range(rank, len(data), world)]
+print("got", *sorted(f"{s['__key__'].decode()}={int(s['cls'])}={len(s['bin'])}" for s in got))
+print("file", os.environ["SLURMD_NODENAME"], os.stat(data.file).st_ino)
 """
 
 
@@ -116,3 +129,50 @@ def test_what_is_missing_is_reported(cluster: Live, tmp_path: Path) -> None:
     assert caught.value.code is Code.USAGE
     with pytest.raises(CorralError, match="no files"):
         asyncio.run(api.shard_data(cluster.spec, str(tmp_path), name="empty"))
+
+
+def requirements(cluster: Live, folder: Path) -> str:
+    """The package lmdb, of a folder of the cluster where it is for its nodes' Python."""
+    asked = sh("python3 -c {ask}", ask="import sys; print('%d.%d' % sys.version_info[:2])")
+    python = cluster.run("node1", asked).stdout.strip()
+    options = ("--no-deps", "--only-binary=:all:", "--python-version", python, "-d", str(folder))
+    words = [sys.executable, "-m", "pip", "download", "-q", *options, "lmdb"]
+    if subprocess.run(words, check=False, capture_output=True, timeout=300).returncode:
+        pytest.skip("no package index has lmdb for the nodes' Python")
+    (file,) = folder.glob("*.whl")
+    put = sh("mkdir -p /shared/lmdb && cat > /shared/lmdb/{name}", name=file.name)
+    assert cluster.run(cluster.controller, put, stdin=file.read_bytes()).ok
+    version = file.name.split("-")[1]
+    return f"--no-index\n--find-links /shared/lmdb\nlmdb=={version}\n"
+
+
+def test_ranks_share_a_database_on_their_node(cluster: Live, images: Path, tmp_path: Path) -> None:
+    project = tmp_path / "p"
+    project.mkdir()
+    (project / "read.py").write_text(BY_NUMBER)
+    (project / "requirements.txt").write_text(requirements(cluster, tmp_path / "wheels"))
+    lines: list[RankLine] = []
+    try:
+        made = asyncio.run(
+            api.shard_data(cluster.spec, str(images), name="numbered", size=16384, labels=True)
+        )
+        done = Cluster(cluster.spec).run(
+            str(project / "read.py"),
+            on_line=lines.append,
+            args=(made.folder,),
+            nodes=2,
+            ranks_per_node=2,
+        )
+        assert done.good, lines
+    finally:
+        clean = sh("rm -rf /tmp/cache-samples /shared/lmdb {f}", f=f"{HOME}/numbered")
+        for node in cluster.facts:
+            cluster.run(node, clean)
+    words = [line.text.split() for line in lines if line.rank is not None]
+    got = sorted(word for line in words if line[0] == "got" for word in line[1:])
+    assert got == sorted(
+        f"{k}/{i:02d}={n}={1000 + i}" for n, k in enumerate(("cat", "dog")) for i in range(20)
+    )
+    files = [tuple(line[1:]) for line in words if line[0] == "file"]
+    assert len(files) == 4
+    assert len(set(files)) == len({node for node, _ in files}) == 2, "one database a node"

@@ -19,12 +19,12 @@ import pytest
 from tests.embedded.links import peer_of, shaped
 
 from corral import api
-from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import BenchRequest
 from corral.api.evidence.node_bench import measured_before
 from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
+from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.measurement import Measured
 from corral.spec.models import ClusterSpec

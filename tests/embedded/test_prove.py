@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
 
-NOT_HERE = {"storage.mounts", "access.adopt", "multinode.tcpxo", "multinode.tcpxo-speed"}
-"""Checks of what this cluster does not declare: test_people.py, test_mega.py and tests/machines."""
+NOT_HERE = {
+    *("storage.mounts", "access.adopt"),
+    *("multinode.nccl", "multinode.tcpxo", "multinode.tcpxo-speed"),
+}
+"""Checks of what this cluster does not have: test_people.py, test_prove_nccl.py, test_mega.py and
+tests/machines."""
 LEFT = sh(
     "squeue -h -u corral -o '%i %j %T' 2>/dev/null;"
     " ls -A /shared | grep corral-prove; ls /tmp | grep corral-prove;"

@@ -38,7 +38,6 @@ from corral.api.config.rehearsal import rehearsal as rehearsal
 from corral.api.config.rehearsal import starting_file as starting_file
 from corral.api.config.this_machine import draft_here as draft_here
 from corral.api.evidence.bench import Benchmark as Benchmark
-from corral.api.evidence.bench import Known as Known
 from corral.api.evidence.bench import read_benchmark as read_benchmark
 from corral.api.evidence.collective_bench import Benched as Benched
 from corral.api.evidence.collective_bench import BenchRequest as BenchRequest
@@ -203,6 +202,7 @@ from corral.jobs.model import JobSpec as JobSpec
 from corral.jobs.profile.recordings import Recordings as Recordings
 from corral.jobs.profile.trace import RankTrace as RankTrace
 from corral.jobs.sweep import parse_sweep as parse_sweep
+from corral.prove.fabric.comparison import Known as Known
 from corral.prove.measure.scaling import EXACT as EXACT
 from corral.prove.measure.scaling import Scaling as Scaling
 from corral.prove.measure.scaling import from_other_link as from_other_link

@@ -11,7 +11,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from corral.api.config import files, known_clusters, rehearsal
 from corral.api.evidence import proof
-from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import Benched, BenchRequest, run_bench
 from corral.api.lifecycle import deployment
 from corral.api.operations import diagnosis, overview, repair
@@ -22,6 +21,7 @@ from corral.api.workload.handle import Job
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.plan.model import Plan
+from corral.prove.fabric.comparison import Known
 from corral.spec.models import ClusterSpec
 
 P = ParamSpec("P")

@@ -27,7 +27,7 @@ _INTRODUCTION: Final = """\
 
 `import corral` has the use cases of the command line as synchronous functions, `corral.api` has
 them as async functions. Jobs use `corral.checkpoint`, `corral.track` and `corral.shards`, which
-need nothing but the standard library.
+need nothing but the standard library, and `corral.samples`, which needs the package `lmdb`.
 
     import corral
 
@@ -38,7 +38,7 @@ need nothing but the standard library.
 
 An error is a `corral.CorralError` with one of these codes:
 """
-_IN_JOBS: Final = ("checkpoint", "track", "shards")
+_IN_JOBS: Final = ("checkpoint", "track", "shards", "samples")
 """Modules that programs of jobs import."""
 _SECTION: Final = re.compile(r"^(Args|Raises|Returns|Yields|Attributes):$")
 _ENTRY: Final = re.compile(r"^    (\*{0,2}[\w.]+): (.*)$")

@@ -33,6 +33,7 @@ from corral.slurm.tres import mib, of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import partitions_of, users_of
+from corral.spec.sections.tailnet import mesh_of
 
 _SHOWN: Final = 5
 _LONGEST_GRACE: Final = 65535  # sbatch --signal holds the time in 16 bits
@@ -115,6 +116,8 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     named = _named(job, partition, spec)
     refusals += [*_closed(partition, spec), *_time(job, partition), *_size(job, partition)]
     refusals += _licenses(job, spec)
+    if alone := apart(job, spec):
+        refusals.append(pods_apart(job, alone))
     return [*refusals, *(named or _machines(job, partition, spec))]
 
 
@@ -239,6 +242,43 @@ def _machines(job: JobSpec, partition: Partition, spec: ClusterSpec) -> Iterable
             f"{job.nodes} nodes{such} asked for, partition {partition.name} has {count}{left}",
             f"--nodes {count} works" if count else "exclude fewer nodes",
         )
+
+
+def apart(job: JobSpec, spec: ClusterSpec) -> NodeGroup | None:
+    """The group of single pods for which no other nodes are left: each runs jobs of one node.
+
+    None where the job fits on one island of the mesh, as far as the cluster file shows.
+    """
+    partition = partition_of(job, spec)
+    mesh = mesh_of(spec)
+    if partition is None or mesh is None or job.nodes == 1:
+        return None
+    groups = [g for g in spec.groups if g.name in partition.groups]
+    fitting = [g for g in groups if _gpus(g, job.gpu_type) >= job.gpus_per_node]
+    alone = [g for g in fitting if _pods(g) and not (g.cloud and g.cloud.cluster)]
+    island_of = {name: each.name for each in mesh.islands for name in each.groups}
+    sizes: dict[str, int] = {}
+    for group in fitting:
+        if group in alone:
+            continue
+        joined = mesh.jobs == "across-islands" and not _pods(group)
+        name = "" if joined else island_of.get(group.name, group.name)
+        sizes[name] = sizes.get(name, 0) + len(expand(group.nodes))
+    return alone[0] if alone and job.nodes > max(sizes.values(), default=0) else None
+
+
+def _pods(group: NodeGroup) -> bool:
+    return bool(group.capabilities.rental and group.capabilities.rental.pods)
+
+
+def pods_apart(job: JobSpec, group: NodeGroup) -> Refusal:
+    """Why a job of several nodes cannot run on single pods, and what can."""
+    return Refusal(
+        f"{job.nodes} nodes asked for, and each pod of group {group.name} runs jobs of one node: a "
+        "pod has neither TUN nor UDP, and NCCL and gloo do not speak the tailnet's SOCKS",
+        f"--nodes 1 works, with all GPUs of a pod; or declare cloud: {{cluster: true}} for "
+        f"{group.name}: its pods then have a network of their cloud",
+    )
 
 
 def _hosts(hostlist: str | None) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.threads import abandonable
 
-LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
+LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
 _TCPXO_MOUNTS: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)

@@ -9,6 +9,7 @@ from corral.prove import launch
 from corral.prove.check import ALL_CORES, Check
 from corral.prove.checks import access, isolation, ranks, rest, slots, smoke, storage
 from corral.prove.checks.health import HEALTH_CHECKS
+from corral.prove.checks.nccl import NCCL_CHECKS
 from corral.prove.checks.tcpxo import TCPXO_CHECKS
 from corral.prove.context import ProveContext
 from corral.spec.nodes import guarded_of
@@ -269,6 +270,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         needs=("smoke.launch",),
         cores=1,
     ),
+    *NCCL_CHECKS,
     *TCPXO_CHECKS,
     Check(
         id="accounting.records",

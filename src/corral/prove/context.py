@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import Result
 from corral.inspect.facts import Facts
 from corral.prove.model import Evidence, Judgement, Verdict
@@ -35,6 +35,8 @@ class ProveContext:
         token: makes the names of this proof's jobs and files its own.
         slack: seconds that limits are longer by, from what the nodes took to answer (``survey``).
         unread: why nodes could not be read, by node (``survey``).
+        rank_setup: shell that sets the environment of a rank on its fabric, as jobs get it, of a
+            partition and a number of nodes; MASTER_ADDR is set before.
     """
 
     spec: ClusterSpec
@@ -46,6 +48,7 @@ class ProveContext:
     person: str = ""
     slack: float = 0.0
     unread: dict[str, str] = field(default_factory=dict[str, str])
+    rank_setup: Callable[[str, int], Script] = field(default=lambda _, __: NOTHING, repr=False)
     _shared: dict[str, asyncio.Task[Any]] = field(
         default_factory=dict[str, "asyncio.Task[Any]"], repr=False
     )

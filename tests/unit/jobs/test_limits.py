@@ -316,3 +316,44 @@ def test_time_to_save_must_fit(time: str, grace: str) -> None:
     job = JobSpec(script="a", requeue=True, time=time, grace=grace)
     assert any("grace" in r.reason or "save" in r.reason for r in against_spec(job, SPEC))
     assert not against_spec(job.model_copy(update={"requeue": False}), SPEC)
+
+
+def rented(*, cluster: bool = False, count: int = 2, **mesh: object) -> ClusterSpec:
+    pods = {"type": "NVIDIA H100 80GB HBM3", "count": 2, "cluster": cluster}
+    groups = [
+        {"name": "home", "provider": "ssh", "nodes": "desk", "addresses": "10.0.0.1"},
+        {"name": "pods", "provider": "runpod", "nodes": f"pod[0-{count - 1}]", "cloud": pods},
+    ]
+    fields = {"corral": "v1", "name": "lab", "controller": "desk", "groups": groups}
+    network: dict[str, object] = {"control": "tailscale"}
+    if mesh:
+        network["mesh"] = mesh
+    return ClusterSpec.model_validate(
+        {
+            **fields,
+            "network": network,
+            "budget": {"per_hour": 50},
+            "partitions": [{"name": "main", "groups": ["home", "pods"], "default": True}],
+            "storage": [{"mount": "/shared", "kind": "existing"}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes", "refused"),
+    [
+        (rented(), 2, True),
+        (rented(), 1, False),
+        (rented(cluster=True), 2, False),
+        (rented(cluster=True), 3, False),
+        (rented(jobs="across-islands"), 2, True),
+        (SPEC, 2, False),
+    ],
+)
+def test_single_pods_run_jobs_of_one_node(spec: ClusterSpec, nodes: int, refused: bool) -> None:
+    job = JobSpec(script="train.py", nodes=nodes)
+    reasons = [r for r in against_spec(job, spec) if "runs jobs of one node" in r.reason]
+    assert bool(reasons) == refused
+    if refused:
+        assert "TUN" in reasons[0].reason
+        assert "cluster: true" in reasons[0].instead

@@ -56,6 +56,16 @@ def test_hints_name_what_the_catalogue_of_failures_knows() -> None:
         assert not check.hint.endswith(".")
 
 
+def test_options_that_hints_name_exist(repo: Path) -> None:
+    page = (repo / "docs/reference/cli.md").read_text()
+    sections = dict(
+        re.findall(r"^#{2,3} (corral [a-z ]+)\n(.*?)(?=^#{2,3} |\Z)", page, re.M | re.S)
+    )
+    for check in CHECKS:
+        for command, option in re.findall(r"(corral [a-z ]+?) (--[a-z-]+)", check.hint):
+            assert option in sections[command], (check.id, command, option)
+
+
 def test_every_check_can_fail() -> None:
     assert {fault.check for fault in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}
     for path in ELSEWHERE.values():
@@ -98,6 +108,7 @@ def test_what_a_bare_cluster_cannot_prove_is_skipped_with_a_reason() -> None:
         "multinode.ranks": "the cluster has one compute node",
         "multinode.tcp": "the cluster has one compute node",
         "multinode.mpi": "the cluster has one compute node",
+        "multinode.nccl": "no node declares a GPU",
         "multinode.tcpxo": "no group is of machine type a3-megagpu-8g",
         "multinode.tcpxo-speed": "no group is of machine type a3-megagpu-8g",
         "accounting.records": "slurm.accounting is false",

@@ -61,6 +61,36 @@ task_rails() {
     while IFS= read -r line; do printf '@ env %s %s\n' "$SLURMD_NODENAME" "$line"; done
 }
 
+# task_links SYS: what this node is, and what carries NCCL's data by its environment: RDMA ports and the interface.
+task_links() {
+  echo "@ product $SLURMD_NODENAME $(cat "$1/class/dmi/id/product_name" 2>/dev/null)"
+  for port in $(echo "${NCCL_IB_HCA#=}" | tr , ' '); do
+    at=$1/class/infiniband/${port%:*}/ports/${port#*:}
+    rate=$(sed 's/[^0-9].*//' "$at/rate" 2>/dev/null)
+    echo "@ port $SLURMD_NODENAME $port ${rate:-0} $(cat "$at/link_layer" 2>/dev/null)"
+  done
+  nic=${NCCL_SOCKET_IFNAME#=}
+  [ -z "$nic" ] || {
+    driver=$(readlink "$1/class/net/$nic/device/driver")
+    echo "@ interface $SLURMD_NODENAME $nic $(cat "$1/class/net/$nic/speed" 2>/dev/null || echo 0) ${driver##*/}"
+  }
+}
+
+# task_collectives SYS PYTHON OPTION...: collectives over all ranks. Each node's first rank shows the node, and rank 0
+# alone what the program and NCCL print: lines of several ranks could part its table.
+task_collectives() {
+  [ "${SLURM_LOCALID:-0}" != 0 ] || task_links "$1"
+  program=$2
+  shift 2
+  python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null || {
+    echo "@ notorch $SLURMD_NODENAME"
+    exit 3
+  }
+  export NCCL_DEBUG="${NCCL_DEBUG:-INFO}"
+  [ "${SLURM_PROCID:-0}" = 0 ] || exec >/dev/null
+  exec python3 -c "$program" "$@"
+}
+
 # session_probe PERL: who is in, in which job's cgroup, with which GPUs.
 session_probe() {
   echo "@ in $(id -un)"

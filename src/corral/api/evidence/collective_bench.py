@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from statistics import median
 from typing import Any, Final
 
-from corral.api.evidence.bench import Benchmark, Known, judged, refuse_unreachable
+from corral.api.evidence.bench import Benchmark, judged
 from corral.api.workload import batch, queue
 from corral.api.workload.job_reports import JobReports
 from corral.apply.connection import Connection
@@ -23,6 +23,7 @@ from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
+from corral.prove.fabric.comparison import Known, refuse_unreachable, with_declared
 from corral.prove.fabric.corral_benchmark import (
     MEASURES,
     PROGRAM,
@@ -31,7 +32,6 @@ from corral.prove.fabric.corral_benchmark import (
     read_halves,
     read_program,
 )
-from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.slow_parts import Bisected, Half, Pair, Slow, bisected, slow
 from corral.prove.fabric.transport import transport_of
@@ -225,16 +225,7 @@ def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpu
     given = known or Known()
     usual = usual_of(spec, nodes)
     given = replace(given, nodes=given.nodes or nodes, usual=usual, gloo=not gpus)
-    data = spec.network.data
-    if data is None or nodes < 2:  # noqa: PLR2004 - within a node the network carries nothing
-        return given
-    if gpus and not given.fabric:
-        given = replace(given, fabric=data.fabric)
-    if data.gbps and not (given.hardware or given.topology):
-        # gloo has one interface, that of the node's name, however many the GPUs have.
-        topology = Topology(data.nics if gpus else 1, data.gbps, gpus=max(1, gpus))
-        given = replace(given, topology=topology, share=efficiency(data.fabric, data.gbps))
-    return given
+    return with_declared(given, spec.network.data, nodes=nodes, gpus=gpus)
 
 
 def bench_history(name: str) -> tuple[Mapping[str, Any], ...]:

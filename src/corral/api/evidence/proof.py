@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from corral.api.evidence.past_proofs import keep_proof
 from corral.apply.connection import Connection
@@ -13,9 +14,10 @@ from corral.apply.journal import Journal
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
+from corral.jobs.batch import fabric
 from corral.prove.catalog import CHECKS, GROUPS
 from corral.prove.check import Check
 from corral.prove.context import ProveContext
@@ -26,7 +28,7 @@ from corral.roles.machine.mesh import on_control
 from corral.roles.machine.people import PROOF, own_proof_user
 from corral.slurm.text import readable_associations, show_associations
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, users_of
+from corral.spec.nodes import nodes_of, partitions_of, users_of
 from corral.state_dir import cluster_dir
 
 
@@ -53,6 +55,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, only: Sequence[str] = ()
             user=await _job_user(session),
             person=users_of(spec)[0].name,
             facts=await _facts(spec, session.fleet),
+            rank_setup=partial(rank_setup, spec),
         )
         proof = await run_checks(context, checks, emit, at=time.time())
         proof = replace(proof, only=tuple(only))
@@ -61,6 +64,19 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, only: Sequence[str] = ()
     journal.write("proof", {"proof": proof.as_dict()})
     keep_proof(proof, partial=bool(only))
     return proof
+
+
+def rank_setup(spec: ClusterSpec, partition: str, nodes: int) -> Script:
+    """The environment of a rank of ``corral run`` in a partition, on as many nodes."""
+    named = next((each for each in partitions_of(spec) if each.name == partition), None)
+    interface, kind = fabric.declared(spec, named)
+    return fabric.settings(
+        interface=interface,
+        fabric=kind,
+        threads=1,
+        rdma=fabric.rdma_of(spec),
+        several=nodes > 1,
+    )
 
 
 async def _job_user(session: Connection) -> str:

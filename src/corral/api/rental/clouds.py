@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -18,13 +19,14 @@ from corral.providers.cloud.client.accounts import open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.model import Capacity, CloudApi, CloudTraits, ClusterApi, Offer, Volume
 from corral.providers.cloud.rehearsal import FILE, rehearsal_of
-from corral.spec.models import ClusterSpec
+from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import declared_of, has_guard
 from corral.spec.providers import CLOUDS
 from corral.state_dir import cluster_dir
 
 START_S: Final = 60.0
 POLL_S: Final = 0.1
+PRICE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,35 @@ async def offers(
     ]
     kept.sort(key=lambda o: (o.price is None, o.price or 0.0, o.provider, o.type, o.region))
     return Sale(tuple(kept), tuple(volumes), traits, silent)
+
+
+async def price_together(spec: ClusterSpec, group: NodeGroup, nodes: int) -> str:
+    """What as many machines of a group cost an hour as one of their cloud's clusters, and singly.
+
+    "" where that is not known: no key, no answer in time, no such offer.
+    """
+    cloud = group.cloud
+    if cloud is None:
+        return ""
+    costs: list[float] = []
+    for together in (True, False):
+        try:
+            async with asyncio.timeout(PRICE_S):
+                rehearsed = spec.name if rehearsal_of(spec.name) else ""
+                sale = await offers([group.provider], cluster=rehearsed, together=together)
+        except (CorralError, TimeoutError):
+            return ""
+        prices = [
+            offer.price
+            for offer in sale.offers
+            if offer.price is not None
+            and offer.type == cloud.type
+            and cloud.count in (None, offer.gpus)
+        ]
+        if not prices:
+            return ""
+        costs.append(min(prices) * nodes)
+    return f"{nodes} of them so cost {costs[0]:.2f} $/h now, {nodes} single ones {costs[1]:.2f}"
 
 
 def rented(spec: ClusterSpec) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from corral.api.operations.nodes import ssh_argv
+from corral.api.rental.clouds import price_together
 from corral.api.workload.queue import ArrayOutcome, JobOutcome, JobRef, OnLine, OnLive
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
@@ -18,7 +20,7 @@ from corral.jobs.batch.fabric import Setting, sourced
 from corral.jobs.directives import asked_of
 from corral.jobs.handle import JobHandle
 from corral.jobs.jobfile import read_job_file
-from corral.jobs.limits import partition_of
+from corral.jobs.limits import against_spec, apart, partition_of, pods_apart, refuse
 from corral.jobs.model import JobSpec, parse_job
 from corral.providers.lookup import runs_here
 from corral.spec.client import ClientSpec
@@ -132,9 +134,25 @@ async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHan
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
+    await _refuse_apart(spec, job)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         return await submission.submit(session.fleet, session.controller, spec, job, emit)
+
+
+async def _refuse_apart(spec: ClusterSpec, job: JobSpec) -> None:
+    """Refuse a job over single pods, with what the alternative costs.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    group = apart(job, spec)
+    if group is None:
+        return
+    plain = pods_apart(job, group)
+    price = await price_together(spec, group, job.nodes)
+    priced = replace(plain, instead=f"{plain.instead} ({price})" if price else plain.instead)
+    refuse([priced if each == plain else each for each in against_spec(job, spec)])
 
 
 async def run(
@@ -159,6 +177,7 @@ async def run(
     Raises:
         CorralError: as ``submit``; UNREACHABLE, the controller stays away.
     """
+    await _refuse_apart(spec, job)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         fleet = session.fleet

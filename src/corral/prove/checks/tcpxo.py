@@ -263,7 +263,7 @@ TCPXO_CHECKS: Final = (
         breaks="NCCL that fell back to TCP sockets; a NIC missing from NCCL_FASTRAK_IFNAME; a slow "
         "pair of nodes.",
         hint="the socket's speed is a tenth: the environment was not sourced (F45, F59); no fault "
-        "and slow: another pair of nodes (corral bench run --pairs)",
+        "and slow: another pair of nodes (corral bench run measures them)",
         measure=speed,
         applies=_on_fabric,
         needs=("multinode.tcpxo",),

@@ -5,10 +5,12 @@ Hardware of one provider alone is in a table of that name in the provider's fold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator
 
@@ -49,13 +51,75 @@ class Seen(Row):
     source: str
 
 
+Link = Literal["infiniband", "roce", "ethernet"]
+
+
+class Shows(Row):
+    """What a node of a kind shows of itself, next to GPUs, NICs and rate as in its topology.
+
+    Attributes:
+        link: what carries NCCL's data between nodes.
+        gpu: a regular expression that each GPU's name contains, "" for any.
+        product: the machine's name in its firmware, "" for any.
+    """
+
+    link: Link
+    gpu: str = ""
+    product: str = ""
+
+
 class Hardware(Row):
-    """A kind of node: its title, topology, references, and what NCCL takes between nodes."""
+    """A kind of node: its title, topology, references, and what NCCL takes between nodes.
+
+    ``shows`` is None where nodes do not show what they are.
+    """
 
     title: str
     topology: Topology
     seen: tuple[Seen, ...] = ()
     fabric: str = ""
+    shows: Shows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What one node shows of itself.
+
+    Attributes:
+        gpus: names of its GPUs, as nvidia-smi gives them.
+        link: what carries NCCL's data to other nodes; "" where that is not known.
+        nics: how many of them NCCL takes.
+        gbps: the rate of each in Gb/s; 0 where it is not known, or they differ.
+        product: the machine's name in its firmware.
+    """
+
+    gpus: tuple[str, ...]
+    link: Link | Literal[""] = ""
+    nics: int = 0
+    gbps: float = 0.0
+    product: str = ""
+
+
+def recognised(machines: Collection[Machine]) -> str:
+    """The one kind of hardware that all of them are; "" for none of those that are known."""
+    kinds = {_kind(machine) for machine in machines}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _kind(machine: Machine) -> str:
+    return next((name for name, kind in known_hardware().items() if _is(machine, kind)), "")
+
+
+def _is(machine: Machine, kind: Hardware) -> bool:
+    shows, topology = kind.shows, kind.topology
+    return (
+        shows is not None
+        and machine.link == shows.link
+        and (len(machine.gpus), machine.nics) == (topology.gpus, topology.nics)
+        and machine.gbps == topology.gbps
+        and all(re.search(shows.gpu, name) for name in machine.gpus)
+        and shows.product in ("", machine.product)
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.evidence.bench import Known, judged, refuse_unreachable
+from corral.api.evidence.bench import judged
 from corral.api.evidence.collective_bench import (
     BenchRequest,
     _likely,
@@ -17,6 +17,7 @@ from corral.api.evidence.collective_bench import (
 )
 from corral.errors import Code, CorralError
 from corral.prove.fabric.benchmark_log import Reading
+from corral.prove.fabric.comparison import Known, refuse_unreachable
 from corral.prove.fabric.corral_benchmark import PROGRAM
 from corral.prove.fabric.limits import Topology, efficiency
 from corral.prove.fabric.model import Collective, Row, Table, Timing

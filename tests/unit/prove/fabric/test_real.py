@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.evidence.bench import Known, read_benchmark, run_failure
+from corral.api.evidence.bench import read_benchmark, run_failure
+from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import ENOUGH, HISTORY, given_or_declared, usual_of
 from corral.api.evidence.node_bench import as_proof, causes_of, measured_before
 from corral.apply.journal import Journal
+from corral.prove.fabric.comparison import Known
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
