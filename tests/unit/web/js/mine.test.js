@@ -176,7 +176,7 @@ test("reservations before, in and after their time", () => {
 
 test("the scheduler in words", () => {
   const cycle = {
-    ...{ count: 4, last: 534, mean: 2_500_000, longest: 9_000_000, depth: 3, queue: 2 },
+    ...{ count: 4, last: 534, mean: 2_500_000, longest: 9_000_000, depth: 3, last_depth: 3, queue: 2 },
     ...{ last_at: null, exits: { max_rpc_cnt: 2 } },
   };
   const figures = {
