@@ -57,8 +57,8 @@ GPUS: Final = (
 GPU_JOBS: Final = 'corral_gpu_job{{cluster="{cluster}",node=~"{nodes}"}}'
 BUSY_STEP_S: Final = 60
 LEAST_STEPS: Final = 5
-"""A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on an
-H200 was shown with 376 % of its GPU."""
+"""A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on
+an H200 was shown with 376 % of its GPU."""
 BUSY: Final = (
     "sum by (jobid) (sum_over_time((clamp_max("
     'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
