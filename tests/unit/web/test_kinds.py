@@ -6,10 +6,19 @@ import re
 
 import pytest
 
-from corral.slurm.records import Job
+from corral.prove.measure.gpu import board_watts
+from corral.slurm.records import Job, Node
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
-from corral.web.slurm.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
+from corral.web.slurm.snapshot import (
+    JOB_COLUMNS,
+    NODE_COLUMNS,
+    Snapshot,
+    job_kind,
+    job_row,
+    node_kind,
+    node_row,
+)
 from tests.unit.web.test_static import STATIC
 
 JOBS = [
@@ -55,3 +64,18 @@ def test_no_state_of_slurms_in_javascript() -> None:
     known = {*JobState.__members__, *NodeBase.__members__, *node_flags()}
     for path in sorted((STATIC / "js").glob("*.js")):
         assert not set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text())) & known, path.name
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:h100:8", 8),
+        ("gpu:h100(CNT:8)", 8),
+        ("gpu:h100:no_consume:8", 8),
+        ("gpu:h100", 1),
+        ("gpu:h100:4,shard:gpu:4", 4),
+    ],
+)
+def test_the_most_that_a_nodes_gpus_draw(gres: str, gpus: int) -> None:
+    node = Node("node0", NodeState(NodeBase.IDLE), gres=gres)
+    assert node_row(node)[NODE_COLUMNS.index("watts_most")] == gpus * board_watts("h100")

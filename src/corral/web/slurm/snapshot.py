@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from corral.prove.measure.gpu import board_watts
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.slurm.tres import gres_of
 from corral.web.slurm.search import SHOWN
 
 K = TypeVar("K")
@@ -66,8 +66,8 @@ def node_row(node: Node) -> list[Any]:
 @lru_cache(maxsize=1024)
 def _most_watts(gres: str) -> int:
     """What all GPUs of a node draw at most; of one GPU where Slurm lists none."""
-    counted = re.findall(r"\bgpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)
-    return sum(int(count) * board_watts(kind) for kind, count in counted) or board_watts("")
+    gpus = ((kind, count) for name, kind, count in gres_of(gres) if name == "gpu")
+    return sum(count * board_watts(kind) for kind, count in gpus) or board_watts("")
 
 
 def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
