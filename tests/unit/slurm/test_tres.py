@@ -141,7 +141,7 @@ def test_two_questions_about_a_list_have_one_answer(text: str, count: int) -> No
 
 
 GPU_COUNT = re.compile(
-    r"\bgpu\b.*(\\d|\[[01]-9)|(\\d|\[[01]-9).*\bgpu\b|\bgpu[:=](\W|$)", re.DOTALL
+    r"gpu(?![a-z]).*(\\d|\[[01]-9)|(\\d|\[[01]-9).*gpu(?![a-z])|\bgpu[:=](\W|$)", re.DOTALL
 )
 """A pattern or prefix that takes a count or type of GPUs out of a list."""
 READS = {"compile", "match", "fullmatch", "search", "finditer", "findall", "split", "partition",
