@@ -222,7 +222,7 @@ it has texts for."""
 NO_TABLES = {
     "prove/fabric/transport.py: NETWORKS": "names that a log's reader looks for",
     "slurm/rest/commands.py: COMMANDS": "commands that are run",
-    "doctor/pending_reason.py: _KINDS": "resources with their unit and the field of a node that has them",
+    "doctor/pending_reason.py: _KINDS": "resources, and the field of a node that has them",
 }
 """Constants that look like a table, and what they are."""
 

@@ -44,6 +44,7 @@ from corral.inspect.rules import (
 from corral.prove import survey
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
+from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
 from corral.web.slurm.snapshot import NODE_COLUMNS
@@ -217,6 +218,18 @@ def test_health_calls_no_unit_good_that_is_down() -> None:
     assert UnitState.DOWN not in map(unit_state, good)
     down = set(map(unit_state, ("failed", "inactive", "unknown")))
     assert down == {UnitState.DOWN}
+
+
+def test_health_takes_the_same_jobs_for_ended() -> None:
+    """Each list of states in a program for nodes that has those of jobs that ended has them all."""
+    ended = {state.value for state in JobState if state.ended}
+    lists = [
+        set(words.split("|"))
+        for path in sorted((SOURCE / "agents").rglob("*"))
+        if path.suffix in {".sh", ".awk", ".pl"}
+        for words in re.findall(r"[A-Z_]+(?:\|[A-Z_]+)+", path.read_text())
+    ]
+    assert [words for words in lists if "COMPLETED" in words] == [ended]
 
 
 def test_health_and_doctor_allow_clocks_the_same() -> None:
