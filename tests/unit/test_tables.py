@@ -34,6 +34,7 @@ from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.conf.keys import all_keys
+from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.packages import compatible
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
@@ -128,6 +129,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "autodetect.yaml": AUTODETECT,
         "replacements.yaml": REPLACEMENTS,
         "needs.yaml": NEEDS,
+        "cycle_exits.yaml": cycle_exits(),
         "defaults.yaml": DEFAULTS,
         "compatibility.yaml": compatible(),
         "node_bases.yaml": node_bases(),

@@ -44,10 +44,37 @@ _JOBS: Final[Mapping[str, str]] = {
     JobState.RUNNING: "busy",
     JobState.COMPLETED: "good",
     JobState.COMPLETING: "busy",
+    JobState.SIGNALING: "busy",
+    JobState.RESIZING: "busy",
+    JobState.STAGE_OUT: "busy",
+    JobState.UPDATE_DB: "busy",
     JobState.SUSPENDED: "mix",
+    JobState.STOPPED: "mix",
     JobState.CANCELLED: "off",
 }
 """The colour of a job's state on the page, where it is not that of waiting or failed jobs."""
+NODE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "good": "idle",
+        "mix": "mixed",
+        "busy": "allocated",
+        "warn": "drained or in maintenance",
+        "bad": "down or failing",
+        "off": "other",
+    }
+)
+"""What the page calls each class of nodes (``node_kind``), in the order of its legend."""
+JOB_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "busy": "running or completing",
+        "good": "completed",
+        "bad": "failed or stopped by Slurm",
+        "off": "cancelled",
+        "mix": "suspended",
+        "warn": "pending",
+    }
+)
+"""What the page calls each class of jobs (``job_kind``), in the order of its legend."""
 
 
 def node_row(node: Node) -> list[Any]:
