@@ -45,7 +45,7 @@ def faults(text: str) -> list[str]:
     if LEFT_OUT.search(text):
         wrong.append('"left out" in place of "Default: X"')
     if any(text[m.start() - 2 : m.start()] != ". " for m in re.finditer(r"[Dd]efault: ", text)):
-        wrong.append('"Default: " is not a sentence of its own')
+        wrong.append('"Default: " is not a separate sentence')
     return wrong
 
 

@@ -30,7 +30,7 @@ from corral.roles.machine.mesh import (
     login_of,
     member,
     member_of,
-    way_words,
+    mode_text,
 )
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import digest
@@ -265,7 +265,7 @@ def watched(
         return MeshNode(node, "", "", "", "", device, "does not answer", hint)
     own = facts.mesh
     expires = (device.expires if device else "") or own.expires
-    seen = MeshNode(node, way_words(own), own.address, own.state, expires, device)
+    seen = MeshNode(node, mode_text(own), own.address, own.state, expires, device)
     rekey = f"corral keys rotate FILE --which mesh; {node} only"
     problem, hint = "", ""
     if not member(mesh, own):

@@ -152,7 +152,7 @@ async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
     lines: list[str] = []
     with state.searches.counted(session.user):
         await own_commands(state).log(session.login, record, question, lines.append)
-    return asdict(api.log_found(lines, name=file, start=start))
+    return asdict(api.log_matches(lines, name=file, start=start))
 
 
 @router.get(

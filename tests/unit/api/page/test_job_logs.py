@@ -30,7 +30,7 @@ from corral.api.page.job_logs import (
     log_data,
     log_event,
     log_files,
-    log_found,
+    log_matches,
     log_script,
 )
 from corral.errors import Code, CorralError
@@ -147,7 +147,7 @@ def test_a_search_finds_what_is_shown_in_the_end(text: str) -> None:
     path = Path(f"/tmp/corral-search-{os.getpid()}")
     try:
         path.write_bytes(text.encode())
-        response = log_found(answered(path, do="find", name="output", text="aa"))
+        response = log_matches(answered(path, do="find", name="output", text="aa"))
     finally:
         path.unlink()
     lines = text.split("\n")
@@ -164,15 +164,15 @@ def test_a_search_finds_what_is_shown_in_the_end(text: str) -> None:
 def test_a_search_ends_after_some_lines_and_goes_on(hostile_tmp_path: Path) -> None:
     log = hostile_tmp_path / "a.out"
     log.write_text("".join(f"Error {n}\n" for n in range(1000)))
-    first = log_found(answered(log, do="find", name="output", text="eRRor"))
+    first = log_matches(answered(log, do="find", name="output", text="eRRor"))
     assert len(first.hits) == HITS
     again = answered(log, do="find", name="output", text="eRRor", start=first.end, line=first.line)
-    assert log_found(again).hits[0].text == f"Error {HITS}"
-    assert log_found(again).hits[0].line == HITS
+    assert log_matches(again).hits[0].text == f"Error {HITS}"
+    assert log_matches(again).hits[0].line == HITS
     log.write_bytes(b"5%\r" * 3_000_000 + b"end\n" + b"x" * (9 << 20) + b"needle")
-    response = log_found(answered(log, do="find", name="output", text="5%"))
+    response = log_matches(answered(log, do="find", name="output", text="5%"))
     assert (response.hits, response.end) == ((), response.size)
-    (hit,) = log_found(answered(log, do="find", name="output", text="needle")).hits
+    (hit,) = log_matches(answered(log, do="find", name="output", text="needle")).hits
     assert hit.line == 1
     assert len(hit.text) < 500
 
@@ -284,7 +284,7 @@ def test_job_json_is_read_again_where_it_has_changed(hostile_tmp_path: Path) -> 
 )  # fmt: skip
 def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
     question = LogQuestion(do="read", name="batch", end=9)
-    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text]),
+    for read in (log_event, lambda text: log_files([text]), lambda text: log_matches([text]),
                  lambda text: log_data([text], question)):  # fmt: skip
         with pytest.raises(CorralError) as refused:
             read(line)
@@ -293,7 +293,7 @@ def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
 
 @given(st.text("FXDRNLHEShM 0129batchrnk-=\u0661\n", max_size=40))
 def test_any_line_is_read_or_refused(line: str) -> None:
-    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text])):
+    for read in (log_event, lambda text: log_files([text]), lambda text: log_matches([text])):
         with suppress(CorralError):
             read(line)
 
@@ -305,7 +305,7 @@ def test_what_was_not_asked_for_is_left_out() -> None:
              "D batch 16 YmJi", "D batch 14 YmJi"]  # fmt: skip
     assert log_data(lines, question) == (b"aaab", 99)
     hit = "H batch {} 1 YWFh"
-    response = log_found(
+    response = log_matches(
         ["H errors 12 1 YWFh", hit.format(9), *[hit.format(10 + n) for n in range(HITS + 50)],
          "E errors 10 2 3", "E batch 9 2 3", "E batch 500 2 900", "H batch 1 2"],
         name="batch", start=10,

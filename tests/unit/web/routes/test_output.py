@@ -257,7 +257,7 @@ def test_a_search_of_a_log_goes_on_where_it_was(ranks: Path) -> None:
         "log/search?file=rank-0&text=7%20%C3%A4&start=22000&line=2000",
         "log/search?file=rank-0&text=nowhere",
     )
-    held(schemas.LogFound, first.json())
+    held(schemas.LogMatches, first.json())
     response = first.json()
     assert len(response["hits"]) == 200
     assert response["hits"][1] == {
