@@ -50,6 +50,12 @@ WRONG = {
     "letting go, hand-over (of a machine)": "it lets go",
     "5 run (of services)": "5 run",
     "jobs wait, jobs run": "a job that waits",
+    "where it lies": "read where they lie",
+    "wanted state": "the wanted state",
+    "lead on": "it refuses to lead on",
+    "go back to waiting, seen to exist": "it goes back to waiting",
+    "shall": "what it shall be",
+    "its like": "with its like",
 }
 RIGHT = [
     "as well as, a well-known one, well below",

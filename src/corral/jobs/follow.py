@@ -183,7 +183,7 @@ class Outcome:
 
     Attributes:
         id: Slurm's number.
-        state: where it stands.
+        state: its state.
         exit_code: how it ended; None while it lives.
         reason: Slurm's word for why it waits or ended so, "" for none.
         nodes: where it ran, as a hostlist.

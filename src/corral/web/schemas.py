@@ -1125,7 +1125,7 @@ SHAPES: Final = (
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
     Profile, Timeline,
     BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
-    ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work, MyWork,
-    WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
+    ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""
