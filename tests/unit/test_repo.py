@@ -599,6 +599,16 @@ def test_decisions_are_in_the_index() -> None:
     assert all("](" in cells[-1] or "`" in cells[-1] for cells in folded.values())
 
 
+def test_the_index_of_decisions_is_in_order() -> None:
+    """In each of its sections, whose heads are rows in bold type."""
+    sections = re.split(r"^\|[ *]", (DECISIONS / "README.md").read_text(), flags=re.M)
+    before = ""
+    for row in sections:
+        number = (re.match(r"\[(\d{4})\]", row) or [row, ""])[1]
+        assert not number or before < number, f"{number} comes before {before}"
+        before = number
+
+
 def test_numbers_of_decisions_lead_somewhere() -> None:
     """Folded numbers are named in the index alone, which lists where their content is now."""
     index = DECISIONS / "README.md"
