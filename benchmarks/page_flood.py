@@ -127,8 +127,15 @@ def main() -> None:
         for words, kind in FLOODS.items():
             if args.only not in words:
                 continue
-            argv = [sys.executable, "-m", "benchmarks.page_flood", f"--rate={args.rate}",
-                    "--flood", kind, url.rpartition(":")[2]]  # fmt: skip
+            argv = [
+                sys.executable,
+                "-m",
+                "benchmarks.page_flood",
+                f"--rate={args.rate}",
+                "--flood",
+                kind,
+                url.rpartition(":")[2],
+            ]
             flooder = None
             if kind:
                 flooder = subprocess.Popen(

@@ -96,9 +96,20 @@ def peer(source: Path) -> tuple[Path, Path]:
     if not (folder / "complete").exists():
         files.mkdir(parents=True, exist_ok=True)
         kept = subprocess.run(
-            ["git", "-C", str(source), "archive", TAG, "slurmweb", "conf", "pyproject.toml",
-             "README.md"], check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                "git",
+                "-C",
+                str(source),
+                "archive",
+                TAG,
+                "slurmweb",
+                "conf",
+                "pyproject.toml",
+                "README.md",
+            ],
+            check=True,
+            capture_output=True,
+        )
         subprocess.run(["tar", "-x", "-C", str(files)], input=kept.stdout, check=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]

@@ -82,8 +82,9 @@ def test_ranks_of_a_job_are_read_next_to_its_batch_log(hostile_tmp_path: Path, n
     files, more = log_files(answered(log, do="files"))
     assert more == 0
     assert [(file.name, file.path, file.size) for file in files[:2]] == [
-        ("batch", str(log), 6), ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
-    ]  # fmt: skip
+        ("batch", str(log), 6),
+        ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
+    ]
 
 
 def test_of_many_ranks_the_end_of_each_is_read_from_a_line_on(hostile_tmp_path: Path) -> None:
@@ -284,8 +285,12 @@ def test_job_json_is_read_again_where_it_has_changed(hostile_tmp_path: Path) -> 
 )  # fmt: skip
 def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
     question = LogQuestion(do="read", name="batch", end=9)
-    for read in (log_event, lambda text: log_files([text]), lambda text: log_matches([text]),
-                 lambda text: log_data([text], question)):  # fmt: skip
+    for read in (
+        log_event,
+        lambda text: log_files([text]),
+        lambda text: log_matches([text]),
+        lambda text: log_data([text], question),
+    ):
         with pytest.raises(CorralError) as refused:
             read(line)
         assert refused.value.code is Code.PARSE_FAILED
@@ -306,10 +311,18 @@ def test_what_was_not_asked_for_is_left_out() -> None:
     assert log_data(lines, question) == (b"aaab", 99)
     hit = "H batch {} 1 YWFh"
     response = log_matches(
-        ["H errors 12 1 YWFh", hit.format(9), *[hit.format(10 + n) for n in range(HITS + 50)],
-         "E errors 10 2 3", "E batch 9 2 3", "E batch 500 2 900", "H batch 1 2"],
-        name="batch", start=10,
-    )  # fmt: skip
+        [
+            "H errors 12 1 YWFh",
+            hit.format(9),
+            *[hit.format(10 + n) for n in range(HITS + 50)],
+            "E errors 10 2 3",
+            "E batch 9 2 3",
+            "E batch 500 2 900",
+            "H batch 1 2",
+        ],
+        name="batch",
+        start=10,
+    )
     assert len(response.hits) == HITS
     assert (response.hits[0].start, response.end, response.size) == (10, 500, 900)
     assert log_event("D errors 0 YQ==", "batch") is None
