@@ -25,7 +25,8 @@ from statistics import median
 
 import httpx
 
-from benchmarks.web import page, player, session_headers, token
+from benchmarks.web import player, session_headers, token
+from corral.testing.page import page
 
 VIEWERS = 10
 PAUSE_S = 0.2

@@ -26,7 +26,8 @@ from statistics import median
 import httpx
 
 from benchmarks.machine import machine
-from benchmarks.web import memory, page, player, session_headers, token
+from benchmarks.web import memory, player, session_headers, token
+from corral.testing.page import page
 
 TAG = "v6.0.0"
 RFL = ("authentication", "core", "log", "permissions", "settings", "web")
