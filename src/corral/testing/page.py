@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def page(slurm: str, *, cluster: str = "big") -> Iterator[tuple[subprocess.Popen[str], str]]:
+def page(slurm: str, *, cluster: str = "big") -> Generator[tuple[subprocess.Popen[str], str]]:
     """Start the page's server and end it afterwards.
 
     Args:
