@@ -72,6 +72,7 @@ class Word:
     use: str
     text: str = ""
     names: list[str] = field(default_factory=list[str])
+    parts: list[str] = field(default_factory=list[str])
     variables: list[str] = field(default_factory=list[str])
     complete: list[str] = field(default_factory=list[str])
     allow: list[str] = field(default_factory=list[str])
@@ -102,6 +103,8 @@ class Word:
         if name.name.strip("_").lower() in self.complete:
             return True
         parts = [part.lower() for part in PART.findall(name.name)]
+        if not name.name.startswith("test_") and not set(parts).isdisjoint(self.parts):
+            return True  # A test's name is a sentence.
         phrases = f"_{'_'.join(parts)}_"
         return any(f"_{listed.lower()}_" in phrases for listed in self.names)
 
@@ -254,6 +257,9 @@ AWK_OPTION = re.compile(r"-v\s*(?P<name>[A-Za-z_]\w*)=")
 SHELL_NAME = re.compile(
     r"^\s*(?:local |readonly |export )?(?P<name>[A-Za-z_]\w*)(?P<kind>\(\)|=)", re.M
 )
+SHELL_BOUND = re.compile(
+    r"\bfor\s+(?P<each>[A-Za-z_]\w*)\s+in\b|\bread(?:\s+-\w+)*(?P<read>(?:[ \t]+[A-Za-z_]\w*)+)"
+)
 
 
 def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
@@ -302,6 +308,10 @@ def awk_names(text: str) -> Iterator[Name]:
 def shell_names(text: str) -> Iterator[Name]:
     """Functions and variables, those of awk programs too."""
     yield from names_by(SHELL_NAME)(text)
+    for match in SHELL_BOUND.finditer(text):
+        part = "each" if match["each"] else "read"
+        for name in re.finditer(r"\w+", match[part]):
+            yield Name(match.start(part) + name.start(), name[0], variable=True)
     for match in AWK_IN_SHELL.finditer(text):
         for name in awk_names(match["program"]):
             yield name._replace(offset=match.start("program") + name.offset)
@@ -388,7 +398,8 @@ def hits(file: str, text: str) -> list[Hit]:
         if name.name not in PUBLIC and not (name.key and name.name in PUBLIC_KEYS):
             places += [(name.offset, name.name, w.use) for w in WORDS if w.in_name(name)]
     module = Name(0, Path(file).stem, variable=False)
-    places += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
+    if module.name not in PUBLIC:
+        places += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
     out: list[Hit] = []
     for at, piece, use in sorted(places):
         line = text.count("\n", 0, at) + 1

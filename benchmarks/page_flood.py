@@ -25,7 +25,8 @@ from statistics import median
 
 import httpx
 
-from benchmarks.web import page, player, session_headers, token
+from benchmarks.web import player, session_headers, token
+from corral.testing.page import page
 
 VIEWERS = 10
 PAUSE_S = 0.2
@@ -127,8 +128,15 @@ def main() -> None:
         for words, kind in FLOODS.items():
             if args.only not in words:
                 continue
-            argv = [sys.executable, "-m", "benchmarks.page_flood", f"--rate={args.rate}",
-                    "--flood", kind, url.rpartition(":")[2]]  # fmt: skip
+            argv = [
+                sys.executable,
+                "-m",
+                "benchmarks.page_flood",
+                f"--rate={args.rate}",
+                "--flood",
+                kind,
+                url.rpartition(":")[2],
+            ]
             flooder = None
             if kind:
                 flooder = subprocess.Popen(

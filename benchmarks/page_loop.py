@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 
 from benchmarks.plan_scale import measure
-from benchmarks.web import page, player, session_headers, token
+from benchmarks.web import player, session_headers, token
+from corral.testing.page import page
 
 WAKE_S = 0.005
 QUERY = {"q": "train state=pending,running,completed,failed user!=user3", "by": "priority"}

@@ -26,7 +26,8 @@ from statistics import median
 import httpx
 
 from benchmarks.machine import machine
-from benchmarks.web import memory, page, player, session_headers, token
+from benchmarks.web import memory, player, session_headers, token
+from corral.testing.page import page
 
 TAG = "v6.0.0"
 RFL = ("authentication", "core", "log", "permissions", "settings", "web")
@@ -96,9 +97,20 @@ def peer(source: Path) -> tuple[Path, Path]:
     if not (folder / "complete").exists():
         files.mkdir(parents=True, exist_ok=True)
         kept = subprocess.run(
-            ["git", "-C", str(source), "archive", TAG, "slurmweb", "conf", "pyproject.toml",
-             "README.md"], check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                "git",
+                "-C",
+                str(source),
+                "archive",
+                TAG,
+                "slurmweb",
+                "conf",
+                "pyproject.toml",
+                "README.md",
+            ],
+            check=True,
+            capture_output=True,
+        )
         subprocess.run(["tar", "-x", "-C", str(files)], input=kept.stdout, check=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]

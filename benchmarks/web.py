@@ -33,6 +33,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from corral.testing.page import page
+
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
 TURNS, REST_S, SETTLE_S = 4, 30.0, 5.0
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
@@ -163,23 +165,6 @@ def player(nodes: int, jobs: int) -> Iterator[str]:
             if not port:
                 raise SystemExit("the player of slurmrestd ended")
             yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-@contextmanager
-def page(slurm: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The page's server over a slurmrestd: its process, its address."""
-    argv = [sys.executable, "-m", "corral.web"]
-    with subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            if process.stdin is None or process.stdout is None:
-                raise SystemExit("no pipes")
-            process.stdin.write(json.dumps({"cluster": "big", "rest": slurm}) + "\n")
-            process.stdin.flush()
-            yield process, f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
         finally:
             process.terminate()
 

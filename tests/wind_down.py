@@ -37,8 +37,10 @@ def ran(folder: Path, *words: str) -> str:
     ended = subprocess.run(
         ["/bin/sh", "-c", program("wind-down.sh"), "wind-down", *words],
         env={"PATH": f"{bin_folder}:/usr/bin:/bin", "CORRAL_WIND_DOWN_KEPT": f"{folder}/run/kept"},
-        capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
     if ended.returncode:
         raise OSError(f"exit status {ended.returncode}: {ended.stderr}")
     return ended.stdout

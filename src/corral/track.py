@@ -221,7 +221,7 @@ def _experiment(name: str) -> str:
         except TrackingError as there:
             if "RESOURCE_ALREADY_EXISTS" not in str(there):
                 raise
-    raise TrackingError(f"experiment {name} can neither be found nor made")
+    raise TrackingError(f"experiment {name}: not found, and creating it failed")
 
 
 def begin(folder: Path) -> str:

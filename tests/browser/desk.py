@@ -45,10 +45,15 @@ class DeskRest(FakeRest):
         """One job; ``array`` and ``task`` or ``tasks`` make it one of an array."""
         array, task, tasks = more.pop("array", 0), more.pop("task", None), more.pop("tasks", "")
         fields = {
-            "job_id": number, "job_state": ["RUNNING"], "array_job_id": _set(array or None),
-            "array_task_id": _set(task), "array_task_string": tasks, "user_name": "kim",
-            "start_time": _set(int(time.time()) - 600), **more,
-        }  # fmt: skip
+            "job_id": number,
+            "job_state": ["RUNNING"],
+            "array_job_id": _set(array or None),
+            "array_task_id": _set(task),
+            "array_task_string": tasks,
+            "user_name": "kim",
+            "start_time": _set(int(time.time()) - 600),
+            **more,
+        }
         self.bodies["jobs"]["body"]["jobs"].append({**copy.deepcopy(self._job), **fields})
 
     def nodes(self, count: int, **more: Any) -> None:

@@ -56,10 +56,16 @@ def test_no_page_breaks_a_rule_of_axe(
     job = submit_script(owner, served, COUNTING.replace("sleep 0.5", "sleep 9"), "seen by all")
     wrong: list[str] = []
     places = {
-        "cluster": ".node", "jobs": "tr[data-job]", "submit": "#field-script", "proof": ".card",
-        "jobs/ended": "tr[data-job]", "plan": "textarea", "history": ".card", "node/node1": "h1",
+        "cluster": ".node",
+        "jobs": "tr[data-job]",
+        "submit": "#field-script",
+        "proof": ".card",
+        "jobs/ended": "tr[data-job]",
+        "plan": "textarea",
+        "history": ".card",
+        "node/node1": "h1",
         f"job/{job}": ".log",
-    }  # fmt: skip
+    }
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
         for place, ready in places.items():

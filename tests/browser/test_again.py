@@ -53,9 +53,16 @@ def test_a_script_with_the_options_of_its_command_line(
 
 def test_a_job_of_the_form_is_the_form_again(at: Desk, shoot: Callable[[Any, str], None]) -> None:
     job = JobSpec.model_validate(
-        {"command": ["sh", "-c", "echo 'a b'"], "nodes": 2, "env": {"A": "b c"}, "array": "0-3",
-         "time": "2h", "user": "kim", "environment": "lock.txt"}
-    )  # fmt: skip
+        {
+            "command": ["sh", "-c", "echo 'a b'"],
+            "nodes": 2,
+            "env": {"A": "b c"},
+            "array": "0-3",
+            "time": "2h",
+            "user": "kim",
+            "environment": "lock.txt",
+        }
+    )
     at.helper.recorded[1] = Recorded(SCRIPT, "", job.model_dump(mode="json"))
     page = again(at)
     assert page.input_value("#field-nodes") == "2"
@@ -74,9 +81,15 @@ def test_a_job_of_the_form_is_the_form_again(at: Desk, shoot: Callable[[Any, str
     page.wait_for_url(re.compile(r"#job/1$"))
     sent = [asked["fields"] for asked in at.helper.asked if asked["do"] == "submit"]
     assert sent == [
-        {"command": ["sh", "-c", 'echo "a b"'], "nodes": 2, "env": {"A": "b c"}, "array": "0-3",
-         "time": "2h", "user": "kim"}
-    ]  # fmt: skip
+        {
+            "command": ["sh", "-c", 'echo "a b"'],
+            "nodes": 2,
+            "env": {"A": "b c"},
+            "array": "0-3",
+            "time": "2h",
+            "user": "kim",
+        }
+    ]
 
 
 def test_what_a_job_used_of_what_it_was_given(at: Desk, shoot: Callable[[Any, str], None]) -> None:

@@ -147,9 +147,12 @@ def test_another_size_or_a_lost_machine_is_another_cluster(tmp_path: Path) -> No
 def test_a_second_cluster_of_one_group_goes(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     cluster.up()
-    body = {"name": Label("lab", "pods", "00000a").name, "type": "TRAINING", "image": "x",
-            "compute": {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 2,
-                        "podCount": 2}}  # fmt: skip
+    body = {
+        "name": Label("lab", "pods", "00000a").name,
+        "type": "TRAINING",
+        "image": "x",
+        "compute": {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 2, "podCount": 2},
+    }
     cluster.sim._create_cluster(body)  # type: ignore[attr-defined]
     run(cluster.world.loop, asyncio.sleep(120))
     assert {a for _, a in cluster.actions()} == {Action.REMOVE}
@@ -246,8 +249,14 @@ def test_the_guard_knows_its_nodes_and_ends_the_complete_cluster(tmp_path: Path)
         return answer.body
 
     def round_of(name: str) -> rental_guard.Round:
-        conf = {"cluster": name, "nodes": NODES, "elastic": [], "groups": {"pods": NODES},
-                "clouds": {"runpod": ""}, "clients": {"runpod": calls_of("runpod")}}  # fmt: skip
+        conf = {
+            "cluster": name,
+            "nodes": NODES,
+            "elastic": [],
+            "groups": {"pods": NODES},
+            "clouds": {"runpod": ""},
+            "clients": {"runpod": calls_of("runpod")},
+        }
         return rental_guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
 
     turn = round_of("lab")

@@ -291,8 +291,15 @@ def test_it_runs_as_it_is_installed(up: World, tmp_path: Path) -> None:
     began, at = time.monotonic(), up.loop.clock + 60
     up.sim.now = lambda: at + (time.monotonic() - began) * 40
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    conf = {"cluster": "lab", "nodes": ["gpu0", "gpu1"], "elastic": [], "total": 0.0, "grace": 0,
-            "clouds": {up.name: server.url(up.name)}, "clients": {up.name: module}}  # fmt: skip
+    conf = {
+        "cluster": "lab",
+        "nodes": ["gpu0", "gpu1"],
+        "elastic": [],
+        "total": 0.0,
+        "grace": 0,
+        "clouds": {up.name: server.url(up.name)},
+        "clients": {up.name: module},
+    }
     texts["etc/corral/guard.json"] = json.dumps(conf)
     for path, text in texts.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from corral.api.config.adoption import lint_existing
 HERE = "10.9.9.1"
 NOWHERE = "10.9.9.2"
 """A second controller's address: nothing is there."""
-FOUND_ANYWHERE = {"/", "/run", "/var/run", "/var/log"}
+EVERYWHERE = {"/", "/run", "/var/run", "/var/log"}
 ADDRESS = re.compile(r"[\d.]+|[\da-f]*:[\da-f:]+")
 
 
@@ -69,7 +69,7 @@ def site(files: dict[str, str]) -> dict[str, object]:
         "hosts": names_of(reading, controllers),
         "addresses": [word for word in databases if ADDRESS.fullmatch(word)],
         "user": reading.last("slurmuser") or "root",
-        "folders": [f for f in folders if f.startswith("/") and f not in FOUND_ANYWHERE],
+        "folders": [f for f in folders if f.startswith("/") and f not in EVERYWHERE],
         "files": files_of(reading, text),
         "sockets": [p for p in reading.keys.get("accountingstoragepass", []) if p.startswith("/")],
         "plugins": [p for p in reading.last("plugindir").split(":") if p.startswith("/")],

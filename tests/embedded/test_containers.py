@@ -259,10 +259,15 @@ def test_corral_run_puts_ranks_into_a_container(lab: Live, tmp_path: Path) -> No
     lines: list[RankLine] = []
     job = api.job_spec(
         {
-            "script": str(tmp_path / "show.sh"), "folder": "none", "nodes": 2, "gpus_per_node": 1,
-            "container": IMAGE, "mounts": ["/etc/ssh:/mnt:ro"], "env": {"NOTE": "it's $HOME"},
+            "script": str(tmp_path / "show.sh"),
+            "folder": "none",
+            "nodes": 2,
+            "gpus_per_node": 1,
+            "container": IMAGE,
+            "mounts": ["/etc/ssh:/mnt:ro"],
+            "env": {"NOTE": "it's $HOME"},
         }
-    )  # fmt: skip
+    )
     outcome = asyncio.run(api.run(lab.spec, job, on_line=lines.append))
     assert outcome.good, lines
     for rank in (0, 1):

@@ -187,10 +187,22 @@ def other_image(request: pytest.FixtureRequest) -> str:
         )
         # The development release's index expires within days; it is not installed anywhere.
         made = subprocess.run(
-            ["sh", "-c", MAKE, "sh", 'Acquire::Check-Valid-Until "false"', PACKAGES,
-             request.param, sources[0].line(), name],
-            capture_output=True, text=True, timeout=400, check=False,
-        )  # fmt: skip
+            [
+                "sh",
+                "-c",
+                MAKE,
+                "sh",
+                'Acquire::Check-Valid-Until "false"',
+                PACKAGES,
+                request.param,
+                sources[0].line(),
+                name,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
         if made.returncode:
             pytest.skip(f"no image of {request.param}: {made.stderr[-300:]}")
     return name

@@ -38,9 +38,12 @@ class Terminal:
         # setsid --ctty: the terminal is the command's own, so that Ctrl-C reaches it alone.
         self._process = subprocess.Popen(
             ["setsid", "--ctty", *argv],
-            stdin=there, stdout=there, stderr=there, close_fds=True,
+            stdin=there,
+            stdout=there,
+            stderr=there,
+            close_fds=True,
             env={**os.environ, **DEBUG, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
-        )  # fmt: skip
+        )
         os.close(there)
         self._output = b""
 

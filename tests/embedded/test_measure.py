@@ -183,8 +183,11 @@ def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> 
     with log.open("w") as stderr:
         program = subprocess.Popen(
             [sys.executable, "-m", "corral", "bench", *words],
-            stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
     end = time.monotonic() + 120
     while "ddp over 3 ranks" not in log.read_text() and program.poll() is None:
         assert time.monotonic() < end, log.read_text()

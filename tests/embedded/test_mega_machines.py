@@ -239,8 +239,11 @@ def test_the_page_by_ssh(machines: Machines) -> None:
     """Through the simulated IAP tunnel, without slurmrestd: slurm-gcp's controller runs none."""
     page = subprocess.Popen(
         [sys.executable, "-m", "corral", "ui", "-c", "mega", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
     try:
         assert page.stdout is not None
         access = json.loads(page.stdout.readline())

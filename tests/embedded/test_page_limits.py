@@ -36,8 +36,11 @@ class Page:
 def serving(**more: Any) -> Iterator[Page]:
     """A page with no slurmrestd behind it; who starts it has a one-time code."""
     settings = {
-        "cluster": "laptop", "rest": "http://127.0.0.9:9", "handover": ["kim", token()], **more
-    }  # fmt: skip
+        "cluster": "laptop",
+        "rest": "http://127.0.0.9:9",
+        "handover": ["kim", token()],
+        **more,
+    }
     with subprocess.Popen(
         [sys.executable, "-m", "corral.web"],
         stdin=subprocess.PIPE,
@@ -181,8 +184,19 @@ WRONG = (
 
 def guesses(page: Page, uid: int, program: str = GUESS) -> list[int]:
     """What a user of this machine is answered to 14 wrong codes."""
-    argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups",
-            "/usr/bin/env", "python3", "-c", program, page.url]  # fmt: skip
+    argv = [
+        "setpriv",
+        "--reuid",
+        str(uid),
+        "--regid",
+        str(uid),
+        "--clear-groups",
+        "/usr/bin/env",
+        "python3",
+        "-c",
+        program,
+        page.url,
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(done.stdout)
 

@@ -222,9 +222,14 @@ def by_down(cluster: Cluster, chance: random.Random) -> str:
 def one_kill(cluster: Cluster, chance: random.Random) -> tuple[bool, str]:
     """One verb, killed and run again: whether the kill met it at work, and what was done."""
     verb, make, most = chance.choice(
-        [("up", by_up, 14.0), ("up", by_resize, 12.0), ("apply", by_apply, 4.0),
-         ("down", by_down, 4.0), ("page", by_apply, 1.0)]
-    )  # fmt: skip
+        [
+            ("up", by_up, 14.0),
+            ("up", by_resize, 12.0),
+            ("apply", by_apply, 4.0),
+            ("down", by_down, 4.0),
+            ("page", by_apply, 1.0),
+        ]
+    )
     what = make(cluster, chance)
     after = chance.uniform(0.05, most)
     words = [verb, str(cluster.file), "--yes", *(["--no-prove"] if verb == "up" else [])]

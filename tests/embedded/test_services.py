@@ -230,9 +230,13 @@ def test_promtool_has_no_complaint(working: Live) -> None:
     assert "corral_" not in lint
     assert "SUCCESS: 1 rule files found" in lint
     assert "rules found" in lint
-    for name in ("corral_scheduler_cycles_total", "corral_account_shares_ratio",
-                 "corral_user_fair_share_ratio", 'corral_jobs_pending{reason="Resources"}',
-                 'corral_job_wait_seconds_bucket{partition="main",le="+Inf"}'):  # fmt: skip
+    for name in (
+        "corral_scheduler_cycles_total",
+        "corral_account_shares_ratio",
+        "corral_user_fair_share_ratio",
+        'corral_jobs_pending{reason="Resources"}',
+        'corral_job_wait_seconds_bucket{partition="main",le="+Inf"}',
+    ):
         assert name in text, name
 
 

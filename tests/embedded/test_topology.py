@@ -47,10 +47,13 @@ def simulated(folder: Path, net: str, host: str) -> Iterator[dict[str, str]]:
     # Commands come by standard input, and its end would end it; the number keeps two runs apart.
     number = str(os.getpid() % 30000)
     process = subprocess.Popen(
-        ["ibsim", "-s", "-n", *LARGE, "fabric.net"], cwd=folder, stdin=subprocess.PIPE,
-        stdout=(folder / "ibsim.log").open("w"), stderr=subprocess.STDOUT,
+        ["ibsim", "-s", "-n", *LARGE, "fabric.net"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=(folder / "ibsim.log").open("w"),
+        stderr=subprocess.STDOUT,
         env={**os.environ, "IBSIM_SOCKNAME": f"corral-{number}"},
-    )  # fmt: skip
+    )
     try:
         yield {
             **os.environ,
@@ -68,8 +71,9 @@ def discovered(folder: Path, name: str, net: str, host: str) -> str:
     with simulated(folder, net, host) as env:
         until = time.monotonic() + 60
         while True:
-            done = subprocess.run(["ibnetdiscover"], env=env, capture_output=True, text=True,
-                                  timeout=60, check=False)  # fmt: skip
+            done = subprocess.run(
+                ["ibnetdiscover"], env=env, capture_output=True, text=True, timeout=60, check=False
+            )
             if done.returncode == 0 or time.monotonic() > until:
                 break
             time.sleep(0.2)

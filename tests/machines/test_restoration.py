@@ -45,7 +45,7 @@ def job(lab: Live) -> Iterator[str]:
 
 def test_not_while_a_job_runs(lab: Live, job: str) -> None:
     """It reports which job, and changes nothing."""
-    returning = asyncio.run(api.due_back(lab.spec))
+    returning = asyncio.run(api.pending_release(lab.spec))
     assert returning.jobs == (f"{job} alice node1",)
     assert {m.node: m.error for m in returning.machines} == dict.fromkeys(lab.facts)
     error = refused(lab.spec)

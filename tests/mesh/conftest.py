@@ -121,8 +121,10 @@ def show_event(event: Event) -> None:
 def lab() -> Iterator[Lab]:
     """The lab, its control server running, and no node in the tailnet yet."""
     lab = Lab.make(KEPT or f"mesh-{os.getpid()}", [(0, "machine"), (1, "machine"), (1, "pod")])
-    environment = {"HEADSCALE_API_KEY_FILE": str(lab.control.key_file),
-                   "SSL_CERT_FILE": str(lab.control.authority)}  # fmt: skip
+    environment = {
+        "HEADSCALE_API_KEY_FILE": str(lab.control.key_file),
+        "SSL_CERT_FILE": str(lab.control.authority),
+    }
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     yield lab

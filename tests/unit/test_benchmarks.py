@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from benchmarks.convergence import peers
 from corral.errors import CorralError
 from corral.spec.providers import CLOUDS
 from corral.testing import machines
-from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER, printed
+from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER, TRAINING, printed
 
 REPO = Path(__file__).parents[2]
 EMBEDDED = "tests/embedded/test_benchmarks.py"
@@ -63,6 +64,17 @@ def imported(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
+def started(path: Path) -> Iterator[str]:
+    """Programs of Corral that a file starts by ``python -m``: in argument lists and in shell."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        parts = node.args if isinstance(node, ast.Call) else parts
+        texts = [getattr(part, "value", None) for part in parts]
+        yield from (str(b) for a, b in pairwise(texts) if a == "-m" and str(b).startswith("corral"))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"-m (corral[.\w]*)", node.value)
+
+
 def is_door(module: str) -> bool:
     """Whether it is one itself; what is below a door is inside."""
     return module in DOORS or bool(TESTING.fullmatch(module)) or module == "corral.testing"
@@ -77,6 +89,18 @@ def is_allowed(module: str) -> bool:
 @pytest.mark.parametrize("path", sorted((REPO / "benchmarks").rglob("*.py")), ids=lambda p: p.name)
 def test_it_uses_public_doors_alone(path: Path) -> None:
     assert [module for module in imported(path) if not is_allowed(module)] == []
+    assert [module for module in started(path) if not is_allowed(module)] == []
+
+
+def test_a_started_inner_program_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text(
+        'a = [x, "-m", "corral.web"]\nrun(y, "-m", "corral.hosts.forward", z)\n'
+        'b = f"{python} -m corral.web.as_user {c}"\nd = ("-m", "corral", "up")\n'
+        'e = [x, "-m", "corral.testing.clouds"]\n'
+    )
+    inner = {module for module in started(file) if not is_allowed(module)}
+    assert inner == {"corral.web", "corral.hosts.forward", "corral.web.as_user"}
 
 
 def test_an_inner_module_is_seen(tmp_path: Path) -> None:
@@ -113,6 +137,13 @@ def test_those_elsewhere_run_in_each_complete_run() -> None:
         assert tests, f"{name}: {file} has no test"
         assert "mark.slow" not in "".join(ast.unparse(d) for t in tests for d in t.decorator_list)
         assert not any(ast.unparse(node).startswith("pytestmark") for node in tree.body), file
+
+
+def test_the_readme_names_what_slow_tests_alone_run() -> None:
+    head = (REPO / "benchmarks/README.md").read_text().partition("```")[0]
+    for name, (words, _) in TRAINING.items():
+        assert f"`{name}`" in head, name
+        assert name not in ON_A_CLUSTER or f"`{' '.join(words[-2:])}`" in head, words
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

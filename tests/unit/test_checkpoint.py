@@ -40,8 +40,11 @@ def test_the_newest_comes_back_and_the_last_n_are_kept(tmp_path: Path) -> None:
     assert (newest.number, newest.state) == (10, {"step": 10})
     assert saved.numbers() == [10, 2]
     assert names(tmp_path / "c") == [
-        "000000000002.ckpt", "000000000002.sha256", "000000000010.ckpt", "000000000010.sha256",
-    ]  # fmt: skip
+        "000000000002.ckpt",
+        "000000000002.sha256",
+        "000000000010.ckpt",
+        "000000000010.sha256",
+    ]
 
 
 def test_sha256sum_can_check_them(tmp_path: Path) -> None:

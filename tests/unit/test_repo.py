@@ -236,11 +236,10 @@ def unformatted(text: str, *, plain: bool = False) -> list[int]:
 
 
 def test_only_tables_of_data_are_kept_from_the_formatter() -> None:
-    source = REPO / "src"
     kept = {
         name_of(file): lines
         for file in PYTHON
-        if (lines := unformatted(file.read_text(), plain=file.is_relative_to(source)))
+        if (lines := unformatted(file.read_text(), plain=True))
     }
     assert not kept, "remove the comment, or make the rows a separate table"
 
@@ -597,6 +596,16 @@ def test_decisions_are_in_the_index() -> None:
         assert all(cells[1:]) and len(cells) == 3 and cells[2].endswith("."), number
     assert not set(folded) & set(listed), "a number is given once and never again"
     assert all("](" in cells[-1] or "`" in cells[-1] for cells in folded.values())
+
+
+def test_the_index_of_decisions_is_in_order() -> None:
+    """In each of its sections, whose heads are rows in bold type."""
+    sections = re.split(r"^\|[ *]", (DECISIONS / "README.md").read_text(), flags=re.M)
+    before = ""
+    for row in sections:
+        number = (re.match(r"\[(\d{4})\]", row) or [row, ""])[1]
+        assert not number or before < number, f"{number} comes before {before}"
+        before = number
 
 
 def test_numbers_of_decisions_lead_somewhere() -> None:

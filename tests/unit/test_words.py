@@ -50,6 +50,12 @@ WRONG = {
     "letting go, hand-over (of a machine)": "it lets go",
     "5 run (of services)": "5 run",
     "jobs wait, jobs run": "a job that waits",
+    "where it lies": "read where they lie",
+    "wanted state": "the wanted state",
+    "lead on": "it refuses to lead on",
+    "go back to waiting, seen to exist": "it goes back to waiting",
+    "shall": "what it shall be",
+    "its like": "with its like",
 }
 RIGHT = [
     "as well as, a well-known one, well below",
@@ -150,6 +156,12 @@ def test_a_phrase_over_a_line_end_is_found(text: str) -> None:
         ("a.py", 'a["due"] = b\n'),
         ("a.py", "def examine(): ...\n"),
         ("observe.py", ""),
+        ("a.py", "def due_back(): ...\n"),
+        ("a.py", "def jump_way(): ...\n"),
+        ("a.py", "class LogFound: ...\n"),
+        ("a.js", "function underWay() {}\n"),
+        ("a.sh", "for found in a b; do :; done\n"),
+        ("a.sh", "while read -r a due; do :; done\n"),
         ("a.sh", "awk -v found=1 '{ print }' a\n"),
         ("a.sh", "b | awk '{ found = $1 } END { print found }'\n"),
     ],
@@ -161,7 +173,9 @@ def test_words_are_found_in_names(file: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("a.py", "def found_nodes(essay): ...\n"),
+        ("a.py", "def one_node(essay): ...\n"),
+        ("a.py", "def test_a_node_is_found_on_the_way(): ...\n"),
+        ("a.py", "class A:\n    NOT_FOUND = 1\n"),
         ("a.py", 'a = {"way": b, "a said": c, d: e}\nf[0]\n'),
         ("a.py", 'x = "told"\ny = r"told that"\nz = a.told\n'),
         ("a.py", "def back_give(onerous): a.found = b.one\n"),

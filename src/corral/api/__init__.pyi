@@ -72,7 +72,7 @@ from corral.api.lifecycle.deployment import up as up
 from corral.api.lifecycle.image_import import Imported as Imported
 from corral.api.lifecycle.image_import import import_image as import_image
 from corral.api.lifecycle.machine_return import Returning as Returning
-from corral.api.lifecycle.machine_return import due_back as due_back
+from corral.api.lifecycle.machine_return import pending_release as pending_release
 from corral.api.lifecycle.node_images import build_image as build_image
 from corral.api.lifecycle.node_images import images as images
 from corral.api.lifecycle.node_images import remove_images as remove_images
@@ -128,15 +128,15 @@ from corral.api.page.job_details import submit_here as submit_here
 from corral.api.page.job_logs import LogBounds as LogBounds
 from corral.api.page.job_logs import LogEvent as LogEvent
 from corral.api.page.job_logs import LogFile as LogFile
-from corral.api.page.job_logs import LogFound as LogFound
 from corral.api.page.job_logs import LogHit as LogHit
+from corral.api.page.job_logs import LogMatches as LogMatches
 from corral.api.page.job_logs import LogPiece as LogPiece
 from corral.api.page.job_logs import LogQuestion as LogQuestion
 from corral.api.page.job_logs import job_log as job_log
 from corral.api.page.job_logs import log_data as log_data
 from corral.api.page.job_logs import log_event as log_event
 from corral.api.page.job_logs import log_files as log_files
-from corral.api.page.job_logs import log_found as log_found
+from corral.api.page.job_logs import log_matches as log_matches
 from corral.api.page.job_resubmission import Recorded as Recorded
 from corral.api.page.job_resubmission import job_recorded as job_recorded
 from corral.api.page.job_resubmission import recorded_of as recorded_of

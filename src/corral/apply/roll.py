@@ -1,8 +1,8 @@
 """A rolling stage: a few nodes at a time, each drained, changed, rebooted, checked and resumed.
 
 What Corral drained it resumes, and nothing else: its drains carry ``ROLL_TAG`` in their reason.
-When it is killed on the way, such a node stays drained; the next plan either goes on with it or has
-the change ``resume`` (state.slurm.members.Resumed), so nothing is left half-done in silence.
+If Corral is killed meanwhile, the node stays drained; the next plan either continues with it or has
+the change ``resume`` (state.slurm.members.Resumed), so no node stays drained unreported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Check = Callable[[Gate], Awaitable[None]]
 
 
 class Rolling:
-    """One rolling stage on its way.
+    """One rolling stage in progress.
 
     Args:
         stage: the stage; its ``roll`` defines how.

@@ -17,8 +17,8 @@ from corral.state.ledger import FUNCTIONS, keeping, kept
 LOCKED: Final = 75
 FOREIGN: Final = 76
 LOCK_WAIT: Final = 60
-"""Seconds to wait for a script that an interrupted corral left running on the node: it stops
-automatically at its next progress line, since nobody reads it any more."""
+"""Seconds to wait for a script that an interrupted corral left running on the node. The script
+ends when it writes its next progress line, because the pipe is closed."""
 
 
 def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> Script:

@@ -16,7 +16,7 @@ TARGET = Annotated[
     typer.Argument(
         metavar="FILE|NAME",
         help="A cluster file, or the name of a cluster that was brought up from here or of a "
-        "profile (corral login). Left out: the value of -c, else cluster.yaml of this folder, else "
+        "profile (corral login). Default: the value of -c, else cluster.yaml of this folder, else "
         "the only one of those.",
         show_default=False,
     ),
@@ -28,9 +28,8 @@ CLUSTER = Annotated[
         "-c",
         metavar="NAME|FILE",
         envvar="CORRAL_CLUSTER",
-        help="Which cluster: a file, or the name of one that was brought up from here or of a "
-        "profile (corral login). Left out: cluster.yaml of this folder, else the only one of "
-        "those.",
+        help="Cluster: a file, or the name of one that was brought up from here or of a profile "
+        "(corral login). Default: cluster.yaml of this folder, else the only one of those.",
         show_default=False,
     ),
 ]
@@ -57,7 +56,13 @@ NODES = Annotated[
 ]
 NODES_OPTION = Annotated[
     str,
-    typer.Option("--nodes", "-n", metavar="NODES", help="Left out: all.", show_default=False),
+    typer.Option(
+        "--nodes",
+        "-n",
+        metavar="NODES",
+        help="Nodes to work on: node[0-2]. Default: all.",
+        show_default=False,
+    ),
 ]
 HTML = Annotated[
     Path | None,
@@ -82,24 +87,37 @@ SIMULATED = Annotated[
 USER = Annotated[
     str,
     typer.Option(
-        "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
+        "--user",
+        metavar="NAME",
+        help="User of the cluster. Default: the first one of the file.",
+        show_default=False,
     ),
 ]
-COUNT = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
+COUNT = Annotated[int, typer.Option("--nodes", "-N", min=0, help="Number of nodes; 0: all.")]
 PARTITION = Annotated[
-    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
+    str,
+    typer.Option(
+        "--partition",
+        "-p",
+        help="Partition. Default: the cluster's default one.",
+        show_default=False,
+    ),
 ]
 LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
 IMAGE_HELP: Final = (
     "Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
     "[REGISTRY/]NAME[:TAG]."
 )
-JOB_HELP: Final = "Its number; 12_3: part 3 of array 12."
+JOB_HELP: Final = "Number of the job; 12_3: part 3 of array 12."
 INLINE: Final = "corral.command"
 NODE_OF_JOB = Annotated[
     str,
     typer.Option(
-        "--node", "-n", metavar="NODE", help="Left out: its first node.", show_default=False
+        "--node",
+        "-n",
+        metavar="NODE",
+        help="Node of the job. Default: its first node.",
+        show_default=False,
     ),
 ]
 BROWSER = Annotated[

@@ -52,7 +52,7 @@ FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
 ETC: Final = "/etc/slurm"
-_NONE_FOUND: Final = "gres/gpu count reported lower than configured (0 <"
+_NO_GPU_REPORTED: Final = "gres/gpu count reported lower than configured (0 <"
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
     detects = [v for v in conf.values("AutoDetect") if v.lower() != "off"] if conf else []
     for node, info in scene.known.items():
         there = node in scene.machines and scene.machines[node].lines(DEVICES)
-        if detects and there and _NONE_FOUND in info.reason:
+        if detects and there and _NO_GPU_REPORTED in info.reason:
             setting = f"AutoDetect={detects[0]}"
             yield finding("F12", node, f"gres.conf: {setting}; {info.reason}", setting)
 

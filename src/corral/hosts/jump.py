@@ -99,7 +99,7 @@ class Hop:
             return self._renewed
 
     async def through(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what needs the connection; once more when it was an old one that leads nowhere."""
+        """Do what needs the connection; once more when it was an old, broken one."""
         seen = await self.ready()
         try:
             await work()

@@ -68,7 +68,7 @@ def proven(folder: Path) -> frozenset[str]:
     return frozenset()
 
 
-def jump_way(text: str, folder: Path) -> SshTarget | None:
+def jump_hosts(text: str, folder: Path) -> SshTarget | None:
     """The jump hosts that a cluster file names, with the cluster's key where that is proven."""
     known = proven(folder)
 

@@ -91,7 +91,7 @@ RETRY_S: Final = 0.2
 RESTART_S: Final = 5.0
 # ssh gives up after ConnectTimeout; authentication may hang for longer than that.
 LOGIN_S: Final = 20.0
-# All that ssh prints when a jump host's shared connection refuses to lead on (OpenSSH 9.2).
+# All that ssh prints when a jump host's shared connection refuses to forward (OpenSSH 9.2).
 _NO_WORD: Final = "kex_exchange_identification: Connection closed"
 
 
@@ -406,7 +406,7 @@ def _hinted(error: CorralError, hint: str) -> CorralError:
 
 
 def _talkative(target: SshTarget) -> SshTarget:
-    """With a separate login at the jump host, which reports why it does not lead on."""
+    """With a separate login at the jump host, which reports why it does not forward."""
     via = target.via
     log_level = ("-o", "LogLevel=INFO")
     return replace(target, via=replace(via, options=(*log_level, *via.options))) if via else target

@@ -190,7 +190,7 @@ async def known_to_user(node: str, target: SshTarget) -> str:
     )
     lines: dict[str, None] = {}
     for file in files:
-        # A file that is not there is an error of ssh-keygen's and no line.
+        # ssh-keygen fails on a missing file and prints no line.
         path = option_file(file)
         ended = await process.run(["ssh-keygen", "-F", name, "-f", path], timeout=QUERY_S)
         lines |= dict.fromkeys(pinned_as(node, ended.out))

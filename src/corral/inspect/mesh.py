@@ -16,7 +16,7 @@ NET_ADMIN: Final = 12
 _MARKERS: Final = tuple(rental.marker for rental in RENTALS.values() if rental.marker)
 
 FABRIC: Final = "/run/corral-fabric"
-"""On a rented container: its address on a network that it shares with its like, if any."""
+"""On a rented container: its address on a network that it shares with its peers, if any."""
 
 CONTAINER: Final = Question(
     "container",

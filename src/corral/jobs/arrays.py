@@ -65,7 +65,7 @@ class Part:
 
     Attributes:
         number: SLURM_ARRAY_TASK_ID.
-        state: where it stands; None when Slurm has forgotten it and keeps no accounting.
+        state: its state; None when Slurm has forgotten it and keeps no accounting.
         exit_code: how it ended.
         seconds: how long it ran.
         nodes: where.

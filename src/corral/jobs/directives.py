@@ -70,7 +70,7 @@ class Asked:
     Attributes:
         fields: of ``JobSpec``, without those that were given; its ``env`` is to be merged, its
             ``sbatch`` has what was given last.
-        notes: what is done otherwise, each with its line.
+        notes: what Corral does differently, each with its line.
     """
 
     fields: dict[str, Any]

@@ -183,7 +183,7 @@ class Outcome:
 
     Attributes:
         id: Slurm's number.
-        state: where it stands.
+        state: its state.
         exit_code: how it ended; None while it lives.
         reason: Slurm's word for why it waits or ended so, "" for none.
         nodes: where it ran, as a hostlist.
@@ -307,7 +307,7 @@ class Reader:
             known.reason,
             known.nodes,
             known.elapsed or 0,
-            self._failure_found(state),
+            self._rank_failure(state),
             self.job.task,
         )
 
@@ -336,7 +336,7 @@ class Reader:
         if self._failed is None:
             self._failed = (rank, node, how)
 
-    def _failure_found(self, state: JobState) -> RankFailure | None:
+    def _rank_failure(self, state: JobState) -> RankFailure | None:
         # A cancelled or timed out job was ended from outside: none of its ranks is to blame.
         past = (JobState.CANCELLED, JobState.TIMEOUT, JobState.COMPLETED)
         if self._failed is None or state in past:

@@ -231,7 +231,7 @@ class JobSpec(Model):
         if self.array is not None and self.sweep:
             raise ValueError("array and sweep exclude each other: give one")
         if self.at_once is not None and not self.tasks:
-            raise ValueError("at_once is for an array or a sweep")
+            raise ValueError("at_once needs an array or a sweep")
         return self
 
     @model_validator(mode="after")

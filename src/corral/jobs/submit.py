@@ -82,7 +82,7 @@ _REFUSED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Going:
-    """A job on its way.
+    """A job that is being submitted.
 
     Attributes:
         job: as asked, with what the cluster decides filled in.

@@ -87,7 +87,7 @@ class Comparison:
         return any(difference.change is Change.WORSE for difference in self.differences)
 
     def count(self, change: Change) -> int:
-        """How many things changed so."""
+        """Number of differences of this kind."""
         return sum(difference.change is change for difference in self.differences)
 
     @property

@@ -25,7 +25,7 @@ LOCK: Final = Path("/run/corral-slurm-build.lock")
 WORK_PREFIX: Final = "corral-slurm-build-"
 BUILD_S: Final = 7200.0
 RECIPE: Final = "1"
-"""Grows when the same tarball gives other packages."""
+"""Version of the build: increased when the same tarball gives other packages."""
 
 RELEASES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = MappingProxyType(
     {

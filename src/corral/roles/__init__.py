@@ -1,1 +1,1 @@
-"""Spec and facts to the wanted state of each machine. Pure."""
+"""Spec and facts to the desired state of each machine. Pure."""

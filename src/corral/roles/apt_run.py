@@ -13,7 +13,7 @@ from corral.state.packages import Packages
 
 
 def in_one_run(desired: Iterable[Desired]) -> tuple[Desired, ...]:
-    """The same wanted state; the first packages of each machine bring the later ones along.
+    """The same desired state; the first packages of each machine bring the later ones along.
 
     The later resources stay as they are: they find their packages there, or install what is
     missing. Packages whose installing has its own impact are left alone.
@@ -30,7 +30,7 @@ def in_one_run(desired: Iterable[Desired]) -> tuple[Desired, ...]:
 
 
 def _parts(entry: Desired, sets: Mapping[str, Sequence[Packages]]) -> list[Desired]:
-    """The wanted state, cut at its packages; a resource stays one object for all its nodes."""
+    """The desired state, cut at its packages; a resource stays one object for all its nodes."""
     place = next((i for i, r in enumerate(entry.resources) if isinstance(r, Packages)), None)
     if place is None:
         return [entry]

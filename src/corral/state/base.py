@@ -104,7 +104,7 @@ class Context:
 
 
 class Resource(Protocol):
-    """A piece of wanted state on one machine.
+    """A piece of desired state on one machine.
 
     Implementations are frozen dataclasses: the same object serves all machines that want the same,
     and results are shared between them.
@@ -199,7 +199,7 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class DesiredStage:
-    """One stage of a cluster's wanted state: all nodes finish it before the next one begins.
+    """One stage of a cluster's desired state: all nodes finish it before the next one begins.
 
     With ``roll`` nodes are done a few at a time, and each one's gates close its own turn.
     """

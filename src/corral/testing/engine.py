@@ -1,4 +1,4 @@
-"""Corral's engine without Slurm: bare nodes in containers, and resources that they shall hold."""
+"""Corral's engine without Slurm: bare nodes in containers, and resources that they must hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Inventory = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class Held:
-    """What nodes shall hold.
+    """What nodes must hold.
 
     Attributes:
         directories: paths.

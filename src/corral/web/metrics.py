@@ -81,7 +81,7 @@ class Exporter:
         self._polling = asyncio.Lock()
         self._waits = Waits()
         self._shares: tuple[Share, ...] = ()
-        self._shares_due = 0.0
+        self._shares_expire = 0.0
         self._silent: set[str] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -133,9 +133,9 @@ class Exporter:
         return scheduler_families(scheduler(text)) if text else []
 
     async def _shared(self) -> tuple[Share, ...]:
-        if time.monotonic() >= self._shares_due:
+        if time.monotonic() >= self._shares_expire:
             self._shares = tuple(shares(await self._optional(SHARES)))
-            self._shares_due = time.monotonic() + SHARES_S
+            self._shares_expire = time.monotonic() + SHARES_S
         return self._shares
 
     async def _optional(self, command: tuple[str, ...]) -> str:

@@ -487,7 +487,7 @@ class LogHit(TypedDict):
     text: str
 
 
-class LogFound(TypedDict):
+class LogMatches(TypedDict):
     """Lines with a text; where end is below size the search goes on there, in line."""
 
     hits: list[LogHit]
@@ -1130,8 +1130,8 @@ SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
     Profile, Timeline,
-    BatchScript, LogFiles, LogBatch, LogPart, LogFound, Directives, JobForm, JobAgain, ClusterFile,
-    Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work, MyWork, WorkHours,
-    Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
+    BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
+    ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

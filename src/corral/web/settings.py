@@ -41,7 +41,7 @@ class Settings(BaseModel):
         default=(), description="Host names under which browsers come, without ports."
     )
     hsts: bool = Field(
-        default=True, description="Who came by TLS shall come to this name by TLS alone."
+        default=True, description="Who came by TLS must come to this name by TLS alone."
     )
     spec: dict[str, Any] | None = Field(
         default=None,

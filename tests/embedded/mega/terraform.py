@@ -85,10 +85,12 @@ def resources(
             declared[f"module.{id}.google_compute_instance_template.default"] = {"compute": names}
         elif kind == "schedmd-slurm-gcp-v6-controller":
             declared[f"module.{id}.google_compute_instance_from_template.controller"] = {
-                "controller": f"{cluster}-controller"}  # fmt: skip
+                "controller": f"{cluster}-controller"
+            }
         elif kind == "schedmd-slurm-gcp-v6-login":
             declared[f"module.{id}.google_compute_instance_from_template.login"] = {
-                "login": f"{cluster}-slurm-login-001"}  # fmt: skip
+                "login": f"{cluster}-slurm-login-001"
+            }
     return declared
 
 

@@ -91,8 +91,18 @@ class Control:
     def _certificates(self) -> None:
         os.umask(0o077)
         at = str(self.folder)
-        new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-               "-nodes", "-days", "30")  # fmt: skip
+        new = (
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+        )
         run(*new, "-subj", "/CN=mesh lab", "-keyout", f"{at}/ca.key", "-out", f"{at}/ca.pem")
         run(
             *new,
@@ -142,9 +152,13 @@ def _config(folder: Path, url: str, address: str) -> str:
         "tls_key_path": f"{folder}/server.key",
         "log": {"level": "info", "format": "text"},
         "policy": {"mode": "database"},
-        "dns": {"magic_dns": False, "override_local_dns": False, "base_domain": "lab.internal",
-                "nameservers": {"global": []}},
+        "dns": {
+            "magic_dns": False,
+            "override_local_dns": False,
+            "base_domain": "lab.internal",
+            "nameservers": {"global": []},
+        },
         "unix_socket": f"{folder}/headscale.sock",
         "logtail": {"enabled": False},
-    }  # fmt: skip
+    }
     return json.dumps(settings, indent=1)

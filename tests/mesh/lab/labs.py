@@ -90,10 +90,25 @@ class LabNode:
 
     def ssh(self, script: str, *, check: bool = True, timeout: float = 120) -> str | None:
         """Run shell in it by ssh."""
-        argv = ["ssh", "-F", "none", "-i", str(self.lab.key), "-o", "BatchMode=yes",
-                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=2",
-                f"root@{self.address}", script]  # fmt: skip
+        argv = [
+            "ssh",
+            "-F",
+            "none",
+            "-i",
+            str(self.lab.key),
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "LogLevel=ERROR",
+            "-o",
+            "ConnectTimeout=2",
+            f"root@{self.address}",
+            script,
+        ]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
         if check and done.returncode:
             raise RuntimeError(f"{self.name}: {script}: {done.stdout}{done.stderr}")

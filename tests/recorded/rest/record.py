@@ -224,9 +224,12 @@ def asked(
     # A dead first process takes the whole namespace with it: nothing is left running.
     flags = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--ipc"]
     done = subprocess.run(
-        [*flags, "sh", "-c", steps], capture_output=True, text=True, timeout=500,
+        [*flags, "sh", "-c", steps],
+        capture_output=True,
+        text=True,
+        timeout=500,
         env={**os.environ, "OLD": "old" if is_old(root) else "", **env},
-    )  # fmt: skip
+    )
     if "@@" not in done.stdout:
         raise SystemExit(f"{done.stdout[-500:]}\n{done.stderr[-3000:]}")
     print(done.stderr[-2000:])

@@ -62,8 +62,10 @@ def printed(folder: Path, awk: str, command: str, lines: Sequence[str] = LINES) 
         ["/bin/sh", "-uc", f"{shipped('slurm-nodes.sh')}\n{command}"],
         input="".join(f"{line}\n" for line in lines),
         env={"PATH": f"{folder}:/usr/bin:/bin", "LC_ALL": "C"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert not ended.stderr
     return ended.stdout.splitlines()
 
@@ -137,8 +139,11 @@ def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str
         (tmp_path / name).chmod(0o755)
     ended = subprocess.run(
         ["/bin/sh", "-uc", f"{shipped('node-address.sh')}\nnode_address n"],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert ended.stdout.rstrip("\n") == expected
 
 
@@ -221,6 +226,9 @@ def test_a_backslash_in_free_text_begins_no_line(tmp_path: Path) -> None:
     for count, status in ((1, 0), (2, 1)):
         ended = subprocess.run(
             ["/bin/sh", "-uc", f"{gate}\nnodes_listed {count} a"],
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert ended.returncode == status, ended.stderr

@@ -252,17 +252,34 @@ def test_status_as_json(corral: Run, fake: Fake, known: Any) -> None:
 def test_a_node_of_status_as_json_with_and_without_slurms_record() -> None:
     assert [node.as_dict() for node in STATUS.nodes[::2]] == [
         {
-            "node": "node0", "state": "mixed", "reason": "", "usable": True, "cpus": 16,
-            "cpus_used": 4, "memory_mib": 65536, "memory_used_mib": 2048, "gpus": 2, "gpus_used": 1,
-            "load": 0.42, "services": {"slurmd": "active", "slurmctld": "active"},
+            "node": "node0",
+            "state": "mixed",
+            "reason": "",
+            "usable": True,
+            "cpus": 16,
+            "cpus_used": 4,
+            "memory_mib": 65536,
+            "memory_used_mib": 2048,
+            "gpus": 2,
+            "gpus_used": 1,
+            "load": 0.42,
+            "services": {"slurmd": "active", "slurmctld": "active"},
         },
         {
-            "node": "node2", "state": "absent",
-            "reason": "container corral-laptop-node2 is stopped", "usable": False, "cpus": 0,
-            "cpus_used": 0, "memory_mib": 0, "memory_used_mib": 0, "gpus": 0, "gpus_used": 0,
-            "load": None, "services": None,
+            "node": "node2",
+            "state": "absent",
+            "reason": "container corral-laptop-node2 is stopped",
+            "usable": False,
+            "cpus": 0,
+            "cpus_used": 0,
+            "memory_mib": 0,
+            "memory_used_mib": 0,
+            "gpus": 0,
+            "gpus_used": 0,
+            "load": None,
+            "services": None,
         },
-    ]  # fmt: skip
+    ]
 
 
 # exec

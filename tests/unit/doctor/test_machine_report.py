@@ -130,8 +130,17 @@ def test_the_first_shared_folder_is_checked_where_the_controller_itself_serves_i
 
 
 def test_questions_have_names_of_their_own_and_parsers_take_any_text() -> None:
-    asked = questions(Ask(("node0",), ("slurmctld", "slurmd"), ("/shared",), controller=True,
-                          mesh=True, shared="/shared", containers=True))  # fmt: skip
+    asked = questions(
+        Ask(
+            ("node0",),
+            ("slurmctld", "slurmd"),
+            ("/shared",),
+            controller=True,
+            mesh=True,
+            shared="/shared",
+            containers=True,
+        )
+    )
     names = [question.name for question in asked]
     assert len(set(names)) == len(names)
     assert names[0] == "clock"

@@ -45,7 +45,12 @@ def test_a_machine_reports_what_it_has_or_is_offered(
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
     (tmp_path / "grep").symlink_to("/usr/bin/grep")
-    done = subprocess.run(["/bin/sh", "-c", asked.script], env={"PATH": str(tmp_path)}, check=True,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        ["/bin/sh", "-c", asked.script],
+        env={"PATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     answers = asked.answers(done.stdout, "n", "asking")
     assert [text for text in answers.values() if text] == expected

@@ -114,9 +114,12 @@ def test_an_array_to_its_end() -> None:
         "3 completed, 1 failed, 1 out of memory",
     ]
     assert [part.state for part in array.parts] == [
-        JobState.COMPLETED, JobState.FAILED, JobState.COMPLETED, JobState.OUT_OF_MEMORY,
         JobState.COMPLETED,
-    ]  # fmt: skip
+        JobState.FAILED,
+        JobState.COMPLETED,
+        JobState.OUT_OF_MEMORY,
+        JobState.COMPLETED,
+    ]
     assert [part.exit_code and part.exit_code.status for part in array.parts] == [
         0,
         5,
@@ -134,8 +137,12 @@ def test_an_array_that_slurm_has_forgotten() -> None:
     controller = Controller(history=(past(0, "COMPLETED", "0:0"),), ended="1 3\n")
     array = asyncio.run(array_state(controller.fleet, HANDLE))
     assert [part.state for part in array.parts] == [
-        JobState.COMPLETED, JobState.FAILED, None, None, None,
-    ]  # fmt: skip
+        JobState.COMPLETED,
+        JobState.FAILED,
+        None,
+        None,
+        None,
+    ]
     assert not array.good
 
 
@@ -185,5 +192,8 @@ def test_what_is_pinned() -> None:
     )
     assert unpinned(text) == []
     assert unpinned("torch>=2\nnumpy\n-r more.txt\n-e .\n") == [
-        "torch>=2", "numpy", "-r more.txt", "-e .",
-    ]  # fmt: skip
+        "torch>=2",
+        "numpy",
+        "-r more.txt",
+        "-e .",
+    ]

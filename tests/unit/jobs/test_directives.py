@@ -105,9 +105,10 @@ def test_an_option_given_by_name_or_raw_wins_over_its_line() -> None:
         "sbatch": ("--hold", "--reservation=b")
     }
     assert asked(*lines, sbatch=("--account=mine",)) == {
-        "qos": "high", "mail": "ada:END",
+        "qos": "high",
+        "mail": "ada:END",
         "sbatch": ("--reservation=a", "--hold", "--account=mine"),
-    }  # fmt: skip
+    }
 
 
 def test_raw_options_do_not_drop_those_of_the_script(tmp_path: Path) -> None:
@@ -141,8 +142,10 @@ def test_all_that_cannot_be_had_at_once_with_its_lines() -> None:
 def test_what_is_done_otherwise_is_reported() -> None:
     text = "#!/bin/sh\n#SBATCH -o x.log -e y.log\n#SBATCH --parsable\ntrue\n"
     assert [note.split(" is not")[0] for note in asked_of(text, "a.sh", {}).notes] == [
-        "a.sh:2: --output", "a.sh:2: --error", "a.sh:3: --parsable",
-    ]  # fmt: skip
+        "a.sh:2: --output",
+        "a.sh:2: --error",
+        "a.sh:3: --parsable",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(_LONG))

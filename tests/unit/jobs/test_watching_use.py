@@ -48,7 +48,10 @@ def test_use_of_gpus(tmp_path: Path, state: str, expected: list[str]) -> None:
         (tools / name).chmod(0o755)
     done = subprocess.run(
         ["sh", "-c", watch_script("12", str(job), mark=MARK)],
-        env={"PATH": f"{tools}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env={"PATH": f"{tools}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert sorted({line for line in done.stdout.splitlines() if line.startswith("g ")}) == expected
     assert "o 0 step 1" in done.stdout.splitlines()

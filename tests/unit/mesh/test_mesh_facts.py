@@ -262,8 +262,10 @@ def test_verdicts(link: Link, verdict: str) -> None:
 
 
 def test_nfs_over_a_thin_link_is_named() -> None:
-    folders = (Storage(mount="/shared", kind="nfs", server="desk"),
-               Storage(mount="/data", kind="existing"))  # fmt: skip
+    folders = (
+        Storage(mount="/shared", kind="nfs", server="desk"),
+        Storage(mount="/data", kind="existing"),
+    )
     links = [
         Link("desk", "rent0", "direct", "a", 12, 180, 1280),
         Link("desk", "rent1", "direct", "a", 1, 900, 1280),

@@ -94,8 +94,13 @@ def test_history_is_kept_and_found_again(state: Path) -> None:
     assert keep_proof(proof(result("a"), at=AT)) == "20261122-000000-2"
     history = proofs("lab")
     assert [kept.id for kept in history] == [ids[0], f"{ids[0]}-2", *ids[1:]]
-    words = {"last": ids[2], "previous": ids[1], "2026-11-22": f"{ids[0]}-2", "20261123": ids[1],
-             ids[0]: ids[0]}  # fmt: skip
+    words = {
+        "last": ids[2],
+        "previous": ids[1],
+        "2026-11-22": f"{ids[0]}-2",
+        "20261123": ids[1],
+        ids[0]: ids[0],
+    }
     assert {word: chosen_proof(history, word).id for word in words} == words
     assert compare_proofs("lab", ids[0], "last").differences[0].figure == "x_gb_s"
     changes = since_last("lab", proof(result("a", x_gb_s=1.0), at=AT + 9 * DAY), partial=False)

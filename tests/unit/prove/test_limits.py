@@ -68,8 +68,11 @@ def test_the_reason_is_seen_while_the_job_waits(
     job = sh("/usr/bin/sleep 1; echo {text}; sh -c {end}", text="@ hello", end=f"exit {status}")
     end = subprocess.run(
         ["/bin/sh", "-c", watched(ctx, job, "-launch")],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
     assert (held_back(end.stdout), end.returncode) == (reason, status)
     assert "@ hello" in end.stdout
     asked = (tmp_path / "asked").read_text()

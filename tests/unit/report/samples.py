@@ -35,9 +35,15 @@ def full() -> Report:
         tuple(None if i == j else 40.0 - 9 * (i == 7) for j in range(24)) for i in range(24)
     )
     latency = Matrix(
-        "latency", names[:3], names[:3], ((None, 4.0, 9.5), (4.1, None, 6.0), (4.2, 3.9, None)),
-        "us", Better.LESS, 5.0, 8.0,
-    )  # fmt: skip
+        "latency",
+        names[:3],
+        names[:3],
+        ((None, 4.0, 9.5), (4.1, None, 6.0), (4.2, 3.9, None)),
+        "us",
+        Better.LESS,
+        5.0,
+        8.0,
+    )
     scaling = Plot(
         "tokens per second",
         Axis("nodes"),
@@ -50,10 +56,15 @@ def full() -> Report:
     figures = {"busbw_gb_s": 21.123456, "nodes": 3, "word": "slow", "bytes": 12345678.0}
     charts = (BANDWIDTH, PAIRS, Matrix("every pair", names, names, cells, "GB/s"))
     check = CheckResult(
-        "net.pairs", "Each pair of nodes", "net", Verdict.FAIL, "node7 is slow with all",
-        "look at its cable", (Evidence("node7", "corral bench", "42\n<b>", figures, charts),),
+        "net.pairs",
+        "Each pair of nodes",
+        "net",
+        Verdict.FAIL,
+        "node7 is slow with all",
+        "look at its cable",
+        (Evidence("node7", "corral bench", "42\n<b>", figures, charts),),
         12.34,
-    )  # fmt: skip
+    )
     others = (
         CheckResult("smoke.nodes", "Nodes are up", "smoke", Verdict.PASS, "3 nodes", "", (), 0.5),
         CheckResult("gpu.count", "GPUs are there", "gpu", Verdict.WARN, "7 of 8", "reseat it"),
@@ -61,13 +72,23 @@ def full() -> Report:
     )
     report = proof_report(
         Proof("lab", 1795304182.0, (check, *others)),
-        [Note("Since 2026-11-01", "1 worse.", ("", "check"), (("worse", "net.pairs"),)),
-         Note("Quiet", "nothing changed.")],
-    )  # fmt: skip
+        [
+            Note("Since 2026-11-01", "1 worse.", ("", "check"), (("worse", "net.pairs"),)),
+            Note("Quiet", "nothing changed."),
+        ],
+    )
     before = Section(
-        "measured.training", "Training", "skip", "2 times as fast", "none", "measured before",
-        (scaling, latency), (), 3.0, "unknown",
-    )  # fmt: skip
+        "measured.training",
+        "Training",
+        "skip",
+        "2 times as fast",
+        "none",
+        "measured before",
+        (scaling, latency),
+        (),
+        3.0,
+        "unknown",
+    )
     return Report(
         report.subject,
         report.word,

@@ -86,10 +86,15 @@ def test_the_verdict_comes_first_with_what_to_do() -> None:
 def hostile(text: str = HOSTILE) -> Report:
     """A report in which every text attacks the page."""
     charts = (
-        Plot(text, Axis(text), Axis("y", text), (Series(text, ((1.0, 2.0),)),),
-             (Level(Mark.WARN, 1.0, text),)),
+        Plot(
+            text,
+            Axis(text),
+            Axis("y", text),
+            (Series(text, ((1.0, 2.0),)),),
+            (Level(Mark.WARN, 1.0, text),),
+        ),
         Matrix(text, (text,), (text,), ((1.0,),), text),
-    )  # fmt: skip
+    )
     notes = [Note(text, text, (text,), ((text,),))]
     report = proof_report(proof(text, *charts), notes)
     return replace(report, subject=text, verdict=text, made=text, noun=text)

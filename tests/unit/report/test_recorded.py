@@ -31,8 +31,11 @@ REPLACED = ("Made by", "numbers")
 
 def collectives() -> str:
     reading, _ = read_program(LOG.read_text().splitlines())
-    pairs = (Pair("node0", "node1", 300.0), Pair("node0", "node2", 30.0),
-             Pair("node1", "node2", 30.0))  # fmt: skip
+    pairs = (
+        Pair("node0", "node1", 300.0),
+        Pair("node0", "node2", 30.0),
+        Pair("node1", "node2", 30.0),
+    )
     benched = Benched(7, "node[0-2]", judged(reading, Known(busbw=900)), pairs)
     return bench_page("lab", benched, 1795304182.0)
 

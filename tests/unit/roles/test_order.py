@@ -153,8 +153,15 @@ def test_a_field_of_the_key_table_is_written_as_it_is_declared() -> None:
     fields = {key.name for key in all_keys() if key.field and not key.line}
     assert {"HealthCheckInterval"} <= {s.key for s in settings_of_fields(laptop())} <= fields
     assert [written(v) for v in (True, False, 0, 7, "x", ("a", "b"), (), None)] == [
-        "YES", "NO", "0", "7", "x", "a,b", "", "",
-    ]  # fmt: skip
+        "YES",
+        "NO",
+        "0",
+        "7",
+        "x",
+        "a,b",
+        "",
+        "",
+    ]
 
 
 ROW = """\

@@ -266,8 +266,9 @@ def test_accounting_that_counts_gpus_reports_none() -> None:
     gpu = [{"type": "gres", "name": "gpu", "count": 1}]
     both = past_jobs.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
     assert [(j.gpus, j.gpus_exact) for j in past_jobs.settled(both, gpus=True).jobs] == [
-        (0, True), (1, True),
-    ]  # fmt: skip
+        (0, True),
+        (1, True),
+    ]
 
 
 def job_of_accounting(tres: list[dict[str, Any]], number: int = 1) -> Job:

@@ -35,17 +35,29 @@ def as_scontrol(node: Node) -> str:
     free = "N/A" if node.memory_free is None else node.memory_free
     load = "N/A" if node.load is None else f"{node.load:.2f}"
     fields = {
-        "NodeName": node.name, "CoresPerSocket": f"{node.cores} ", "CPUAlloc": node.cpus_used,
-        "CPUTot": node.cpus, "CPULoad": load,
+        "NodeName": node.name,
+        "CoresPerSocket": f"{node.cores} ",
+        "CPUAlloc": node.cpus_used,
+        "CPUTot": node.cpus,
+        "CPULoad": load,
         "AvailableFeatures": ",".join(node.features) or "(null)",
         "ActiveFeatures": ",".join(node.active_features) or "(null)",
-        "Gres": node.gres or "(null)", "GresUsed": node.gres_used, "NodeAddr": node.address,
-        "Version": node.version or "(null)", "OS": "Linux 6.1 State=FAKE ",
-        "RealMemory": node.memory, "AllocMem": node.memory_used, "FreeMem": free,
-        "State": node.state, "ThreadsPerCore": node.threads,
-        "Partitions": f"{','.join(node.partitions)} ", "BootTime": node.boot_at or "None",
-        "CfgTRES": node.tres, "AllocTRES": node.tres_used, "CurrentWatts": node.watts or 0,
-    }  # fmt: skip
+        "Gres": node.gres or "(null)",
+        "GresUsed": node.gres_used,
+        "NodeAddr": node.address,
+        "Version": node.version or "(null)",
+        "OS": "Linux 6.1 State=FAKE ",
+        "RealMemory": node.memory,
+        "AllocMem": node.memory_used,
+        "FreeMem": free,
+        "State": node.state,
+        "ThreadsPerCore": node.threads,
+        "Partitions": f"{','.join(node.partitions)} ",
+        "BootTime": node.boot_at or "None",
+        "CfgTRES": node.tres,
+        "AllocTRES": node.tres_used,
+        "CurrentWatts": node.watts or 0,
+    }
     reason = f" Reason={node.reason} [{node.reason_by}@{node.reason_at}]" if node.reason else ""
     return " ".join(f"{key}={value}" for key, value in fields.items()) + reason
 
@@ -70,12 +82,23 @@ def as_squeue(job: Job) -> str:
     """The line of ``show_queue`` (src/squeue/print.c)."""
     limit = "UNLIMITED" if job.limit is None else f"{job.limit // 60}:00"
     values = {
-        "%i": job.label, "%A": job.id, "%T": job.state, "%r": job.reason or "None",
-        "%P": job.partition, "%u": job.user, "%a": job.account or "(null)", "%D": job.node_count,
-        "%C": job.cpus, "%b": job.gres or "N/A", "%M": "0:00", "%l": limit,
-        "%V": _or(job.submit_at, "N/A"), "%S": _or(job.start_at, "N/A"), "%N": job.nodes,
+        "%i": job.label,
+        "%A": job.id,
+        "%T": job.state,
+        "%r": job.reason or "None",
+        "%P": job.partition,
+        "%u": job.user,
+        "%a": job.account or "(null)",
+        "%D": job.node_count,
+        "%C": job.cpus,
+        "%b": job.gres or "N/A",
+        "%M": "0:00",
+        "%l": limit,
+        "%V": _or(job.submit_at, "N/A"),
+        "%S": _or(job.start_at, "N/A"),
+        "%N": job.nodes,
         "%j": job.name,
-    }  # fmt: skip
+    }
     return "|".join(str(values[column]) for column in QUEUE)
 
 
@@ -83,13 +106,25 @@ def as_sacct(job: Job) -> str:
     """The line of ``show_history`` (src/sacct/print.c)."""
     code = f"{job.exit_status or 0}:{job.exit_signal}"
     values = {
-        "JobID": job.label, "JobIDRaw": job.id, "State": job.state, "ExitCode": code,
-        "DerivedExitCode": "0:0", "Partition": job.partition, "User": job.user,
-        "Account": job.account, "NNodes": job.node_count, "NCPUS": job.cpus, "ReqTRES": "cpu=99",
-        "AllocTRES": job.tres, "ElapsedRaw": job.elapsed, "Submit": job.submit_at,
-        "Start": _or(job.start_at, "Unknown"), "End": _or(job.end_at, "Unknown"),
-        "NodeList": job.nodes or "None assigned", "JobName": job.name,
-    }  # fmt: skip
+        "JobID": job.label,
+        "JobIDRaw": job.id,
+        "State": job.state,
+        "ExitCode": code,
+        "DerivedExitCode": "0:0",
+        "Partition": job.partition,
+        "User": job.user,
+        "Account": job.account,
+        "NNodes": job.node_count,
+        "NCPUS": job.cpus,
+        "ReqTRES": "cpu=99",
+        "AllocTRES": job.tres,
+        "ElapsedRaw": job.elapsed,
+        "Submit": job.submit_at,
+        "Start": _or(job.start_at, "Unknown"),
+        "End": _or(job.end_at, "Unknown"),
+        "NodeList": job.nodes or "None assigned",
+        "JobName": job.name,
+    }
     return "|".join(str(values[column]) for column in HISTORY)
 
 
@@ -157,9 +192,15 @@ def test_gpus_in_use_are_unknown_where_no_field_has_them(
     gres: str, gres_used: str, tres: str, tres_used: str, used: int | None
 ) -> None:
     node = Node(
-        "n1", NodeState.parse("IDLE"), gres=gres, gres_used=gres_used, tres=tres,
-        tres_used=tres_used, cpus=8, partitions=("main",),
-    )  # fmt: skip
+        "n1",
+        NodeState.parse("IDLE"),
+        gres=gres,
+        gres_used=gres_used,
+        tres=tres,
+        tres_used=tres_used,
+        cpus=8,
+        partitions=("main",),
+    )
     assert node.gpus_used == used
     counts = Snapshot().with_nodes([node]).counts()
     assert counts["gpus_used_exact"] == (used is not None)

@@ -72,9 +72,13 @@ def test_without_a_submit_line_the_record_is_what_there_is() -> None:
         gres="gres/gpu:h200:4",
     )
     assert options(made) == {
-        "account": "lab", "partition": "main", "qos": "high", "nodes": "2",
-        "gres": "gpu:h200:4", "time": "01:30:00",
-    }  # fmt: skip
+        "account": "lab",
+        "partition": "main",
+        "qos": "high",
+        "nodes": "2",
+        "gres": "gpu:h200:4",
+        "time": "01:30:00",
+    }
     assert "no submit line" in made.notes["options"]
 
 

@@ -285,5 +285,8 @@ def test_which_clouds_account_has_the_set(
 
 def test_names_in_a_sentence() -> None:
     assert [either(n) for n in ((), ("a",), ("a", "b"), ("a", "b", "c"))] == [
-        "", "a", "a or b", "a, b or c",
-    ]  # fmt: skip
+        "",
+        "a",
+        "a or b",
+        "a, b or c",
+    ]

@@ -72,8 +72,11 @@ class Server:
         path = f"{self.root}/bin:{os.environ['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-c", text.replace("cd / &&", "")],
-            capture_output=True, text=True, cwd=self.root, env={"PATH": path},
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            cwd=self.root,
+            env={"PATH": path},
+        )
         assert done.returncode == 0, done.stderr
         assert not (self.root / "refused").exists()
         return done.stdout

@@ -294,8 +294,10 @@ def test_a_scripts_lines_are_read_for_the_form() -> None:
             await page.login()
             read = (await page.post("jobs/directives", {"script": script})).json()
             assert {name: (f["line"], f["value"]) for name, f in read["fields"].items()} == {
-                "name": (2, "train"), "gpus": (4, "2"), "minutes": (5, "90"),
-            }  # fmt: skip
+                "name": (2, "train"),
+                "gpus": (4, "2"),
+                "minutes": (5, "90"),
+            }
             assert [line["text"] for line in read["others"]] == ["--nodes=2-4", "--array=1-3"]
             assert [line["line"] for line in read["faults"]] == [6]
             both = "#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH --gpus-per-node=1\n"

@@ -166,8 +166,13 @@ def server(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "empty.yml").write_text("{}\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    argv = [str(PROMETHEUS), "--config.file=empty.yml", "--storage.tsdb.path=data",
-            f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]  # fmt: skip
+    argv = [
+        str(PROMETHEUS),
+        "--config.file=empty.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    ]
     with subprocess.Popen(argv, cwd=tmp_path) as running:
         try:
             until = time.monotonic() + 60

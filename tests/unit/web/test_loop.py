@@ -163,8 +163,12 @@ def test_a_script_is_read_outside_the_loops_thread(monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr(module, name, noting)
 
-    for module, name in ((jobs, "directives"), (jobs, "faults_of"), (form, "resubmission"),
-                         (write, "submit_body")):  # fmt: skip
+    for module, name in (
+        (jobs, "directives"),
+        (jobs, "faults_of"),
+        (form, "resubmission"),
+        (write, "submit_body"),
+    ):
         watched(module, name)
 
     async def work() -> None:

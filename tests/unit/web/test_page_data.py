@@ -63,9 +63,14 @@ def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> N
             assert (await page.get("corral/cost")).status_code == 403
             await owner(page)
             assert (await page.get("corral/cost")).json() == {
-                "rented": True, "per_hour": 3.5, "total": 12.0, "unpriced": 1,
-                "unpriced_ever": 1, "rate": "at least 3.50", "spent": "at least 12.00",
-            }  # fmt: skip
+                "rented": True,
+                "per_hour": 3.5,
+                "total": 12.0,
+                "unpriced": 1,
+                "unpriced_ever": 1,
+                "rate": "at least 3.50",
+                "spent": "at least 12.00",
+            }
 
     run(work())
 
@@ -99,9 +104,10 @@ def test_progress_is_sent_by_stage_and_node_as_it_happens() -> None:
                 for event in json.loads(part.removeprefix("data: "))["events"]
             ]
             assert [(e["kind"], e["subject"], e.get("node", "")) for e in events] == [
-                ("stage-started", "slurm", ""), ("change-done", "slurm.conf", "node1"),
+                ("stage-started", "slurm", ""),
+                ("change-done", "slurm.conf", "node1"),
                 ("node-failed", "slurm", "node2"),
-            ]  # fmt: skip
+            ]
             assert parts[-1].startswith("event: end\n")
             end = json.loads(parts[-1].partition("data: ")[2])
             assert (end["what"], end["running"], end["result"]) == ("apply", False, {"ok": True})
@@ -153,11 +159,15 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_measurements_are_shown_with_their_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     record = {
-        "kind": "bench", "job": 25, "at": 5.0, "nodes": "node[0-1]",
+        "kind": "bench",
+        "job": 25,
+        "at": 5.0,
+        "nodes": "node[0-1]",
         "charts": [PLOT.as_dict(), MATRIX.as_dict()],
-        "tables": [{"collective": "all_reduce", "busbw_gb_s": 300.0, "outcome": "pass",
-                    "reasons": []}],
-    }  # fmt: skip
+        "tables": [
+            {"collective": "all_reduce", "busbw_gb_s": 300.0, "outcome": "pass", "reasons": []}
+        ],
+    }
     monkeypatch.setattr(history, "proofs", lambda _: [])
     monkeypatch.setattr(history, "bench_history", lambda _: (record,))
 
@@ -197,9 +207,10 @@ def test_the_journal_records_who_did_what_when_and_what_changed(
 
     rows = run(work())
     assert [(r["at"], r["what"], r["text"]) for r in rows] == [
-        (4.0, "proof", "proof of 1 checks: 1 failed"), (2.0, "change-done", "written"),
+        (4.0, "proof", "proof of 1 checks: 1 failed"),
+        (2.0, "change-done", "written"),
         (1.0, "plan", "plan with 3 changes in 2 stages"),
-    ]  # fmt: skip
+    ]
     assert rows[1]["node"] == "node1"
     assert [r["by"] for r in rows] == ["", "", "kim"], "older journals lack it"
     assert rows[2]["changes"][0] == "node0, node1: write slurm.conf"

@@ -28,9 +28,12 @@ def guarded(*headers: tuple[bytes, bytes], version: str = "1.1") -> int:
         return {"type": "http.request", "body": b""}
 
     scope = {
-        "type": "http", "method": "POST", "path": "/api/login", "http_version": version,
+        "type": "http",
+        "method": "POST",
+        "path": "/api/login",
+        "http_version": version,
         "headers": [(b"host", b"127.0.0.1:8765"), *headers],
-    }  # fmt: skip
+    }
     asyncio.run(RequestChecks(app)(scope, receive, send))
     return sent[0]["status"]
 

@@ -338,7 +338,7 @@ def hooked(model, method: Method, group) -> None:
 
 
 def halved(group, bucket):
-    """Gradients as bfloat16 on their way, as PyTorch's own hook does, which refuses gloo."""
+    """Send gradients as bfloat16, as PyTorch's own hook does, which refuses gloo."""
     full = bucket.buffer()
     small = full.to(torch.bfloat16).div_(group.size())
     done = dist.all_reduce(small, group=group, async_op=True).get_future()

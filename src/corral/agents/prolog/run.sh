@@ -45,8 +45,8 @@ fi
 runs() { # JOB: it has a slurmstepd here, or began a moment ago and will have one
   # Root's alone: any user may call a process slurmstepd.
   # shellcheck disable=SC2013 # words: a path each
-  for found in $(grep -lsE "^slurmstepd: \[([^]]*[^0-9])?$1\." /proc/[0-9]*/cmdline); do
-    [ "$(stat -c %u "${found%/cmdline}" 2>/dev/null)" != 0 ] || return 0
+  for cmdline in $(grep -lsE "^slurmstepd: \[([^]]*[^0-9])?$1\." /proc/[0-9]*/cmdline); do
+    [ "$(stat -c %u "${cmdline%/cmdline}" 2>/dev/null)" != 0 ] || return 0
   done
   [ -n "$(find "$jobs/$uid.$1" -mmin -10 2>/dev/null)" ]
 }

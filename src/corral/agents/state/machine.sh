@@ -73,7 +73,7 @@ module_probe() (
 # reboot_probe PACKAGES DRIVER: why a reboot is due, a word each; each argument is yes or no.
 reboot_probe() {
   [ "$1" = no ] || [ ! -e /run/reboot-required ] || echo required
-  [ "$2" = no ] || reboot_wanted_by_driver
+  [ "$2" = no ] || reboot_required_by_driver
 }
 
 # firewall_remove PROGRAM UNIT

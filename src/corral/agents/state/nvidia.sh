@@ -96,8 +96,8 @@ manager_install() (
   apt_get --allow-downgrades "$1=$version" && systemctl enable -q nvidia-fabricmanager.service
 )
 
-# reboot_wanted_by_driver: "driver:LOADED:INSTALLED" where they differ, "nouveau" where that is loaded in its place.
-reboot_wanted_by_driver() (
+# reboot_required_by_driver: "driver:LOADED:INSTALLED" where they differ, "nouveau" where that is loaded in its place.
+reboot_required_by_driver() (
   installed=$(driver_version)
   case $installed in
     [0-9]*.*)

@@ -88,7 +88,7 @@ async def discover(
         first = await _target(hosts[0], access, folder)
 
         def through() -> tuple[SshTarget, ...]:
-            return (replace(first, via=keysetup.jump_way(access.jump, folder)),)
+            return (replace(first, via=keysetup.jump_hosts(access.jump, folder)),)
 
         await open_jump_hosts(name, through, emit)
     emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(hosts)))
@@ -139,7 +139,7 @@ async def _target(at: str, access: Access, folder: Path) -> SshTarget:
         known_hosts=folder / keysetup.KNOWN_HOSTS,
         user_config=True,
         pin_new=True,
-        via=keysetup.jump_way(access.jump, folder),
+        via=keysetup.jump_hosts(access.jump, folder),
     )
     if access.user:
         return target

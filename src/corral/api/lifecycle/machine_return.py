@@ -38,7 +38,7 @@ class Returning:
         return {"machines": [m.as_dict() for m in self.machines], "jobs": list(self.jobs)}
 
 
-async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
+async def pending_release(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
     """Ask the user's machines what there is to restore; changes nothing."""
     emit(Event(Kind.PHASE_STARTED, "survey"))
     async with await Session.open(spec) as session:

@@ -112,7 +112,9 @@ def _chosen(fleet: Fleet, start: str, nodes: str) -> list[str]:
     unknown = [n for n in (start, *targets) if n not in fleet.nodes]
     if unknown:
         hint = f"nodes: {fold(fleet.nodes)}"
-        raise CorralError(Code.NOT_FOUND, f"no node called {', '.join(unknown)} runs", hint=hint)
+        raise CorralError(
+            Code.NOT_FOUND, f"no running node is called {', '.join(unknown)}", hint=hint
+        )
     if start in targets:
         raise CorralError(Code.USAGE, f"{start} is the source", hint="leave it out of --to")
     return targets
@@ -158,8 +160,8 @@ class _Run:
         try:
             made = check(
                 await self._fleet.run(self._source, make),
-                f"making ready to copy {folder}",
-                hint="name a folder of that node; rsync comes by `corral up FILE`",
+                f"preparing the copy of {folder}",
+                hint="give a folder of that node; rsync comes by `corral up FILE`",
             )
             for node in nodes:
                 copies.append(await self._copy(folder, node, known[node], made, delete=delete))

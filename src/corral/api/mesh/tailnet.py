@@ -30,7 +30,7 @@ from corral.roles.machine.mesh import (
     login_of,
     member,
     member_of,
-    way_words,
+    mode_text,
 )
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import digest
@@ -90,7 +90,11 @@ def merged(policy: str, part: PolicyPart) -> str | None:
             hint="add this part by hand",
         ) from error
     if not isinstance(parsed, dict):
-        raise CorralError(Code.NOT_GOOD, "the policy is not a JSON object", hint="look at it there")
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the policy is not a JSON object",
+            hint="check the policy in the control server's console",
+        )
     fields = cast("dict[str, Any]", parsed)
     owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
     rules = cast("list[Any]", fields.get("acls") or [])
@@ -265,7 +269,7 @@ def watched(
         return MeshNode(node, "", "", "", "", device, "does not answer", hint)
     own = facts.mesh
     expires = (device.expires if device else "") or own.expires
-    seen = MeshNode(node, way_words(own), own.address, own.state, expires, device)
+    seen = MeshNode(node, mode_text(own), own.address, own.state, expires, device)
     rekey = f"corral keys rotate FILE --which mesh; {node} only"
     problem, hint = "", ""
     if not member(mesh, own):
@@ -413,7 +417,7 @@ async def apply_mesh_policy(spec: ClusterSpec) -> tuple[bool, str]:
     if after is None or merged(after.text, _needed(spec, mesh)) is not None:
         raise CorralError(
             Code.PROVIDER_FAILED,
-            "the control server took the policy, and does not show it",
-            hint="look at it there",
+            "the control server accepted the policy but does not return it",
+            hint="check the policy in the control server's console",
         )
     return True, "added to the policy, and read back"

@@ -245,7 +245,7 @@ class _Rotation:
 
 
 def _reconfigure(path: str) -> dict[str, Script | None]:
-    """How each service takes a key without being away."""
+    """How each service reads a new key without a restart; None where it cannot."""
     asked = sh("timeout 60 scontrol reconfigure")
     taken = secret_files.reconfigured("slurmctld", path)
     return {

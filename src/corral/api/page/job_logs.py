@@ -168,7 +168,7 @@ class LogHit:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFound:
+class LogMatches:
     """What a search gave: up to ``HITS`` lines, and where it goes on.
 
     Attributes:
@@ -296,7 +296,7 @@ def log_files(lines: Iterable[str]) -> tuple[tuple[LogFile, ...], int]:
     return tuple(files.values()), more
 
 
-def log_found(lines: Iterable[str], *, name: str = ALL, start: int = 0) -> LogFound:
+def log_matches(lines: Iterable[str], *, name: str = ALL, start: int = 0) -> LogMatches:
     """What ``do="find"`` found.
 
     Args:
@@ -314,7 +314,7 @@ def log_found(lines: Iterable[str], *, name: str = ALL, start: int = 0) -> LogFo
             continue
         at, number = int(part["start"]), int(part["line"])
         if line[0] == "E":
-            return LogFound(tuple(hits), at, number, int(part["size"]))
+            return LogMatches(tuple(hits), at, number, int(part["size"]))
         if len(hits) < HITS:
             text = decoded(part["data"]).decode("utf-8", "replace")
             hits.append(LogHit(part["name"], at, number, text))

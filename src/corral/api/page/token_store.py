@@ -82,7 +82,7 @@ class Bearer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a new token shall be.
+    """The properties of a new token.
 
     Attributes:
         user: whose it is.
@@ -109,7 +109,7 @@ class Bearers:
     """The tokens of one page.
 
     Args:
-        path: the file; None: this page has none, and makes none.
+        path: the file; None: this page has no tokens and cannot create any.
         clock: returns unix seconds.
     """
 
@@ -175,7 +175,7 @@ class Bearers:
                     f"{bearer.user} has a token {bearer.name!r} already",
                     hint="choose another name, or revoke that one",
                 )
-            # Those that a user makes on the page leave room for those of who runs Corral here.
+            # Tokens that users create on the page do not use up the limit of Corral's owner here.
             if sum(b.owner == bearer.owner for b in mine) >= MOST_OF_USER:
                 raise CorralError(
                     Code.TOO_MANY, "there are too many tokens", hint="revoke those without use"

@@ -52,7 +52,7 @@ async def make_api_token(
 
     Args:
         spec: the cluster.
-        asked: what it shall be.
+        asked: its properties.
         controller: for the page on the controller, not for the one that runs here.
 
     Raises:

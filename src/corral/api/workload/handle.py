@@ -41,7 +41,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Slurm's word for where it stands, asked now: PENDING, RUNNING, COMPLETED, ...
+        """Slurm's word for its state, queried now: PENDING, RUNNING, COMPLETED, ...
 
         An array is PENDING until a part runs, RUNNING until all have ended, then COMPLETED, or
         FAILED when a part did not succeed.

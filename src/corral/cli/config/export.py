@@ -20,11 +20,16 @@ OUTPUT = Annotated[
     str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; made when missing.")
 ]
 LISTING = Annotated[
-    str, typer.Option("--from", metavar="LISTING", help="What ibnetdiscover printed, as a file.")
+    str, typer.Option("--from", metavar="LISTING", help="File with the output of ibnetdiscover.")
 ]
-PLUGIN = Annotated[str, typer.Option("--plugin", metavar="tree|block", help="tree or block.")]
+PLUGIN = Annotated[
+    str, typer.Option("--plugin", metavar="tree|block", help="Kind of topology: tree or block.")
+]
 SYSTEM = Annotated[
-    str, typer.Option("--system", metavar="ubuntu|debian", help="Whose installer reads them.")
+    str,
+    typer.Option(
+        "--system", metavar="ubuntu|debian", help="Distribution whose installer reads the files."
+    ),
 ]
 KEY = Annotated[
     list[str], typer.Option("--key", metavar="FILE", help="A public key that logs in; repeatable.")
@@ -37,20 +42,27 @@ GATEWAY = Annotated[
     typer.Option(
         "--gateway",
         metavar="ADDR/PREFIX",
-        help="Router, such as 192.168.1.1/24: addresses are static. Left out: DHCP.",
+        help="Router, such as 192.168.1.1/24: addresses are static. Default: none, addresses by "
+        "DHCP.",
         show_default=False,
     ),
 ]
 DNS = Annotated[
     list[str],
-    typer.Option("--dns", metavar="ADDR", help="Name server; left out: the router. Repeatable."),
+    typer.Option(
+        "--dns",
+        metavar="ADDR",
+        help="Name server; repeatable. Default: the router.",
+        show_default=False,
+    ),
 ]
 INTERFACE = Annotated[
     str,
     typer.Option(
         "--interface",
         metavar="NAME",
-        help="The wired one, such as eno1; left out: network.data.interface of the file, else any.",
+        help="Wired interface, such as eno1. Default: network.data.interface of the file, "
+        "else any.",
         show_default=False,
     ),
 ]
@@ -59,7 +71,8 @@ HASH = Annotated[
     typer.Option(
         "--password-hash",
         metavar="FILE",
-        help="What openssl passwd -6 prints, for console and sudo. Left out: no password.",
+        help="File with the output of openssl passwd -6, the password for console and sudo. "
+        "Default: no password.",
         show_default=False,
     ),
 ]
@@ -221,7 +234,7 @@ def client(
         typer.Option(
             "--user",
             metavar="NAME",
-            help="Who gets it. Left out: anybody; each names the account at the login.",
+            help="User that the file is for. Default: any; each gives the account at the login.",
             show_default=False,
         ),
     ] = "",

@@ -59,14 +59,18 @@ VALUES = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="What to write instead of the template's own: nodes, gpu_type, gpu_count; "
+        help="Value to write instead of the template's: nodes, gpu_type, gpu_count; "
         "for a lab also addresses, user, port, controller, gbps.",
     ),
 ]
 OUTPUT = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Left out or -: stdout.", show_default=False
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File to write; - is stdout. Default: -.",
+        show_default=False,
     ),
 ]
 FROM = Annotated[
@@ -90,7 +94,10 @@ HERE = Annotated[
 USER = Annotated[
     str,
     typer.Option(
-        "--user", metavar="USER", help="With --from: who logs in.", show_default="your ssh config's"
+        "--user",
+        metavar="USER",
+        help="With --from: user who logs in.",
+        show_default="your ssh config's",
     ),
 ]
 PORT = Annotated[int, typer.Option("--port", metavar="PORT", help="With --from: port of sshd.")]

@@ -81,7 +81,7 @@ RELEASE = Annotated[
     typer.Option(
         "--version",
         metavar="RELEASE",
-        help="The Slurm in use, such as 24.11 (--existing). Left out: the machines' own.",
+        help="Slurm release in use, such as 24.11 (--existing). Default: the machines' own.",
         show_default=False,
     ),
 ]
@@ -98,7 +98,7 @@ OUTPUT = Annotated[
         "--output",
         "-o",
         metavar="DIR",
-        help="Folder for corrected copies (--fix). Left out: next to the files.",
+        help="Folder for corrected copies (--fix). Default: next to the files.",
         show_default=False,
     ),
 ]

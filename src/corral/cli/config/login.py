@@ -21,14 +21,17 @@ ADDRESS = Annotated[
     typer.Argument(
         metavar="USER@HOST",
         help="Your account, and the controller or another node where people log in: a name, an "
-        "address or a Host of your ssh config. What is left out comes from --client.",
+        "address or a Host of your ssh config. Each part has its default in --client.",
         show_default=False,
     ),
 ]
 NAME = Annotated[
     str,
     typer.Option(
-        "--name", metavar="NAME", help="Of the profile. Default: the cluster's.", show_default=False
+        "--name",
+        metavar="NAME",
+        help="Name of the profile. Default: the cluster's.",
+        show_default=False,
     ),
 ]
 IDENTITY = Annotated[
@@ -37,7 +40,7 @@ IDENTITY = Annotated[
         "--identity",
         "-i",
         metavar="FILE",
-        help="Private key. Left out: what ssh finds itself (agent, ssh config, ~/.ssh).",
+        help="Private key. Default: what ssh finds itself (agent, ssh config, ~/.ssh).",
         show_default=False,
     ),
 ]
@@ -52,7 +55,14 @@ CLIENT = Annotated[
 ]
 PORT = Annotated[
     int | None,
-    typer.Option("--port", metavar="PORT", min=1, max=65535, help="Left out: ssh's own."),
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        min=1,
+        max=65535,
+        help="Port of sshd. Default: that of the ssh config, else 22.",
+        show_default=False,
+    ),
 ]
 ACCEPT = Annotated[
     bool,

@@ -17,7 +17,7 @@ app = verb_app()
 @app.command(epilog=examples("corral logout lab"))
 def logout(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Of the profile.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="Name of the profile.", show_default=False)
     ],
     as_json: JSON = False,
 ) -> int:

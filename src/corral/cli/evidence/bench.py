@@ -44,7 +44,7 @@ LOG = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="What nccl-tests printed, or wrote with -J; - is standard input.",
+        help="File with the output of nccl-tests, or written with -J; - is standard input.",
         show_default=False,
     ),
 ]
@@ -62,15 +62,19 @@ REFERENCE = Annotated[
 ]
 COLLECTIVE = Annotated[
     Collective | None,
-    typer.Option(help="What was measured, where the log does not state it.", show_default=False),
+    typer.Option(
+        help="Collective that was measured, where the log does not state it.", show_default=False
+    ),
 ]
 ALGORITHM = Annotated[
     Algorithm | None,
-    typer.Option(help="What NCCL_ALGO was set to.", show_default=False),
+    typer.Option(help="Algorithm, the value of NCCL_ALGO.", show_default=False),
 ]
 FABRIC = Annotated[
     str,
-    typer.Option(help=f"What NCCL should have used: {', '.join(NETWORKS)}.", show_default=False),
+    typer.Option(
+        help=f"Network that NCCL should have used: {', '.join(NETWORKS)}.", show_default=False
+    ),
 ]
 
 

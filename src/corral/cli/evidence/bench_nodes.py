@@ -35,11 +35,17 @@ STORAGE_EPILOG: Final = examples(
 )
 MOUNT = Annotated[
     list[str] | None,
-    typer.Option(metavar="FOLDER", help="Left out: all declared ones.", show_default=False),
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder to measure; repeatable. Default: all declared ones.",
+        show_default=False,
+    ),
 ]
 SIZE = Annotated[
     str,
-    typer.Option(metavar="SIZE", help="Of each node's file; a quarter of what is free at most."),
+    typer.Option(
+        metavar="SIZE", help="Size of each node's file; a quarter of what is free at most."
+    ),
 ]
 FILES = Annotated[int, typer.Option(min=10, max=1_000_000, help="Small files of each node.")]
 SECONDS = Annotated[

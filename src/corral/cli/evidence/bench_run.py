@@ -112,7 +112,10 @@ HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history l
 
 COLLECTIVES = Annotated[
     str,
-    typer.Option(help=f"Names with commas between, out of: {', '.join(MEASURES)}. Left out: all."),
+    typer.Option(
+        help=f"Collectives to measure, with commas between: {', '.join(MEASURES)}. Default: all.",
+        show_default=False,
+    ),
 ]
 SMALLEST = Annotated[str, typer.Option(metavar="SIZE", help="First size, such as 1M.")]
 LARGEST = Annotated[
@@ -121,12 +124,14 @@ LARGEST = Annotated[
         metavar="SIZE", help="Last size; no buffer takes more than a quarter of the free memory."
     ),
 ]
-TYPE = Annotated[str, typer.Option("--type", metavar="TYPE", help=f"{', '.join(TYPES)}.")]
+TYPE = Annotated[
+    str, typer.Option("--type", metavar="TYPE", help=f"Data type: {', '.join(TYPES)}.")
+]
 HARDWARE = Annotated[
     str,
     typer.Option(
-        help="Compare with known hardware (corral bench hardware). Left out: with what "
-        "network.data declares.",
+        help="Known hardware to compare with (corral bench hardware). Default: what network.data "
+        "declares.",
         show_default=False,
     ),
 ]

@@ -31,17 +31,31 @@ PARAMETERS = Annotated[
     str,
     typer.Option(
         metavar="NUMBER",
-        help="Of the model, such as 124M or 1.5B; left out: 1M without GPUs, 124M with them.",
+        help="Parameters of the model, such as 124M or 1.5B. Default: 1M without GPUs, 124M with "
+        "them.",
+        show_default=False,
     ),
 ]
 BATCH = Annotated[int, typer.Option(min=0, help="Texts of each rank in a micro-batch; 0: 4 or 8.")]
 LENGTH = Annotated[int, typer.Option(min=0, help="Bytes of each text; 0: 64 or 512.")]
 BATCHES = Annotated[int, typer.Option(min=16, help="Micro-batches of each way of training.")]
 COUNTS = Annotated[
-    str, typer.Option("--nodes", "-N", metavar="LIST", help="Left out: 1, 2 and all.")
+    str,
+    typer.Option(
+        "--nodes",
+        "-N",
+        metavar="LIST",
+        help="Numbers of nodes to measure with, with commas: 1,2,4. Default: 1, 2 and all.",
+        show_default=False,
+    ),
 ]
 WAYS_OPTION = Annotated[
-    str, typer.Option("--ways", help=f"Out of: {', '.join(METHODS)}. Left out: all.")
+    str,
+    typer.Option(
+        "--ways",
+        help=f"Ways of training to compare: {', '.join(METHODS)}. Default: all.",
+        show_default=False,
+    ),
 ]
 LINKS = Annotated[
     str, typer.Option(metavar="LIST", help="Also predict the gain from links of these Gb/s.")

@@ -32,7 +32,7 @@ def apply(
         str,
         typer.Argument(
             metavar="PLAN",
-            help="What `corral plan --out` wrote. Left out: a new plan is made, shown and done.",
+            help="Plan that `corral plan --out` wrote. Default: a new plan, made and shown first.",
             show_default=False,
         ),
     ] = "",

@@ -35,7 +35,8 @@ def bundle(
         typer.Option(
             "--python",
             metavar="VERSION",
-            help="Python of the machine without internet, such as 3.12. Left out: this machine's.",
+            help="Python version of the machine without internet, such as 3.12. "
+            "Default: this machine's.",
             show_default=False,
         ),
     ] = "",

@@ -26,7 +26,7 @@ STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": 
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}
 
 
-def due_lines(returning: Returning) -> Iterator[Text]:
+def pending_lines(returning: Returning) -> Iterator[Text]:
     """What would be restored, and what prevents it."""
     yield from folded((m.node, word, text) for m in returning.machines for word, text in m.lines)
     for machine in returning.machines:
@@ -153,7 +153,7 @@ def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
     if made:
         what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
         return what, api.Returning(())
-    returning = ui.run(lambda emit: api.due_back(spec, emit), state="nothing was changed")
-    ui.show(*due_lines(returning), "")
+    returning = ui.run(lambda emit: api.pending_release(spec, emit), state="nothing was changed")
+    ui.show(*pending_lines(returning), "")
     nodes = fold([m.node for m in returning.machines])
     return f"Restores {nodes} of cluster {spec.name} as they were before Corral. Do it?", returning

@@ -88,7 +88,12 @@ def build(
     ),
 )
 def import_(  # noqa: PLR0917 - typer makes options of arguments
-    image: Annotated[str, typer.Argument(metavar="docker://REGISTRY/NAME:TAG", show_default=False)],
+    image: Annotated[
+        str,
+        typer.Argument(
+            metavar="docker://REGISTRY/NAME:TAG", help="Image to import.", show_default=False
+        ),
+    ],
     named: CLUSTER = "",
     name: Annotated[
         str,
@@ -104,8 +109,8 @@ def import_(  # noqa: PLR0917 - typer makes options of arguments
         typer.Option(
             "--login",
             metavar="NAME",
-            help="User of the registry; left out with a key: as NVIDIA's NGC wants it. The key "
-            "comes from CORRAL_REGISTRY_KEY or NGC_API_KEY, or the keyring.",
+            help="User of the registry; its key comes from CORRAL_REGISTRY_KEY or NGC_API_KEY, or "
+            "the keyring. Default: with a key, the one that NVIDIA's NGC requires.",
             show_default=False,
         ),
     ] = "",
@@ -133,7 +138,9 @@ def remove(
     image: Annotated[
         str,
         typer.Argument(
-            metavar="IMAGE", help="Left out: all that no cluster uses.", show_default=False
+            metavar="IMAGE",
+            help="Image to remove. Default: all that no cluster uses.",
+            show_default=False,
         ),
     ] = "",
     yes: YES = False,

@@ -1,4 +1,4 @@
-"""How a plan looks, and the question whether it shall be done."""
+"""A plan as text, and the question whether to apply it."""
 
 from __future__ import annotations
 

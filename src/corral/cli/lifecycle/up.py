@@ -33,7 +33,7 @@ SHA256 = Annotated[
         "--sha256",
         metavar="HEX",
         help="With --bundle: SHA-256 of the file, as corral bundle printed it. Another file is "
-        "refused before it is unpacked. Left out: not compared.",
+        "refused before it is unpacked. Default: not compared.",
         show_default=False,
     ),
 ]

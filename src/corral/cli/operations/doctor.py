@@ -74,7 +74,11 @@ LOG = Annotated[
 NODES = Annotated[
     str,
     typer.Option(
-        "--node", "-n", metavar="NODES", help="Only what concerns these.", show_default=False
+        "--node",
+        "-n",
+        metavar="NODES",
+        help="Nodes that the answer is limited to.",
+        show_default=False,
     ),
 ]
 DRAINED = Annotated[

@@ -21,7 +21,11 @@ def drain(
     reason: Annotated[
         str,
         typer.Option(
-            "--reason", "-r", metavar="TEXT", help="Why, for the next person.", show_default=False
+            "--reason",
+            "-r",
+            metavar="TEXT",
+            help="Reason, for the next person.",
+            show_default=False,
         ),
     ],
     named: CLUSTER = "",

@@ -37,7 +37,11 @@ def exec_(
     nodes: Annotated[
         str,
         typer.Option(
-            "--nodes", "-n", metavar="NODES", help="Left out: all nodes.", show_default=False
+            "--nodes",
+            "-n",
+            metavar="NODES",
+            help="Nodes to run it on: node[0-2]. Default: all.",
+            show_default=False,
         ),
     ] = "",
     timeout: Annotated[

@@ -35,14 +35,16 @@ def ssh(  # noqa: PLR0917  # typer calls it by name
     node: Annotated[str, typer.Argument(metavar="NODE", help="A node.", show_default=False)] = "",
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CMD", help="Left out: a login shell.", show_default=False),
+        typer.Argument(
+            metavar="CMD", help="Command to run there. Default: a login shell.", show_default=False
+        ),
     ] = None,
     user: Annotated[
         str,
         typer.Option(
             "--user",
             metavar="NAME",
-            help="Linux user to be there. Left out: the profile's, or root.",
+            help="Linux user to log in as. Default: the profile's, else root.",
             show_default=False,
         ),
     ] = "",

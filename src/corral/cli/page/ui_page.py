@@ -66,13 +66,18 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     named: CLUSTER = "",
     user: Annotated[
         str,
-        typer.Option("--user", "-u", help="Slurm user to be. Left out: the cluster's first one."),
+        typer.Option(
+            "--user",
+            "-u",
+            help="Slurm user to log in as. Default: the cluster's first one.",
+            show_default=False,
+        ),
     ] = "",
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port here; 0 takes a free one.")
     ] = 0,
     hours: Annotated[
-        float, typer.Option("--hours", min=0.1, max=168, help="How long the login is good.")
+        float, typer.Option("--hours", min=0.1, max=168, help="Hours until the login expires.")
     ] = 8.0,
     browser: BROWSER = False,
     controller: Annotated[

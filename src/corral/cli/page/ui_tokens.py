@@ -20,7 +20,10 @@ from corral.spec.models import ClusterSpec
 
 app = verb_app()
 USER = Annotated[
-    str, typer.Option("--user", "-u", help="Slurm user. Left out: the cluster's first one.")
+    str,
+    typer.Option(
+        "--user", "-u", help="Slurm user. Default: the cluster's first one.", show_default=False
+    ),
 ]
 CONTROLLER = Annotated[
     bool,
@@ -79,7 +82,7 @@ def token() -> None:
     )
 )
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called in lists.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name in lists.")],
     named: CLUSTER = "",
     *,
     scope: Annotated[
@@ -95,7 +98,7 @@ def create(
         ),
     ] = None,
     days: Annotated[
-        float, typer.Option("--days", min=0.01, max=365, help="How long it is good.")
+        float, typer.Option("--days", min=0.01, max=365, help="Days until the token expires.")
     ] = 30.0,
     user: USER = "",
     controller: CONTROLLER = False,
@@ -145,7 +148,8 @@ def list_(
 @app.command(epilog=examples("corral ui token revoke ci", "corral ui token revoke 3f1c9a02"))
 def revoke(
     identity: Annotated[
-        str, typer.Argument(metavar="NAME|ID", help="As `corral ui token list` prints it.")
+        str,
+        typer.Argument(metavar="NAME|ID", help="Name or id, as `corral ui token list` prints it."),
     ],
     named: CLUSTER = "",
     *,

@@ -28,7 +28,7 @@ def _of(clouds: tuple[str, ...]) -> Any:
         "--provider",
         "-p",
         metavar="CLOUD",
-        help=f"{either(clouds)}. Default: the only one that has it.",
+        help=f"Cloud: {either(clouds)}. Default: the only one that has it.",
         show_default=False,
     )
 
@@ -95,14 +95,16 @@ def ssh_keys(
 
 @app.command(epilog=examples(_VOLUME))
 def volume(  # noqa: PLR0917
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the volume.", show_default=False)
+    ],
     provider: Annotated[
         str,
         typer.Option(
             "--provider",
             "-p",
             metavar="NAME",
-            help=f"{_MAKERS}; cloud.volumes takes {in_words('volumes')}.",
+            help=f"Cloud: {_MAKERS}; cloud.volumes takes {in_words('volumes')}.",
         ),
     ],
     region: Annotated[

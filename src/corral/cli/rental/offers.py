@@ -20,7 +20,7 @@ GPU = Annotated[
     str,
     typer.Option("--gpu", "-g", metavar="WORD", help="Only GPUs with this word in their name."),
 ]
-_ONE_OF = f"One of {', '.join(CLOUDS)}. Their keys: {in_words('variable')}."
+_ONE_OF = f"Cloud, one of {', '.join(CLOUDS)}. Their keys: {in_words('variable')}."
 PROVIDER = Annotated[
     list[str] | None,
     typer.Option("--provider", "-p", metavar="NAME", help=_ONE_OF),

@@ -18,7 +18,7 @@ NAMES = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[CLUSTER]...",
-        help="Clusters by name. Left out: those that the accounts show and this machine does not "
+        help="Clusters by name. Default: those that the accounts show and this machine does not "
         "know.",
         show_default=False,
     ),

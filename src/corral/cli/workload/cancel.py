@@ -23,7 +23,7 @@ def cancel(
         list[str],
         typer.Argument(
             metavar="JOB",
-            help="Their numbers; 12_3: part 3 of array 12.",
+            help="Numbers of the jobs; 12_3: part 3 of array 12.",
             show_default=False,
             parser=job_ref,
         ),

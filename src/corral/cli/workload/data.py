@@ -48,9 +48,12 @@ def shard(
         ),
     ],
     name: Annotated[
-        str, typer.Option("--name", help="Left out: the folder's.", show_default=False)
+        str,
+        typer.Option(
+            "--name", help="Name of the data set. Default: the folder's.", show_default=False
+        ),
     ] = "",
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Of each shard, about.")] = "128M",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of each shard, about.")] = "128M",
     *,
     labels: Annotated[
         bool,
@@ -105,7 +108,9 @@ def bench(
             min=0, metavar="N", help="Samples a second that each GPU consumes; 0: unknown."
         ),
     ] = 0.0,
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Of each measurement.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option(min=0.5, max=600, help="Seconds of each measurement.")
+    ] = 10.0,
     user: USER = "",
     named: CLUSTER = "",
     as_json: JSON = False,
@@ -161,18 +166,29 @@ def _view(rates: Fed) -> list[RenderableType]:
 )
 def sync(
     folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="On the source; the same place on the others.")
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="Folder on the source; it has the same path on the others."
+        ),
     ],
     named: CLUSTER = "",
     source: Annotated[
         str,
         typer.Option(
-            "--from", metavar="NODE", help="Left out: the controller.", show_default=False
+            "--from",
+            metavar="NODE",
+            help="Node to copy from. Default: the controller.",
+            show_default=False,
         ),
     ] = "",
     nodes: Annotated[
         str,
-        typer.Option("--to", metavar="NODES", help="Left out: all others.", show_default=False),
+        typer.Option(
+            "--to",
+            metavar="NODES",
+            help="Nodes to copy to. Default: all others.",
+            show_default=False,
+        ),
     ] = "",
     *,
     delete: Annotated[

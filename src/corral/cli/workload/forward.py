@@ -31,7 +31,7 @@ LOCAL_PORT = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help="Port of this machine. Left out: the same as there where it is free, else any.",
+        help="Port of this machine. Default: the same as there where it is free, else any.",
         show_default=False,
     ),
 ]
@@ -60,7 +60,8 @@ def forward(
             metavar="PORT",
             min=1,
             max=65535,
-            help="Where a program of the job listens, on the node's loopback or another address.",
+            help="Port where a program of the job listens, on the node's loopback or "
+            "another address.",
             show_default=False,
         ),
     ],

@@ -32,29 +32,41 @@ NUMBER = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="A notebook that was started before. Left out: start one.",
+        help="A notebook that was started before. Default: none; a new one is started.",
         callback=_optional_ref,
         show_default=False,
     ),
 ]
 GPUS = Annotated[
-    int | None, typer.Option("--gpus-per-node", "-G", metavar="G", help="GPUs; left out: 0.")
+    int | None,
+    typer.Option(
+        "--gpus-per-node", "-G", metavar="G", help="Number of GPUs. Default: 0.", show_default=False
+    ),
 ]
 CPUS = Annotated[
     int | None,
     typer.Option(
-        "--cpus", metavar="C", help="CPUs; left out: its GPUs' fair share of the node, else 1."
+        "--cpus",
+        metavar="C",
+        help="Number of CPUs. Default: the GPUs' fair share of the node, else 1.",
+        show_default=False,
     ),
 ]
 NAME = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Left out: notebook.", show_default=False)
+    str,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="Name of the notebook's job. Default: notebook.",
+        show_default=False,
+    ),
 ]
 WORKDIR = Annotated[
     str,
     typer.Option(
         "--workdir",
         metavar="DIR",
-        help="Folder of the cluster that JupyterLab shows. Left out: the home folder.",
+        help="Folder of the cluster that JupyterLab shows. Default: the home folder.",
         show_default=False,
     ),
 ]
@@ -63,7 +75,7 @@ PYTHON = Annotated[
     typer.Option(
         "--python",
         metavar="PATH",
-        help="The Python that has JupyterLab, on the nodes. Left out: the job's python3.",
+        help="Python on the nodes that has JupyterLab. Default: the job's python3.",
         show_default=False,
     ),
 ]
@@ -72,7 +84,7 @@ ENVIRONMENT = Annotated[
     typer.Option(
         "--environment",
         metavar="LOCK",
-        help="uv.lock or pinned requirements.txt that lists jupyterlab. Left out: the nodes' "
+        help="uv.lock or pinned requirements.txt that lists jupyterlab. Default: none, the nodes' "
         "own Python.",
         show_default=False,
     ),

@@ -104,7 +104,7 @@ def profile(
             "--output",
             "-o",
             metavar="DIR",
-            help="Where to keep the recordings; left out: profile-JOB here.",
+            help="Folder for the recordings. Default: profile-JOB of this folder.",
             show_default=False,
         ),
     ] = "",

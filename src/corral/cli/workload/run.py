@@ -51,19 +51,22 @@ SCRIPT = Annotated[
     str | None,
     typer.Argument(
         metavar="SCRIPT|JOB.YAML",
-        help="A file of this machine, or one on the cluster's shared storage; or a job file. Left "
-        "out: what follows -- is a command of the nodes.",
+        help="A file of this machine, or one on the cluster's shared storage; or a job file. "
+        "Default: none; what follows -- is a command of the nodes.",
         show_default=False,
     ),
 ]
 ARGS = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="ARGS", help="Its arguments, after --; or a command.", show_default=False
+        metavar="ARGS", help="Arguments of the script, after --; or a command.", show_default=False
     ),
 ]
 NODES = Annotated[
-    int | None, typer.Option("--nodes", "-N", metavar="N", help="Nodes; left out: 1.")
+    int | None,
+    typer.Option(
+        "--nodes", "-N", metavar="N", help="Number of nodes. Default: 1.", show_default=False
+    ),
 ]
 GPUS_PER_NODE = Annotated[
     int | None,
@@ -71,21 +74,30 @@ GPUS_PER_NODE = Annotated[
         "--gpus-per-node",
         "-G",
         metavar="G",
-        help="GPUs on each node; left out: 0, and 1 for the points of a sweep.",
+        help="GPUs on each node. Default: 0, and 1 for the points of a sweep.",
+        show_default=False,
     ),
 ]
 GPU_TYPE = Annotated[
     str,
-    typer.Option("--gpu-type", metavar="TYPE", help="Left out: any type.", show_default=False),
+    typer.Option("--gpu-type", metavar="TYPE", help="GPU type. Default: any.", show_default=False),
 ]
 RANKS_PER_NODE = Annotated[
     int | None,
-    typer.Option("--ranks-per-node", metavar="R", help="Left out: one per GPU, else one."),
+    typer.Option(
+        "--ranks-per-node",
+        metavar="R",
+        help="Ranks on each node. Default: one per GPU, else one.",
+        show_default=False,
+    ),
 ]
 CPUS_PER_RANK = Annotated[
     int | None,
     typer.Option(
-        "--cpus-per-rank", metavar="C", help="Left out: a GPU's fair share of its node, else 1."
+        "--cpus-per-rank",
+        metavar="C",
+        help="CPUs of each rank. Default: a GPU's fair share of its node, else 1.",
+        show_default=False,
     ),
 ]
 MEM = Annotated[
@@ -101,7 +113,11 @@ TIME = Annotated[
 PARTITION = Annotated[
     str,
     typer.Option(
-        "--partition", "-p", metavar="NAME", help="Left out: the default.", show_default=False
+        "--partition",
+        "-p",
+        metavar="NAME",
+        help="Partition of the job. Default: the cluster's default one.",
+        show_default=False,
     ),
 ]
 ACCOUNT = Annotated[
@@ -110,7 +126,7 @@ ACCOUNT = Annotated[
         "--account",
         "-A",
         metavar="NAME",
-        help="Account that is charged; left out: the user's default one.",
+        help="Account that is charged. Default: the user's default one.",
         show_default=False,
     ),
 ]
@@ -120,7 +136,7 @@ QOS = Annotated[
         "--qos",
         "-q",
         metavar="NAME",
-        help="Quality of service; left out: the user's default one.",
+        help="Quality of service. Default: the user's default one.",
         show_default=False,
     ),
 ]
@@ -168,7 +184,7 @@ BEGIN = Annotated[
     typer.Option(
         "--begin",
         metavar="TIME",
-        help="Not before: 18:00, tomorrow, now+2hours, 2027-01-31T08:00.",
+        help="Earliest start: 18:00, tomorrow, now+2hours, 2027-01-31T08:00.",
         show_default=False,
     ),
 ]
@@ -201,7 +217,10 @@ EXCLUSIVE = Annotated[
 NAME = Annotated[
     str,
     typer.Option(
-        "--name", metavar="NAME", help="Left out: the script's or command's.", show_default=False
+        "--name",
+        metavar="NAME",
+        help="Name of the job. Default: the script's or command's.",
+        show_default=False,
     ),
 ]
 ENV = Annotated[
@@ -218,7 +237,7 @@ LAUNCHER = Annotated[
     typer.Option(
         "--launcher",
         metavar="WORD",
-        help="Who starts the ranks: auto, srun, torchrun.",
+        help="Program that starts the ranks: auto, srun, torchrun.",
         show_default=False,
     ),
 ]
@@ -227,7 +246,8 @@ WORKDIR = Annotated[
     typer.Option(
         "--workdir",
         metavar="DIR",
-        help="A folder of the cluster; left out: this one, as it was uploaded.",
+        help="Working directory, a folder of the cluster. Default: this folder, as it "
+        "was uploaded.",
         show_default=False,
     ),
 ]
@@ -244,7 +264,7 @@ GRACE = Annotated[
     typer.Option(
         "--grace",
         metavar="TIME",
-        help="With --requeue: how long before the limit ranks are signalled to save; left out: 2m.",
+        help="With --requeue: how long before the limit ranks are signalled to save. Default: 2m.",
         show_default=False,
     ),
 ]
@@ -253,14 +273,16 @@ CHECKPOINTS = Annotated[
     typer.Option(
         "--checkpoints",
         metavar="DIR",
-        help="Where they are on the cluster; left out: a folder for this job.",
+        help="Folder of the checkpoints on the cluster. Default: a folder for this job.",
         show_default=False,
     ),
 ]
 DATA = Annotated[
     list[str] | None,
     typer.Option(
-        "--data", metavar="PATH", help="Must be readable on the cluster, or nothing is submitted."
+        "--data",
+        metavar="PATH",
+        help="File or folder that must be readable on the cluster, or nothing is submitted.",
     ),
 ]
 ARRAY = Annotated[
@@ -290,8 +312,7 @@ FOLDER = Annotated[
     typer.Option(
         "--folder",
         metavar="DIR|none",
-        help="What is uploaded; left out: the project that contains the script, nothing for a "
-        "command.",
+        help="Folder to upload. Default: the project that contains the script, none for a command.",
         show_default=False,
     ),
 ]
@@ -304,7 +325,7 @@ ENVIRONMENT = Annotated[
     typer.Option(
         "--environment",
         metavar="LOCK|none",
-        help="uv.lock or pinned requirements.txt; left out: the one that is uploaded.",
+        help="uv.lock or pinned requirements.txt. Default: the one that is uploaded.",
         show_default=False,
     ),
 ]
@@ -322,7 +343,7 @@ MOUNT = Annotated[
     typer.Option(
         "--mount",
         metavar="SRC:DST[:ro]",
-        help="More of the nodes in the container; shared storage is in its place anyway.",
+        help="Folder of the nodes to mount in the container; shared storage is mounted anyway.",
     ),
 ]
 SBATCH = Annotated[

@@ -36,13 +36,17 @@ def shell(
             "--gpus-per-node",
             "-G",
             metavar="G",
-            help="GPUs on each node; left out: 1 where the partition has some.",
+            help="GPUs on each node. Default: 1 where the partition has some.",
+            show_default=False,
         ),
     ] = None,
     ranks_per_node: job.RANKS_PER_NODE = None,
     cpus_per_rank: job.CPUS_PER_RANK = None,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Left out: shell.", show_default=False)
+        str,
+        typer.Option(
+            "--name", metavar="NAME", help="Name of the job. Default: shell.", show_default=False
+        ),
     ] = "",
     named: CLUSTER = "",
     as_json: JSON = False,

@@ -40,7 +40,7 @@ class Tracking:
 
     @property
     def begin(self) -> Script:
-        """Shell before the ranks: makes the run, or goes on with it."""
+        """Shell before the ranks: creates the run, or continues it."""
         if not self.uri:
             return NOTHING
         return piece("jobs/batch/track-begin.sh", uri=self.uri, experiment=self.experiment)

@@ -48,7 +48,7 @@ class Packed:
     """One file that is uploaded.
 
     Attributes:
-        path: where it stands, relative to the folder, with slashes.
+        path: its path, relative to the folder, with slashes.
         tree: the folder here; its content is read below it, through no link.
         digest: SHA-256 of its content; "" for a link.
         size: bytes.

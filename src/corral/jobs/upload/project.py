@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder itself, and no link to one."""
+        """Whether it is a folder, not a link to one."""
         return stat.S_ISDIR(self.mode)
 
     @property

@@ -40,7 +40,7 @@ _CHUNKED: Final = frozenset(
 
 
 def bus_factor(collective: Collective, ranks: int) -> float:
-    """Busbw over algbw for so many ranks (nccl-tests, doc/PERFORMANCE.md)."""
+    """Ratio of busbw to algbw for a number of ranks (nccl-tests, doc/PERFORMANCE.md)."""
     if collective is Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     if collective in _CHUNKED or collective is Collective.HYPERCUBE:

@@ -100,7 +100,7 @@ class Ledger:
         self._write(REFUSED, nonce, why=why)
 
     def ended(self, nonce: str) -> None:
-        """It is seen to exist no more."""
+        """The cloud no longer lists the machine."""
         self._write(ENDED, nonce)
 
     def adopt(self, instance: Instance) -> None:

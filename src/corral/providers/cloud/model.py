@@ -165,11 +165,11 @@ class LaunchRequest:
     """One launch.
 
     Attributes:
-        label: whose it will be.
-        offer: what is taken, and where.
-        public_key: the key that must open it.
-        boot: what it runs as root at its first start.
-        dead_man_h: hours after which it ends automatically unless somebody puts that off, 0 for
+        label: cluster and node that it is for.
+        offer: machine type and region.
+        public_key: the key that must be able to log in.
+        boot: user data, run as root at its first start.
+        dead_man_h: hours after which it ends automatically unless the limit is extended, 0 for
             never.
         image: image or template, "" for the cloud's own choice.
         disk_gib: size of its disk, where the cloud asks for one.

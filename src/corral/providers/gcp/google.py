@@ -53,7 +53,7 @@ class Google:
         return cls(project, Caller(Dialect(PLACE, rows_of("gcp"), _words), url, token, pacer))
 
     async def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         await self._caller.close()
 
     async def zone(self, zone: str) -> dict[str, Any] | None:

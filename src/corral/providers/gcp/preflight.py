@@ -80,11 +80,11 @@ def require_none(spec: ClusterSpec, obstacles: Sequence[Trouble]) -> None:
     more = f" (and {len(obstacles) - 1} more)" if obstacles[1:] else ""
     raise CorralError(
         Code.NOT_GOOD,
-        f"Google Cloud would not make {spec.name}: {obstacles[0].text}{more}",
+        f"Google Cloud would refuse to create {spec.name}: {obstacles[0].text}{more}",
         tail="\n".join(f"{obstacle.text}: {obstacle.hint}" for obstacle in obstacles)
         if obstacles[1:]
         else "",
-        hint=f"{obstacles[0].hint}; nothing was made",
+        hint=f"{obstacles[0].hint}; nothing was created",
     )
 
 

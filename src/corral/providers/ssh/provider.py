@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from corral.errors import Code, CorralError
 from corral.events import Emit
-from corral.hosts.keysetup import KEY, KNOWN_HOSTS, jump_way, keys_dir, proven
+from corral.hosts.keysetup import KEY, KNOWN_HOSTS, jump_hosts, keys_dir, proven
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
 from corral.providers.base import Machine, MachineAction, Observed, Traits
@@ -85,7 +85,7 @@ class SshProvider:
             known_hosts=folder / KNOWN_HOSTS,
             user_config=True,
             pin_new=True,
-            via=jump_way(ssh.jump or "", folder),
+            via=jump_hosts(ssh.jump or "", folder),
         )
         if ssh.key:
             return replace(target, key=Path(ssh.key).expanduser(), only_key=False)

@@ -134,7 +134,7 @@ def pod_names(site: Site) -> tuple[tuple[str, str], ...]:
     )
 
 
-def way_words(facts: MeshFacts, udp: str = "") -> str:
+def mode_text(facts: MeshFacts, udp: str = "") -> str:
     """How a machine takes part, and why so.
 
     Args:
@@ -258,7 +258,7 @@ def member_of(site: Site, node: str) -> MeshMember:
         mesh.url,
         login_of(mesh),
         tag_of(site.spec),
-        way_words(site.facts[node].mesh, site.udp.get(node, "")),
+        mode_text(site.facts[node].mesh, site.udp.get(node, "")),
         mesh.key_minutes,
     )
 

@@ -93,7 +93,7 @@ def exposed(stages: Sequence[DesiredStage], observed: Mapping[str, Mapping[str, 
     """Why jobs are refused on the first shared folder as it is; "" where they are not.
 
     Args:
-        stages: the wanted state.
+        stages: the desired state.
         observed: what each node's probes answered: node -> resource id -> Seen.
     """
     for stage in stages:

@@ -109,7 +109,7 @@ def partition(site: Site) -> tuple[PartitionConf, ...]:
         return ()
     names = tuple(node.name for node in site.compute)
     limit = clock(site.spec.proof.minutes * 60)
-    return (PartitionConf(NAME, names, default=False, max_time=limit, gives_way=NAME),)
+    return (PartitionConf(NAME, names, default=False, max_time=limit, background_group=NAME),)
 
 
 def slurm_conf(site: Site) -> Contribution:

@@ -25,7 +25,7 @@ _OLD: Final = "corral-let-go"
 _SERVICE: Final = f"""\
 # Written by Corral.
 [Unit]
-Description=End Slurm daemons of which a reconfiguration hangs
+Description=End Slurm daemons whose reconfiguration hangs
 
 [Service]
 Type=oneshot
@@ -36,7 +36,7 @@ TimeoutStartSec=60
 _TIMER: Final = """\
 # Written by Corral.
 [Unit]
-Description=End Slurm daemons of which a reconfiguration hangs
+Description=End Slurm daemons whose reconfiguration hangs
 
 [Timer]
 OnActiveSec=20s

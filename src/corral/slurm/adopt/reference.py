@@ -53,8 +53,10 @@ def page() -> str:
 
 
 def _table(rules: list[Rule]) -> str:
-    rows = ["\n| rule | level | what it finds | write instead | failure | source |",
-            "|---|---|---|---|---|---|"]  # fmt: skip
+    rows = [
+        "\n| rule | level | what it finds | write instead | failure | source |",
+        "|---|---|---|---|---|---|",
+    ]
     for rule in rules:
         since = f" (since {rule.since.release})" if rule.since else ""
         cells = (

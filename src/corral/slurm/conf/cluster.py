@@ -174,17 +174,17 @@ def _partitions(conf: ClusterConf) -> Iterator[Pairs]:
             ("Default", "YES" if partition.default else "NO"),
             ("MaxTime", partition.max_time),
             ("DefMemPerCPU", str(max(1, min(share[name] for name in partition.nodes)))),
-            *(_gives_way(partition) if partition.gives_way else ()),
+            *(_background(partition) if partition.background_group else ()),
             *partition.more,
         )
 
 
-def _gives_way(partition: PartitionConf) -> Pairs:
+def _background(partition: PartitionConf) -> Pairs:
     return (
         ("PriorityTier", "0"),
         ("PreemptMode", "CANCEL"),
         ("OverSubscribe", "EXCLUSIVE"),
-        ("AllowGroups", partition.gives_way),
+        ("AllowGroups", partition.background_group),
         ("Hidden", "YES"),
     )
 

@@ -72,9 +72,9 @@ class PartitionConf:
         default: jobs that name no partition go here.
         max_time: longest job in Slurm's grammar: INFINITE or ``D-HH:MM:SS``
             (``corral.durations.max_time`` makes it from the cluster file's).
-        gives_way: the one group whose users may use it: its jobs come last, have their nodes to
-            themselves and end at once when any other partition's job needs the node; "" for a
-            partition like any other.
+        background_group: the one group whose users may use it: its jobs come last, have their
+            nodes to themselves and end at once when any other partition's job needs the node; ""
+            for a partition like any other.
         more: further keys of its line.
     """
 
@@ -82,7 +82,7 @@ class PartitionConf:
     nodes: tuple[str, ...]
     default: bool
     max_time: str
-    gives_way: str = ""
+    background_group: str = ""
     more: Pairs = ()
 
 

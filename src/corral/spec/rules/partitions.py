@@ -106,7 +106,7 @@ def two_preemptions(view: View) -> Iterator[Problem]:
 
 
 def nobody_preempts(view: View) -> Iterator[Problem]:
-    """A mode, and no partition of a higher tier."""
+    """A preemption mode without a partition of a higher tier."""
     highest = max((p.priority_tier or 1 for p in view.spec.partitions), default=1)
     for i, partition in enumerate(view.spec.partitions):
         if partition.preempt_mode != "off" and (partition.priority_tier or 1) >= highest:

@@ -39,7 +39,7 @@ FASTEST_GBPS: Final = 1600
 
 
 def data_interface(view: View) -> Iterator[Problem]:
-    """A data network on an interface that leads nowhere."""
+    """A data network on an interface that is not connected to other machines."""
     data = view.spec.network.data
     name = (data.interface if data else None) or ""
     path: Path = ("network", "data", "interface")

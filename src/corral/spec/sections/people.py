@@ -45,7 +45,7 @@ class Account(Model):
     limits: Limits = about("none", "What all its users may use together.", default=Limits())
     qos: tuple[AccountName, ...] = about(
         "none",
-        "QOS its users may ask for, the first one is what they get unasked; left out: normal.",
+        "QOS that its users may request; the first one is their default; left out: normal.",
         default=(),
     )
 
@@ -57,7 +57,7 @@ class Qos(Model):
     priority: int = about("none", "Added to a job's priority.", default=0, ge=0, le=1000000)
     # The first one turns preemption on, which slurmctld reads at its start only.
     preempts: tuple[AccountName, ...] = about(
-        "restart", "QOS whose jobs give way to its jobs; they are requeued.", default=()
+        "restart", "QOS whose jobs its jobs preempt; those are requeued.", default=()
     )
     max_time: TimeLimit = about("none", "Longest job.", default="infinite")
     limits: Limits = about("none", "What all its jobs may use together.", default=Limits())

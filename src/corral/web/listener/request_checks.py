@@ -45,7 +45,7 @@ class RequestChecks:
     Args:
         app: what it protects.
         names: declared names, without ports: a reverse proxy may listen on any.
-        hsts: a browser that came by TLS shall come to this name by TLS alone (RFC 6797).
+        hsts: a browser that came by TLS must come to this name by TLS alone (RFC 6797).
     """
 
     def __init__(self, app: ASGIApp, names: tuple[str, ...] = (), *, hsts: bool = True) -> None:

@@ -24,7 +24,7 @@ from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/bulk", tags=["bulk"])
 MOST: Final = 500
-"""Of one request; the page sends one after the other."""
+"""Jobs of one request at most; the page sends one request after the other."""
 AT_ONCE: Final = 8
 JobNumber = Annotated[int, Field(ge=1, le=0x7FFFFFFF)]
 ArrayNumber = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]

@@ -152,7 +152,7 @@ async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
     lines: list[str] = []
     with state.searches.counted(session.user):
         await own_commands(state).log(session.login, record, question, lines.append)
-    return asdict(api.log_found(lines, name=file, start=start))
+    return asdict(api.log_matches(lines, name=file, start=start))
 
 
 @router.get(
@@ -205,7 +205,9 @@ def printed(record: Job) -> Job:
     """
     if not record.stdout:
         raise CorralError(
-            Code.NOT_FOUND, f"job {record.id} writes no file", hint="an srun does not"
+            Code.NOT_FOUND,
+            f"job {record.id} writes no file",
+            hint="a job of srun prints to its terminal",
         )
     if "%a" in record.stdout:
         raise CorralError(
@@ -285,7 +287,7 @@ async def _tasks(state: State, session: Session, record: Job) -> list[Job]:
 
 
 class Output:
-    """The files of one job on their way to one viewer.
+    """The files of one job, streamed to one viewer.
 
     Args:
         own: reads them with the viewer's rights.

@@ -21,7 +21,7 @@ Identity = Annotated[str, Path(max_length=64, pattern=NAME)]
 
 
 class NewToken(BaseModel):
-    """What a token shall be; ``token`` is Slurm's, which a stolen session does not have."""
+    """Properties of a new token; ``token`` is Slurm's, which a stolen session does not have."""
 
     model_config = ConfigDict(extra="forbid")
 

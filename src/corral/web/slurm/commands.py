@@ -261,7 +261,7 @@ class ByCommands:
         raise CorralError(
             Code.FORBIDDEN if denied else Code.SLURM_REFUSED,
             f"{doing or command[0]}: {words or f'exit status {result.status}'}",
-            hint="it needs the owner of the job, or an operator" if denied else "",
+            hint="only the owner of the job or an operator can do this" if denied else "",
         )
 
 

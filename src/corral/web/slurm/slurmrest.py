@@ -68,7 +68,7 @@ def refused(answer: Answer, doing: str) -> CorralError:
         return CorralError(
             Code.FORBIDDEN,
             f"Slurm does not let you do this: {message or 'permission denied'}",
-            hint="it needs the owner of the job, or an operator",
+            hint="only the owner of the job or an operator can do this",
         )
     return CorralError(
         Code.SLURM_REFUSED,

@@ -57,7 +57,7 @@ class PendingPlans:
     _wrong: RateLimit = field(default_factory=lambda: RateLimit(TRIES_AN_HOUR, 3600), repr=False)
 
     def keep(self, session: Session, spec: ClusterSpec, plan: Plan) -> tuple[str, str]:
-        """Let a plan wait in place of the session's last one; returns its id and its code."""
+        """Store a plan for approval in place of the session's last one; returns its id and code."""
         self.forget(session)
         now = self.clock()
         self._plans = {k: p for k, p in self._plans.items() if p.until > now}

@@ -30,7 +30,7 @@ from corral.api.page.job_logs import (
     log_data,
     log_event,
     log_files,
-    log_found,
+    log_matches,
     log_script,
 )
 from corral.errors import Code, CorralError
@@ -82,8 +82,9 @@ def test_ranks_of_a_job_are_read_next_to_its_batch_log(hostile_tmp_path: Path, n
     files, more = log_files(answered(log, do="files"))
     assert more == 0
     assert [(file.name, file.path, file.size) for file in files[:2]] == [
-        ("batch", str(log), 6), ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
-    ]  # fmt: skip
+        ("batch", str(log), 6),
+        ("rank-0", str(log.parent / "rank-0.log"), 11 + len(name)),
+    ]
 
 
 def test_of_many_ranks_the_end_of_each_is_read_from_a_line_on(hostile_tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_search_finds_what_is_shown_in_the_end(text: str) -> None:
     path = Path(f"/tmp/corral-search-{os.getpid()}")
     try:
         path.write_bytes(text.encode())
-        response = log_found(answered(path, do="find", name="output", text="aa"))
+        response = log_matches(answered(path, do="find", name="output", text="aa"))
     finally:
         path.unlink()
     lines = text.split("\n")
@@ -164,15 +165,15 @@ def test_a_search_finds_what_is_shown_in_the_end(text: str) -> None:
 def test_a_search_ends_after_some_lines_and_goes_on(hostile_tmp_path: Path) -> None:
     log = hostile_tmp_path / "a.out"
     log.write_text("".join(f"Error {n}\n" for n in range(1000)))
-    first = log_found(answered(log, do="find", name="output", text="eRRor"))
+    first = log_matches(answered(log, do="find", name="output", text="eRRor"))
     assert len(first.hits) == HITS
     again = answered(log, do="find", name="output", text="eRRor", start=first.end, line=first.line)
-    assert log_found(again).hits[0].text == f"Error {HITS}"
-    assert log_found(again).hits[0].line == HITS
+    assert log_matches(again).hits[0].text == f"Error {HITS}"
+    assert log_matches(again).hits[0].line == HITS
     log.write_bytes(b"5%\r" * 3_000_000 + b"end\n" + b"x" * (9 << 20) + b"needle")
-    response = log_found(answered(log, do="find", name="output", text="5%"))
+    response = log_matches(answered(log, do="find", name="output", text="5%"))
     assert (response.hits, response.end) == ((), response.size)
-    (hit,) = log_found(answered(log, do="find", name="output", text="needle")).hits
+    (hit,) = log_matches(answered(log, do="find", name="output", text="needle")).hits
     assert hit.line == 1
     assert len(hit.text) < 500
 
@@ -284,8 +285,12 @@ def test_job_json_is_read_again_where_it_has_changed(hostile_tmp_path: Path) -> 
 )  # fmt: skip
 def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
     question = LogQuestion(do="read", name="batch", end=9)
-    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text]),
-                 lambda text: log_data([text], question)):  # fmt: skip
+    for read in (
+        log_event,
+        lambda text: log_files([text]),
+        lambda text: log_matches([text]),
+        lambda text: log_data([text], question),
+    ):
         with pytest.raises(CorralError) as refused:
             read(line)
         assert refused.value.code is Code.PARSE_FAILED
@@ -293,7 +298,7 @@ def test_a_line_that_is_not_an_answer_is_refused(line: str) -> None:
 
 @given(st.text("FXDRNLHEShM 0129batchrnk-=\u0661\n", max_size=40))
 def test_any_line_is_read_or_refused(line: str) -> None:
-    for read in (log_event, lambda text: log_files([text]), lambda text: log_found([text])):
+    for read in (log_event, lambda text: log_files([text]), lambda text: log_matches([text])):
         with suppress(CorralError):
             read(line)
 
@@ -305,11 +310,19 @@ def test_what_was_not_asked_for_is_left_out() -> None:
              "D batch 16 YmJi", "D batch 14 YmJi"]  # fmt: skip
     assert log_data(lines, question) == (b"aaab", 99)
     hit = "H batch {} 1 YWFh"
-    response = log_found(
-        ["H errors 12 1 YWFh", hit.format(9), *[hit.format(10 + n) for n in range(HITS + 50)],
-         "E errors 10 2 3", "E batch 9 2 3", "E batch 500 2 900", "H batch 1 2"],
-        name="batch", start=10,
-    )  # fmt: skip
+    response = log_matches(
+        [
+            "H errors 12 1 YWFh",
+            hit.format(9),
+            *[hit.format(10 + n) for n in range(HITS + 50)],
+            "E errors 10 2 3",
+            "E batch 9 2 3",
+            "E batch 500 2 900",
+            "H batch 1 2",
+        ],
+        name="batch",
+        start=10,
+    )
     assert len(response.hits) == HITS
     assert (response.hits[0].start, response.end, response.size) == (10, 500, 900)
     assert log_event("D errors 0 YQ==", "batch") is None

@@ -40,7 +40,7 @@ def lab(tmp_path: Path) -> str:
 
 
 def test_a_dry_run_shows_and_does_nothing(corral: Run, fake: Fake, lab: str) -> None:
-    fake.answer("due_back", RETURNING)
+    fake.answer("pending_release", RETURNING)
     fake.answer("down", ())
     result = corral("down", lab, "--dry-run")
     assert result.exit_code == 0
@@ -59,7 +59,7 @@ def test_a_dry_run_shows_and_does_nothing(corral: Run, fake: Fake, lab: str) -> 
 
 
 def test_it_is_shown_and_asked_before_it_is_done(corral: Run, fake: Fake, lab: str) -> None:
-    fake.answer("due_back", RETURNING)
+    fake.answer("pending_release", RETURNING)
     fake.answer("down", ("node0: did put back /etc/hosts", "node1: did put back /etc/hosts"))
     assert corral("down", lab).exit_code == 2
     assert not fake.calls["down"]

@@ -216,9 +216,13 @@ def test_shell(corral: Run, fake: Fake, known: Any) -> None:
     assert stdout_json(corral("shell", *words, "--json"))["argv"] == ["ssh", "-t", "node0", "x"]
     (args, more) = fake.calls["shell_argv"][0]
     assert args[1] == {
-        "nodes": 2, "account": "lab", "exclusive": True, "env": {"A": "1"}, "mounts": ("/a:/b",),
+        "nodes": 2,
+        "account": "lab",
+        "exclusive": True,
+        "env": {"A": "1"},
+        "mounts": ("/a:/b",),
         "gpus_per_node": 0,
-    }  # fmt: skip
+    }
     assert more == {"gpu": True}
     corral("shell", "--json", "--", "nvidia-smi", "-L")
     assert fake.calls["shell_argv"][1][0][1] == {"command": ("nvidia-smi", "-L")}

@@ -75,8 +75,12 @@ def test_shared_storage_is_mounted_where_it_is_and_data_read_only() -> None:
     )
     mounts = mounts_of(job, ["/shared", "/home"], ["/var/tmp:/var/tmp"])
     assert mounts == (
-        "/shared:/shared", "/home:/home", "/var/tmp:/var/tmp", "/raid/set:/raid/set:ro", "/x:/y",
-    )  # fmt: skip
+        "/shared:/shared",
+        "/home:/home",
+        "/var/tmp:/var/tmp",
+        "/raid/set:/raid/set:ro",
+        "/x:/y",
+    )
     other = job.model_copy(update={"mounts": ("/mine:/home:ro",)})
     assert "/home:/home" not in mounts_of(other, ["/shared", "/home"])
 

@@ -312,8 +312,9 @@ def test_a_groups_own_settings_come_before_what_the_node_shows(machine: Machine)
            ("old", (there,), ("NCCL_IB_TC=0",)))  # fmt: skip
     explained = machine.explained("infiniband", rdma=Rdma(given=own), NCCL_IB_TC="7")
     assert (explained["NCCL_IB_HCA"].value, explained["NCCL_IB_HCA"].reason) == (
-        "mlx5_7", "groups[].nccl of dgx in the cluster file",
-    )  # fmt: skip
+        "mlx5_7",
+        "groups[].nccl of dgx in the cluster file",
+    )
     assert (explained["NCCL_IB_TC"].value, explained["NCCL_IB_TC"].reason) == ("7", YOURS)
     other = machine.explained("infiniband", rdma=Rdma(given=own[1:]))
     assert other["NCCL_IB_HCA"].value == "=mlx5_0:1"

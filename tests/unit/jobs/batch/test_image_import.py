@@ -60,9 +60,12 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     request = import_of("docker://reg.example/box:1", str(tmp_path), login="$oauthtoken")
     done = subprocess.run(
-        ["sh", "-c", str(script(request, "main"))], input=checked_key("k-1"), capture_output=True,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)}, check=True,
-    )  # fmt: skip
+        ["sh", "-c", str(script(request, "main"))],
+        input=checked_key("k-1"),
+        capture_output=True,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)},
+        check=True,
+    )
     assert done.stdout.decode() == "600\nmachine reg.example login $oauthtoken password k-1\n"
     calls = (tmp_path / "calls").read_text()
     assert "k-1" not in calls

@@ -60,8 +60,10 @@ def test_times_of_a_gpu() -> None:
     assert length(recording.communication) == 20
     assert (recording.overlap, recording.idle) == (10, 10)
     assert [(k.name[:5], k.microseconds, k.calls) for k in recording.top] == [
-        ("ncclD", 20, 1), ("gemm", 18, 2), ("Memcp", 2, 1),
-    ]  # fmt: skip
+        ("ncclD", 20, 1),
+        ("gemm", 18, 2),
+        ("Memcp", 2, 1),
+    ]
 
 
 def test_times_of_a_cpu_without_counting_callers_or_waits() -> None:
@@ -81,8 +83,9 @@ def test_times_of_a_cpu_without_counting_callers_or_waits() -> None:
     assert (length(recording.compute), length(recording.communication)) == (30, 40)
     assert (recording.overlap, recording.idle) == (10, 40)
     assert [(k.name, k.microseconds) for k in recording.top] == [
-        ("aten::addmm", 20), ("aten::linear", 10),
-    ]  # fmt: skip
+        ("aten::addmm", 20),
+        ("aten::linear", 10),
+    ]
 
 
 def test_kernels_that_outlive_the_last_mark_count() -> None:

@@ -79,8 +79,11 @@ def test_git_decides_where_there_is_a_repository(hostile_tmp_path: Path) -> None
     subprocess.run(["git", "-C", str(root), "add", "gone.txt"], check=True)
     (root / "gone.txt").unlink()
     assert names(packed(root / "train.py", here=root)) == {
-        "train.py", "a\nb", "sub/yes.txt", "sub/.gitignore",
-    }  # fmt: skip
+        "train.py",
+        "a\nb",
+        "sub/yes.txt",
+        "sub/.gitignore",
+    }
 
 
 def test_gitignore_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +180,10 @@ def test_links_that_stay_inside_go_along_as_links(tmp_path: Path) -> None:
     links = {file.path: file.link for file in manifest.files if file.link}
     assert links == {**inside, "absolute": "sub/deep", "sub/absolute": "../train.py"}
     assert {f.path for f in manifest.files} - set(links) == {
-        "train.py", "pyproject.toml", "sub/deep/x",
-    }  # fmt: skip
+        "train.py",
+        "pyproject.toml",
+        "sub/deep/x",
+    }
     assert len(manifest.notes) == 5
     assert manifest.notes[-1] == f"{len(outside) - 4} more are left out for the same reason"
 
@@ -239,9 +244,13 @@ def test_each_repository_inside_decides_by_its_own_ignore_files(
     tree(root, "was_a_file/m.py", "was_a_file/key.env")
     here = {".gitignore", "a.py", "new.py"}
     assert names(packed(root / "train.py")) == {
-        *here, *(f"{folder}/{name}" for folder in ("sub", "sub/inner", "clone") for name in here),
-        "train.py", "copied/m.py", "copied/.gitignore", "was_a_file/m.py",
-    }  # fmt: skip
+        *here,
+        *(f"{folder}/{name}" for folder in ("sub", "sub/inner", "clone") for name in here),
+        "train.py",
+        "copied/m.py",
+        "copied/.gitignore",
+        "was_a_file/m.py",
+    }
     monkeypatch.setattr(manifest_module, "MOST_REPOSITORIES", 3)
     with pytest.raises(CorralError) as caught:
         packed(root / "train.py")

@@ -67,9 +67,14 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
         async def control(self, script: str, *, timeout: float) -> Result:
             env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
             done = subprocess.run(
-                ["sh", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True,
-                timeout=20, check=True,
-            )  # fmt: skip
+                ["sh", "-c", script],
+                env=env,
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=True,
+            )
             return Result("node0", done.returncode, done.stdout, done.stderr)
 
     monkeypatch.setattr(slots, "as_user", lambda user, script: script)

@@ -298,8 +298,10 @@ def test_a_disk_without_room(kit: Path, folder: Path, monkeypatch: pytest.Monkey
 
 def test_a_digest_that_is_given_is_compared_first(kit: Path, folder: Path) -> None:
     digest = hashlib.sha256(kit.read_bytes()).hexdigest()
-    for wrong, why in (("0" * 64, f"has another SHA-256 than the one given: {digest}"),
-                       (digest[:-1], "is not a SHA-256")):  # fmt: skip
+    for wrong, why in (
+        ("0" * 64, f"has another SHA-256 than the one given: {digest}"),
+        (digest[:-1], "is not a SHA-256"),
+    ):
         with pytest.raises(CorralError, match=why):
             bundle.unpack(kit, folder, wrong)
     assert bundle.unpack(kit, folder, digest.upper())

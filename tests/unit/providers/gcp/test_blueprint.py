@@ -94,9 +94,13 @@ def debugged(spec: ClusterSpec) -> ClusterSpec:
     """The same cluster with a partition of machines without GPUs."""
     data = spec.model_dump()
     data["groups"] += (
-        {"name": "debug", "provider": "gcp", "machine": "n2-standard-2",
-         "nodes": "mega-debug-[0-1]"},
-    )  # fmt: skip
+        {
+            "name": "debug",
+            "provider": "gcp",
+            "machine": "n2-standard-2",
+            "nodes": "mega-debug-[0-1]",
+        },
+    )
     data["partitions"] += ({"name": "debug", "groups": ("debug",)},)
     return ClusterSpec.model_validate(data)
 
@@ -233,9 +237,12 @@ def test_exascaler_has_the_machines_and_disks_of_the_file() -> None:
     assert settings["mdt"]["disk_size"] == 3500
     assert settings["oss"]["node_count"] == 6
     assert settings["ost"] == {
-        "disk_bus": "NVME", "disk_type": "scratch", "disk_size": 375, "disk_count": 8,
+        "disk_bus": "NVME",
+        "disk_type": "scratch",
+        "disk_size": 375,
+        "disk_count": 8,
         "disk_raid": False,
-    }  # fmt: skip
+    }
     assert settings["mgs"]["node_count"] == 1
 
 
@@ -380,11 +387,24 @@ def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
     mock = '{"gpus": {"g": {"count": 8, "type": "nvidia-h100-mega-80gb"}}}'
     for phase in made.phases:
         done = subprocess.run(
-            [program, "create", phase.blueprint, "-d", phase.settings, "-o", "out",
-             "--validation-level", "WARNING"],
-            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+            [
+                program,
+                "create",
+                phase.blueprint,
+                "-d",
+                phase.settings,
+                "-o",
+                "out",
+                "--validation-level",
+                "WARNING",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
             env={**os.environ, "GHPC_MOCK_MACHINE_CONFIG": mock, "HOME": str(tmp_path)},
-        )  # fmt: skip
+        )
         output = done.stdout + done.stderr
         assert done.returncode == 0, output
         assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), output

@@ -70,8 +70,11 @@ def test_a_bucket_is_mounted_again_with_its_cache(node: Node) -> None:
         assert done.returncode == 0, done.stderr
         unit = "corral-bucket-0.service"
         assert node.calls() == [
-            "systemctl daemon-reload", f"systemctl stop {unit}", *calls, f"systemctl start {unit}",
-        ]  # fmt: skip
+            "systemctl daemon-reload",
+            f"systemctl stop {unit}",
+            *calls,
+            f"systemctl start {unit}",
+        ]
     text = (node.root / "etc/systemd/system" / unit).read_text()
     assert f"{node.root}/etc/corral-bucket-0.yaml my-data /gcs\n" in text
     config = YAML(typ="safe").load((node.root / "etc/corral-bucket-0.yaml").read_text())

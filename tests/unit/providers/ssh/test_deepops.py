@@ -248,9 +248,12 @@ def listed_by(ansible: str, files: dict[str, str], folder: Path) -> dict[str, An
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text)
     done = subprocess.run(
-        [ansible, "-i", folder / "inventory", "--list"], capture_output=True, text=True,
-        check=False, env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
+        [ansible, "-i", folder / "inventory", "--list"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("WARNING") <= 1, done.stderr  # of the "-" in DeepOps' own groups
     return json.loads(done.stdout)

@@ -281,10 +281,10 @@ def test_pods_of_one_cluster_are_an_island_by_their_own_network() -> None:
 
 
 def test_the_plan_names_pods_with_their_own_network() -> None:
-    assert "by their own network" in mesh.way_words(replace(POD, fabric="10.65.0.2"))
-    assert "own network" not in mesh.way_words(POD)
-    assert "without user namespaces" in mesh.way_words(POD)
-    assert "user namespaces" not in mesh.way_words(replace(POD, userns=True))
+    assert "by their own network" in mesh.mode_text(replace(POD, fabric="10.65.0.2"))
+    assert "own network" not in mesh.mode_text(POD)
+    assert "without user namespaces" in mesh.mode_text(POD)
+    assert "user namespaces" not in mesh.mode_text(replace(POD, userns=True))
 
 
 def test_a_pods_own_name_is_known_to_all() -> None:

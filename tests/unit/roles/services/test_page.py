@@ -272,8 +272,11 @@ def test_the_dashboard_has_thresholds_and_leads_to_the_page() -> None:
         for link in p.get("fieldConfig", {}).get("defaults", {}).get("links", [])
     }
     assert {url.partition("}")[2].partition("$")[0] for url in links} == {
-        "#node/", "#job/", "#jobs/waiting", "#jobs/all?q=user%3D"
-    }  # fmt: skip
+        "#node/",
+        "#job/",
+        "#jobs/waiting",
+        "#jobs/all?q=user%3D",
+    }
     assert metrics.page_address(site(spec)) == metrics.PAGE
     names = Page(names=("hpc.example.org",))
     services = Services(metrics=True, ui=True, page=names)

@@ -31,7 +31,7 @@ def test_nothing_without_a_schedule() -> None:
 
 
 def test_a_partition_below_all_others(scheduled: Site) -> None:
-    (partition,) = [p for p in configured(scheduled).conf.partitions if p.gives_way]
+    (partition,) = [p for p in configured(scheduled).conf.partitions if p.background_group]
     assert (partition.name, partition.max_time) == ("corral-proof", "00:07:00")
     assert not partition.default
     assert partition.nodes == tuple(n.name for n in scheduled.compute)

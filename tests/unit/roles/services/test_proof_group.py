@@ -56,8 +56,11 @@ def run(text: str, folder: Path, **env: str) -> str:
     shell = shutil.which("dash") or "/bin/sh"
     done = subprocess.run(
         [shell, "-u", "-c", f"work={folder}\n{text}"],
-        capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin", **env},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", **env},
+    )
     assert done.stderr == ""
     return done.stdout.strip()
 
@@ -88,9 +91,11 @@ def test_only_the_benchmark_itself_reports_figures(tmp_path: Path, status: int) 
     program = f"  python3 - <<'PROGRAM'\n{PRINTS % (0.5, status)}\nPROGRAM\n"
     done = subprocess.run(
         ["/bin/sh", "-c", text[:start] + program + text[end:]],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert done.stdout.splitlines() == ["figure all_reduce_gb_s 0.5", "figure all_reduce_wrong 0"]
     assert (done.returncode != 0) == (status != 0)
 

@@ -37,9 +37,12 @@ def test_sigterm_to_the_shell_alone_ends_it(tmp_path: Path, program: str) -> Non
     shell = shutil.which("dash") or "/bin/sh"
     with text.open() as given:
         measurement = subprocess.Popen(
-            [shell, "-s", "--", "1"], stdin=given, stdout=subprocess.DEVNULL, env=env,
+            [shell, "-s", "--", "1"],
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            env=env,
             start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         assert select.select([running], [], [], 120)[0], "its program never ran"
         measurement.terminate()
@@ -64,7 +67,11 @@ def test_collectives_that_fail_are_no_result(tmp_path: Path) -> None:
         "REAL": shutil.which("python3") or "",
     }
     done = subprocess.run(
-        ["/bin/sh", "-s"], input=proof.group_program(), text=True, capture_output=True, env=env,
+        ["/bin/sh", "-s"],
+        input=proof.group_program(),
+        text=True,
+        capture_output=True,
+        env=env,
         check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (1, "")

@@ -161,8 +161,14 @@ def test_the_guard_carries_out_the_calls_of_the_client(cloud: str, refusal: int)
             raise program.Refused(refusal)
         return None
 
-    conf = {"cluster": "lab", "nodes": [], "elastic": [], "groups": {"pods": ["pod0", "pod1"]},
-            "clouds": {cloud: ""}, "clients": {cloud: calls_of(cloud)}}  # fmt: skip
+    conf = {
+        "cluster": "lab",
+        "nodes": [],
+        "elastic": [],
+        "groups": {"pods": ["pod0", "pod1"]},
+        "clouds": {cloud: ""},
+        "clients": {cloud: calls_of(cloud)},
+    }
     turn = program.Round(conf, {}, call, lambda _: "", now=lambda: 1.8e9)
     rentals = turn.rentals()
     for rental in rentals:

@@ -54,8 +54,11 @@ def test_an_idle_slurmd_is_not_waited_for(
     """It waited for a slurmctld that did not answer, and a restart took 80 s."""
     daemon = subprocess.Popen(
         ["sh", "-c", DAEMON.format(job=job)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
     daemons.append(daemon)
     assert daemon.stdout
     assert daemon.stdout.readline() == "there\n"

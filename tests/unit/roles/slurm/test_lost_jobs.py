@@ -46,8 +46,11 @@ def ran(
         (folder / name).chmod(0o755)
     end = subprocess.run(
         ["/bin/sh", "-c", program(), "sh", "node1"],
-        env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
+        env={"PATH": f"{folder}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
     did = folder / "did"
     return end.returncode, did.read_text().splitlines() if did.exists() else []
 

@@ -150,11 +150,17 @@ def test_many_errors_are_counted() -> None:
 def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
     expected = {name: body.count("\n") for name, body in render(LAPTOP).items()}
     for conf in (
-        broken(name=text), broken(controller=text), broken(controller_address=text),
-        with_node(address=text), with_node(gpu_type=text), with_node(features=(text,)),
-        with_node(gpu_files=text), with_partition(text), with_partition("main", text),
+        broken(name=text),
+        broken(controller=text),
+        broken(controller_address=text),
+        with_node(address=text),
+        with_node(gpu_type=text),
+        with_node(features=(text,)),
+        with_node(gpu_files=text),
+        with_partition(text),
+        with_partition("main", text),
         broken(settings=(Setting("SlurmdTimeout", text),)),
-    ):  # fmt: skip
+    ):
         try:
             files = render(conf)
         except CorralError:

@@ -94,8 +94,9 @@ def test_as_slurm_reads_it() -> None:
     assert document.get("a") == "9"
     assert document.values("a") == ("1", "9")
     assert [line.rest for line in document.lines() if line.rest] == [
-        "include indented is not a directive", "broken"
-    ]  # fmt: skip
+        "include indented is not a directive",
+        "broken",
+    ]
     assert document.lines("params")[0].pairs[0].operator == "+"
     assert document.get("nothing") is None
 

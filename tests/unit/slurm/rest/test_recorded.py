@@ -62,14 +62,22 @@ def test_jobs(folder: Path) -> None:
     jobs = {job.id: job for job in read.jobs_of(body, version(folder))}
     first, second, third, fourth, held, array = (jobs[n] for n in range(1, 7))
     assert (first.user, first.state, first.nodes, first.gpus, first.memory) == (
-        "kim", "RUNNING", "node0", 1, 100,
-    )  # fmt: skip
+        "kim",
+        "RUNNING",
+        "node0",
+        1,
+        100,
+    )
     assert first.stdout == "/tmp/one-1.log"
     assert first.limit == 86400
     assert second.name == "<script>alert(1)</script>"
     assert (second.user, second.nodes, second.node_count, second.gpus, second.limit) == (
-        "ada", "node[0-1]", 2, 2, 1800,
-    )  # fmt: skip
+        "ada",
+        "node[0-1]",
+        2,
+        2,
+        1800,
+    )
     assert (third.state, third.exit_status, third.ended) == ("FAILED", 3, True)
     assert (fourth.state, fourth.exit_status) == ("COMPLETED", 0)
     assert held.held

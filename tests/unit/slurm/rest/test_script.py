@@ -39,8 +39,10 @@ def test_fields(line: str, fields: dict[str, Any]) -> None:
 def test_numbers_in_each_versions_shape() -> None:
     assert asked("--mem=1500K -t 90:30", 38) == {"memory_per_node": 2, "time_limit": 91}
     assert asked("--mem=16G")["memory_per_node"] == {
-        "set": True, "infinite": False, "number": 16384,
-    }  # fmt: skip
+        "set": True,
+        "infinite": False,
+        "number": 16384,
+    }
 
 
 def test_all_faults_at_once() -> None:
@@ -48,8 +50,10 @@ def test_all_faults_at_once() -> None:
         options_of("#!/bin/sh\n#SBATCH --nodez=1\n#SBATCH --begin=now\n#SBATCH hetjob\n", 42)
     assert caught.value.code is Code.SPEC_INVALID
     assert [line.split(":")[0] for line in caught.value.tail.splitlines()] == [
-        "line 2", "line 3", "line 4",
-    ]  # fmt: skip
+        "line 2",
+        "line 3",
+        "line 4",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(_LONG))

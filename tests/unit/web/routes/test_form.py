@@ -57,12 +57,16 @@ def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("key of the cluster\n")
     here = str(tmp_path)
     refused: tuple[dict[str, Any], ...] = (
-        {"script": f"{here}/secret.py"}, {"script": f"/shared/..{here}/secret.py"},
-        {"script": "/sharedx/a.py"}, {"script": "/"}, {"script": 7}, {},
+        {"script": f"{here}/secret.py"},
+        {"script": f"/shared/..{here}/secret.py"},
+        {"script": "/sharedx/a.py"},
+        {"script": "/"},
+        {"script": 7},
+        {},
         {"script": "/shared/a.py", "folder": here},
         {"script": "/shared/a.py", "in_place": False},
         {"script": "/shared/a.py", "environment": f"{here}/secret.py"},
-    )  # fmt: skip
+    )
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:
@@ -117,8 +121,13 @@ def test_a_command_takes_no_file_of_the_server_along(tmp_path: Path) -> None:
             (job,) = state.own.jobs
             assert (job.user, job.command, job.folder) == (USER, tuple(command), None)
             assert (await submission._parcel(job, state.spec)) == NO_FILES
-            for more in ({"folder": here}, {"environment": f"{here}/uv.lock"}, {"in_place": False},
-                         {"script": f"{here}/a.py"}, {"script": "/shared/a.py"}):  # fmt: skip
+            for more in (
+                {"folder": here},
+                {"environment": f"{here}/uv.lock"},
+                {"in_place": False},
+                {"script": f"{here}/a.py"},
+                {"script": "/shared/a.py"},
+            ):
                 reply = await page.post("jobs/spec", {"command": command, **more})
                 assert reply.status_code == 400, more
             assert len(state.own.jobs) == 1
@@ -142,21 +151,40 @@ def test_every_field_of_the_form_can_be_typed() -> None:
     schema = api.JobSpec.model_json_schema()
     typed = {name: "" for name in schema["properties"]}
     typed |= {
-        "script": " /shared/a.py ", "args": "--lr  1e-3", "nodes": "3", "env": "A=b=c D= E",
-        "sweep": "lr=1e-3,3e-4 seed=1", "requeue": "yes", "profile": "torch", "launcher": "auto",
-        "after": "12 13:any", "exclusive": "yes", "account": "lab", "constraint": "a&b",
-    }  # fmt: skip
+        "script": " /shared/a.py ",
+        "args": "--lr  1e-3",
+        "nodes": "3",
+        "env": "A=b=c D= E",
+        "sweep": "lr=1e-3,3e-4 seed=1",
+        "requeue": "yes",
+        "profile": "torch",
+        "launcher": "auto",
+        "after": "12 13:any",
+        "exclusive": "yes",
+        "account": "lab",
+        "constraint": "a&b",
+    }
     done = subprocess.run(
         [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri()],
         input=json.dumps({"schema": schema, "typed": typed}),
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     parsed = json.loads(done.stdout)
     assert not [name for name, value in parsed.items() if value is None], "no field for these"
     assert parsed == {
-        "script": "/shared/a.py", "args": ["--lr", "1e-3"], "nodes": 3,
-        "env": {"A": "b=c", "D": "", "E": ""}, "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
-        "requeue": True, "profile": "torch", "after": ["12", "13:any"], "exclusive": True,
-        "account": "lab", "constraint": "a&b",
-    }  # fmt: skip
+        "script": "/shared/a.py",
+        "args": ["--lr", "1e-3"],
+        "nodes": 3,
+        "env": {"A": "b=c", "D": "", "E": ""},
+        "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
+        "requeue": True,
+        "profile": "torch",
+        "after": ["12", "13:any"],
+        "exclusive": True,
+        "account": "lab",
+        "constraint": "a&b",
+    }
     api.job_spec({k: v for k, v in parsed.items() if k != "args"} | {"args": ["{lr}"]})

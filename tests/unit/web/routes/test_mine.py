@@ -239,9 +239,15 @@ def test_a_tree_of_accounts_with_shares() -> None:
     rows = run(work())["accounts"]
     order = [(row["account"], row["user"], row["depth"]) for row in rows]
     assert order == [
-        ("root", "", 0), ("root", "root", 1), ("research", "", 1), ("research", "ada", 2),
-        ("idle", "", 2), ("idle", "kim", 3), ("vision", "", 2), ("vision", "kim", 3),
-    ]  # fmt: skip
+        ("root", "", 0),
+        ("root", "root", 1),
+        ("research", "", 1),
+        ("research", "ada", 2),
+        ("idle", "", 2),
+        ("idle", "kim", 3),
+        ("vision", "", 2),
+        ("vision", "kim", 3),
+    ]
     kim = rows[-1]
     assert (kim["shares"], kim["part"], kim["default_qos"]) == ("5", 1.0, "normal")
     assert next(row for row in rows if row["account"] == "idle")["shares"] == "parent"

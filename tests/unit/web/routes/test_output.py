@@ -87,8 +87,9 @@ def test_a_log_ends_with_its_job(how: str) -> None:
             reply = await asyncio.wait_for(asked, 20)
             pieces = [p for event in events(reply.text) for p in event.get("pieces", ())]
             assert [(p["start"], p["end"], p["text"]) for p in pieces] == [
-                (0, 4, "one\n"), (4, 8, "two\n"),
-            ]  # fmt: skip
+                (0, 4, "one\n"),
+                (4, 8, "two\n"),
+            ]
             assert events(reply.text)[-1] == {}
             assert printing.cancelled
 
@@ -257,12 +258,15 @@ def test_a_search_of_a_log_goes_on_where_it_was(ranks: Path) -> None:
         "log/search?file=rank-0&text=7%20%C3%A4&start=22000&line=2000",
         "log/search?file=rank-0&text=nowhere",
     )
-    held(schemas.LogFound, first.json())
+    held(schemas.LogMatches, first.json())
     response = first.json()
     assert len(response["hits"]) == 200
     assert response["hits"][1] == {
-        "name": "rank-0", "start": 187, "line": 17, "text": "00017 \u00e4\u00e4",
-    }  # fmt: skip
+        "name": "rank-0",
+        "start": 187,
+        "line": 17,
+        "text": "00017 \u00e4\u00e4",
+    }
     assert (response["end"], response["line"]) == (21_978, 1998)
     assert second.json()["hits"][0]["line"] == 2007
     assert (none.json()["hits"], none.json()["end"]) == ([], 440_000)
@@ -296,8 +300,13 @@ def test_logs_are_their_owners_alone() -> None:
         async with Page(FakeRest()) as page:
             await page.login("lee", "Administrator")
             page.app.state.corral.own = Files(Path("/nonexistent"))
-            for path in ("log", "log/files", "log/part?file=batch&start=0&end=9",
-                         "log/search?file=batch&text=a", "log/download"):  # fmt: skip
+            for path in (
+                "log",
+                "log/files",
+                "log/part?file=batch&start=0&end=9",
+                "log/search?file=batch&text=a",
+                "log/download",
+            ):
                 reply = await page.get(f"jobs/1/{path}")
                 assert reply.status_code == 403, path
             assert page.app.state.corral.own.asked == []
@@ -338,8 +347,12 @@ def test_tasks_of_an_array_that_have_begun() -> None:
         listed = rest.bodies["jobs"]["body"]["jobs"]
         (array,) = [job for job in listed if job["job_id"] == 6]
         number = {"set": True, "infinite": False}
-        for task, state, user in ((10, "FAILED", "kim"), (2, "RUNNING", "kim"),
-                                  (3, "FAILED", "lee"), (4, "PENDING", "kim")):  # fmt: skip
+        for task, state, user in (
+            (10, "FAILED", "kim"),
+            (2, "RUNNING", "kim"),
+            (3, "FAILED", "lee"),
+            (4, "PENDING", "kim"),
+        ):
             listed.append(
                 {
                     **array,
@@ -358,8 +371,9 @@ def test_tasks_of_an_array_that_have_begun() -> None:
             label = array["array_job_id"]["number"]
             answer = (await page.get("jobs/6/log/files")).json()
             assert [(t["id"], t["label"]) for t in answer["tasks"]] == [
-                (902, f"{label}_2"), (910, f"{label}_10"),
-            ]  # fmt: skip
+                (902, f"{label}_2"),
+                (910, f"{label}_10"),
+            ]
             assert (answer["files"], answer["tasks_total"]) == ([], 2)
 
     run(work())
@@ -386,8 +400,12 @@ def test_lines_that_the_jobs_user_wrote_are_checked() -> None:
             await page.login()
             state = page.app.state.corral
             state.own = PrintedLines("R x", "D batch", "E")
-            for path in ("log/files", "log/part?file=batch&start=0&end=9", "log/download",
-                         "log/search?file=batch&text=a"):  # fmt: skip
+            for path in (
+                "log/files",
+                "log/part?file=batch&start=0&end=9",
+                "log/download",
+                "log/search?file=batch&text=a",
+            ):
                 reply = await page.get(f"jobs/1/{path}")
                 assert reply.status_code == 502, (path, reply.text)
                 assert reply.json()["error"]["code"] == "parse-failed"

@@ -170,8 +170,10 @@ def test_a_forgotten_job_has_its_page() -> None:
             assert job["forgotten"]
             assert job["mine"]
             assert (job["state"], job["node_count"], job["stdout"]) == (
-                "CANCELLED", 2, "/tmp/six-28.log",
-            )  # fmt: skip
+                "CANCELLED",
+                2,
+                "/tmp/six-28.log",
+            )
             assert (await page.get("jobs/4")).status_code == 404
             # There is nothing left to cancel: accounting's word changes no job.
             assert (await page.post("jobs/28", {"do": "cancel"})).status_code == 404

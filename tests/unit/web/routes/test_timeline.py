@@ -18,9 +18,11 @@ def rest() -> FakeRest:
     (running, *_) = made.bodies["jobs"]["body"]["jobs"]
     node = made.bodies["nodes"]["body"]["nodes"][0]["name"]
     running |= {
-        "job_id": 900, "job_state": ["RUNNING"], "nodes": node,
+        "job_id": 900,
+        "job_state": ["RUNNING"],
+        "nodes": node,
         "start_time": {"set": True, "infinite": False, "number": at - 60},
-    }  # fmt: skip
+    }
     made.bodies["jobs"]["body"]["jobs"] = [running]
     (ended, *_) = made.bodies["past"]["body"]["jobs"]
     ended |= {"job_id": 800, "nodes": node, "state": {"current": ["FAILED"], "reason": "None"}}

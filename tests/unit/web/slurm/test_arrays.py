@@ -135,8 +135,10 @@ def test_one_pass_over_all_jobs_finds_what_many_targets_stand_for() -> None:
     jobs = Counted(known(*ARRAY, job(50)))
     matched = matching(["12:pending", "12", "50", *map(str, range(100, 200))], jobs)
     assert [[j.id for j in matched[target]] for target in ("12:pending", "12", "50")] == [
-        [12], [12, 13], [50],
-    ]  # fmt: skip
+        [12],
+        [12, 13],
+        [50],
+    ]
     assert jobs.passes == 1
 
 

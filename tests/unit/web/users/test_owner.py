@@ -107,9 +107,14 @@ def test_apply_needs_the_code_of_the_terminal(
     noted = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     outcomes = [(entry["audit"], entry["outcome"]) for entry in noted if entry["user"] == "kim"]
     assert outcomes == [
-        ("login", "ok"), ("plan", "ok"), ("apply", "forbidden"), ("apply", "forbidden"),
-        ("apply", "ok"), ("plan", "ok"), *[("apply", "forbidden")] * 5,
-    ]  # fmt: skip
+        ("login", "ok"),
+        ("plan", "ok"),
+        ("apply", "forbidden"),
+        ("apply", "forbidden"),
+        ("apply", "ok"),
+        ("plan", "ok"),
+        *[("apply", "forbidden")] * 5,
+    ]
 
 
 def test_a_program_plans_and_takes_no_place_of_a_persons_plan(

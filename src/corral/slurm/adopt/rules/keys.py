@@ -258,7 +258,7 @@ def syntax(existing: Existing) -> Iterator[Problem]:
 
 
 def includes(existing: Existing) -> Iterator[Problem]:
-    """Include lines that lead nowhere."""
+    """Include lines whose file does not exist."""
     for kind in CONFS:
         for placed, why in existing.confs[kind].lost:
             missing = "no such file" in why

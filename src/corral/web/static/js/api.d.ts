@@ -471,20 +471,20 @@ export interface LogFiles {
   tasks_total: number;
 }
 
-/** Lines with a text; where end is below size the search goes on there, in line. */
-export interface LogFound {
-  hits: LogHit[];
-  end: number;
-  line: number;
-  size: number;
-}
-
 /** A line with the text that was searched: its first byte, its number from 0. */
 export interface LogHit {
   name: string;
   start: number;
   line: number;
   text: string;
+}
+
+/** Lines with a text; where end is below size the search goes on there, in line. */
+export interface LogMatches {
+  hits: LogHit[];
+  end: number;
+  line: number;
+  size: number;
 }
 
 /** Complete lines of a file, and how long it is. */

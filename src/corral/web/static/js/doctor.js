@@ -3,7 +3,7 @@ import { Component, h } from "../vendor/preact.mjs";
 import { PlanToApply } from "./plan.js";
 import { call, refused } from "./server.js";
 import { badge, coded, el, many } from "./view.js";
-import { follow, Problem, ProgressView, underWay } from "./work.js";
+import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import { Diagnosis, Doctor, Me, ShownPlan } from "./api.js" */
 /** @import { Refused } from "./server.js" */
 /** @import { Progress } from "./work.js" */
@@ -96,7 +96,7 @@ export class DoctorPage extends Component {
 
   async begin() {
     await this.work(async () => {
-      if (!(await underWay("doctor"))) await call("corral/doctor", {});
+      if (!(await isRunning("doctor"))) await call("corral/doctor", {});
     });
   }
 

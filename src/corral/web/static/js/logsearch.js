@@ -109,7 +109,7 @@ export class LogSearch extends Component {
 
   /**
    * @param {Place} place
-   * @returns {Promise<api.LogFound>}
+   * @returns {Promise<api.LogMatches>}
    */
   one({ files, start, line }) {
     const query = { file: files[0], text: this.state.text, start, line };

@@ -2,7 +2,7 @@
 import { Component, createRef, h } from "../vendor/preact.mjs";
 import { call, Latest, refused } from "./server.js";
 import { badge, complain, el, Loaded, many, pre } from "./view.js";
-import { follow, Problem, ProgressView, underWay } from "./work.js";
+import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import * as api from "./api.js" */
 /** @import { Refused } from "./server.js" */
 /** @import { Kind } from "./view.js" */
@@ -243,7 +243,7 @@ export class Editor extends Component {
 
   // What somebody began before the page was loaded again.
   async resume() {
-    if ((await underWay("plan")) || (await underWay("apply"))) await this.watch();
+    if ((await isRunning("plan")) || (await isRunning("apply"))) await this.watch();
   }
 
   async watch() {

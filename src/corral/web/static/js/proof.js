@@ -2,7 +2,7 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { call, Latest, refused, ticketed } from "./server.js";
 import { badge, clock, coded, complain, el, Loaded, many, pre, since } from "./view.js";
-import { follow, Problem, ProgressView, underWay } from "./work.js";
+import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import * as api from "./api.js" */
 /** @import { Refused } from "./server.js" */
 /** @import { Kind } from "./view.js" */
@@ -89,7 +89,7 @@ class ProofCard extends Component {
     const resume = (/** @type {boolean} */ running) => {
       if (running) this.run(false);
     };
-    underWay("prove").then(resume, complain);
+    isRunning("prove").then(resume, complain);
   }
 
   componentWillUnmount() {

@@ -62,7 +62,7 @@ export async function follow(report, signal) {
  * Whether this kind of work is in progress.
  * @param {string} what
  */
-export async function underWay(what) {
+export async function isRunning(what) {
   /** @type {Work} */
   const work = await call("corral/work");
   return work.what === what && work.running;
