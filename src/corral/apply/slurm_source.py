@@ -19,13 +19,13 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.inspect.facts import Facts
+from corral.process.threads import abandonable
 from corral.providers.slurm_build import built
 from corral.roles.slurm.packages import parts_of_spec
 from corral.slurm.packages import DebSet, deb, deb_set
 from corral.spec.models import ClusterSpec
 from corral.state.packages import stanzas
 from corral.state_dir import state_dir
-from corral.threads import abandonable
 
 CACHE: Final = "packages"
 FETCH_S: Final = 120.0

@@ -66,11 +66,11 @@ from corral.jobs.upload.user_folder import (
     roof_script,
     user_folder,
 )
+from corral.process.threads import abandonable
 from corral.roles.machine import fabric as fabric_role
 from corral.roles.services.mlflow import uri
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
-from corral.threads import abandonable
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""

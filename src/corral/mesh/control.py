@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.process.threads import abandonable
 from corral.tables import read_table
-from corral.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
 ATTEMPT_S: Final = 60.0

@@ -35,13 +35,13 @@ from corral.hosts.transport import Result, check
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import RELEASE, setting
 from corral.passwords import SUDO, person
+from corral.process.threads import abandonable
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
-from corral.threads import abandonable
 
 PROBE_S: Final = 10.0
 """How long an unresponsive machine may delay the page. Asking a person is not counted."""
