@@ -19,6 +19,11 @@ FORM: Final = "([0-9]{1,3}-)?[0-9]{1,3}(:[0-5][0-9]){0,2}"
 _LENGTH: Final = re.compile(
     r"(?:(?P<days>[0-9]+)-)?(?P<parts>[0-9]+(?::[0-9]+){0,2})(?:\.[0-9]+)?", re.ASCII
 )
+_WORD_UNITS: Final = MappingProxyType({name: UNITS[name] for name in "mhd"} | {"w": 7 * UNITS["d"]})
+_WORDS: Final = re.compile(
+    r"\s*(?P<count>[0-9]{1,3})\s*"
+    r"(?P<unit>m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)\s*"
+)
 _ENDLESS: Final = frozenset(
     {"UNLIMITED", "INFINITE", "PARTITION_LIMIT", "NOT_SET", "N/A", "INVALID", ""}
 )
@@ -85,6 +90,15 @@ def span_seconds(span: str) -> int | None:
 def interval_seconds(interval: str) -> int:
     """Seconds of an interval such as ``10m``, 0 for ``off``."""
     return 0 if interval == "off" else int(interval[:-1]) * UNITS[interval[-1]]
+
+
+def words_seconds(text: str) -> int | None:
+    """Seconds of a length with a unit as people write it (``2 days``, ``90min``, ``1w``).
+
+    None for anything else; in seconds nobody limits a job.
+    """
+    match = _WORDS.fullmatch(text.lower())
+    return None if match is None else int(match["count"]) * _WORD_UNITS[match["unit"][0]]
 
 
 def _total(days: str, parts: list[str]) -> int:

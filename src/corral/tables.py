@@ -34,11 +34,20 @@ class Hint(Row):
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return pattern
+        return pattern_that_compiles(pattern)
+
+
+def pattern_that_compiles(pattern: str) -> str:
+    """The pattern, for a field's validator.
+
+    Raises:
+        ValueError: it is not a regular expression.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
 
 
 def hints_for(rows: Iterable[Hint], text: str) -> list[str]:

@@ -230,6 +230,10 @@ NOT_HERE: Final[Mapping[str, str]] = {
         f"gcp.{n}": _GCP
         for n in ("project", "provisioning", "public_addresses", "reservation", "state_bucket")
     },
+    **{
+        f"gcp.{n}": _GCP
+        for n in ("gpu_check", "image_script", "network.name", "network.subnetwork", "ops_agent")
+    },
     **{f"gcp.{n}": f"{_ALONE}: test_mega.py" for n in ("nccl_image", "nccl_tests")},
     **{f"network.data.{n}": "needs InfiniBand: unit tests" for n in ("gid_index", "pkey")},
     "network.data.stack": "with a fabric of RDMA: test_rdma.py",
@@ -240,7 +244,18 @@ NOT_HERE: Final[Mapping[str, str]] = {
         f"services.page.{n}": "golden files; test_services.py has the service"
         for n in ("certificate", "hsts", "key", "listen", "names", "port")
     },
-    **{f"gcp.storage.{n}": _GCP for n in ("kind", "mbps_per_tib", "mount", "size_gib")},
+    **{
+        f"gcp.storage.{n}": _GCP
+        for n in ("cache", "existing", "kind", "mbps_per_tib", "mount", "size_gib")
+    },
+    **{
+        f"gcp.storage.exascaler.{n}": _GCP
+        for server in ("mds", "mgs", "oss")
+        for n in (f"{server}.disk_gb", f"{server}.disk_type", f"{server}.machine")
+    },
+    **{
+        f"gcp.storage.exascaler.{n}": _GCP for n in ("image", "mds.disks", "oss.count", "oss.disks")
+    },
     **{f"gcp.{n}": _GCP for n in ("toolkit", "zone")},
     **{
         f"network.mesh.{n}": _MESH

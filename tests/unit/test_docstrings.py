@@ -127,3 +127,60 @@ def test_a_docstring_that_repeats_a_name_is_reported(file: str, text: str) -> No
 )
 def test_a_docstring_that_adds_something_is_not_reported(text: str) -> None:
     assert list(reported("a.py", text)) == []
+
+
+SOURCE = REPO / "src/corral"
+MODULE = re.compile(r"``(?:corral\.)?([a-z_]+(?:\.[A-Za-z_]+)+)``")
+NO_MODULES = {"ssh.jump", "ssh.direct", "slurm.conf.old"}
+"""Fields of the cluster file or of a machine, and a file."""
+
+
+def places() -> dict[str, list[Path]]:
+    """Modules and packages by the ends of their dotted names."""
+    every: dict[str, list[Path]] = {}
+    for path in SOURCE.rglob("*"):
+        if path.is_dir() or path.suffix in {".py", ".pyi"}:
+            parts = path.relative_to(SOURCE).with_suffix("").parts
+            for start in range(len(parts)):
+                every.setdefault(".".join(parts[start:]), []).append(path)
+    return every
+
+
+def has(path: Path, name: str) -> bool:
+    """Whether a module, or a package's own module, names something."""
+    files = [*path.glob("__init__.py*")] if path.is_dir() else [path]
+    return any(re.search(rf"\b{name}\b", file.read_text()) for file in files)
+
+
+def lost_modules(text: str) -> list[str]:
+    """Names of modules, or of something in one, that are not there."""
+    every = places()
+    rooms = {name for name, paths in every.items() if any(path.is_dir() for path in paths)}
+    lost: list[str] = []
+    for name in MODULE.findall(text):
+        module, _, last = name.rpartition(".")
+        if name.partition(".")[0] not in rooms or name in every or name in NO_MODULES:
+            continue
+        if not any(has(path, last) for path in every.get(module, [])):
+            lost.append(name)
+    return lost
+
+
+def test_a_module_that_is_not_there_is_seen() -> None:
+    text = "``cloud.answers``, ``cloud.response``, ``client.accounts.change``, ``corral.api.nil``"
+    assert lost_modules(text) == ["cloud.answers", "api.nil"]
+
+
+def test_modules_named_in_docstrings_are_there() -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = {
+        str(file.relative_to(SOURCE)): "\n".join(
+            ast.get_docstring(node) or ""
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, kinds)
+        )
+        for file in sorted(SOURCE.rglob("*.py"))
+    }
+    named = "\n".join(texts.values())
+    lost = lost_modules(named)
+    assert not lost, [file for file, text in texts.items() if any(name in text for name in lost)]

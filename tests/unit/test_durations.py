@@ -17,6 +17,7 @@ from corral.durations import (
     max_time,
     seconds,
     span_seconds,
+    words_seconds,
 )
 from corral.errors import CorralError
 from corral.spec import values
@@ -105,12 +106,55 @@ def test_intervals(text: str, length: int) -> None:
     assert interval_seconds(text) == length
 
 
-NOT_SLURMS = {"providers/gcp/gcluster.py"}
-"""Terraform's ``2m10s elapsed``."""
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("2 days", 172800),
+        ("90min", 5400),
+        (" 1W ", 604800),
+        ("999 weeks", 604195200),
+        ("12 hrs", 43200),
+        ("5 months", None),
+        ("3 hosts", None),
+        ("2", None),
+        ("30s", None),
+    ],
+)
+def test_lengths_with_a_unit(text: str, length: int | None) -> None:
+    assert words_seconds(text) == length
+
+
+NOT_SLURMS = {
+    "providers/gcp/gcluster.py": "Terraform's ``2m10s elapsed``",
+    "cli/terminal/text.py": "``2 h 04 m``, how long a command took",
+    "web/history.py": "ranges of the page's charts",
+}
+"""What reads or writes no length of time of Slurm's or of the cluster file, and why."""
+UNITS_IN_NUMBERS = {60, 3600, 86400, 604800, 1440, 10080}
+"""Seconds of a minute, hour, day and week; minutes of a day and week."""
+
+
+def unit_table(values: list[ast.expr]) -> bool:
+    """Whether a dictionary's values are two or more units of time."""
+    numbers = {
+        node.value
+        for value in values
+        for node in ast.walk(value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    }
+    return len(numbers & UNITS_IN_NUMBERS) > 1
+
+
+def is_constant(factor: ast.expr) -> bool:
+    """Whether it is a name in capitals: a limit that the module sets, and nothing that it reads."""
+    return isinstance(factor, ast.Name) and factor.id.isupper()
 
 
 def readers(text: str) -> list[int]:
-    """Lines that read a length of time: a regex with minutes, or a sum of units."""
+    """Lines that read or write a length of time.
+
+    A regex with minutes, a sum of units, a table of them, what is left of a division by one.
+    """
     lines: list[int] = []
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -119,8 +163,16 @@ def readers(text: str) -> list[int]:
                 if any("[0-5]" in str(word) or "[0-9]:" in str(word) for word in words):
                     lines.append(node.lineno)
             case ast.BinOp(
-                ast.BinOp(_, ast.Mult(), ast.Constant(24 | 60 | 3600)), ast.Add(), added
-            ) if not isinstance(added, ast.Constant):
+                ast.BinOp(factor, ast.Mult(), ast.Constant(24 | 60 | 3600)), ast.Add(), added
+            ) if not isinstance(added, ast.Constant) and not is_constant(factor):
+                lines.append(node.lineno)
+            case ast.Dict(values=values) if unit_table(values):
+                lines.append(node.lineno)
+            case ast.Call(func=ast.Name("divmod"), args=[_, ast.Constant(unit)]) if (
+                unit in UNITS_IN_NUMBERS
+            ):
+                lines.append(node.lineno)
+            case ast.BinOp(ast.BinOp(op=ast.FloorDiv()), ast.Mod(), ast.Constant(60)):
                 lines.append(node.lineno)
             case _:
                 pass
@@ -133,6 +185,10 @@ def readers(text: str) -> list[int]:
         'A = re.compile(r"(\\d+-)?\\d+(:[0-5]\\d){0,2}")',
         "total = (days * 24 + hours) * 60 + minutes",
         "total = int(h) * 3600 + int(m)",
+        'minutes = int(n) * {"m": 1, "h": 60, "d": 1440}[unit]',
+        "A = {'s': 1.0, 'm': 60.0, 'h': 60.0 * 60, 'd': 24 * 3600.0}",
+        "days, rest = divmod(minutes, 1440)",
+        'text = f"{total // 60 % 60:02}"',
     ],
 )
 def test_a_second_reader_is_seen(text: str) -> None:
@@ -143,4 +199,4 @@ def test_lengths_of_time_are_read_in_one_place() -> None:
     assert readers((SOURCE / "durations.py").read_text())
     others = [f for f in sorted(SOURCE.rglob("*.py")) if f.name != "durations.py"]
     lines = {str(f.relative_to(SOURCE)): seen for f in others if (seen := readers(f.read_text()))}
-    assert set(lines) == NOT_SLURMS
+    assert set(lines) == set(NOT_SLURMS), lines

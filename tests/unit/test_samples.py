@@ -14,8 +14,6 @@ from corral import samples
 from corral.samples import Samples
 from corral.shards import ShardError, Shards, planned, samples_of, write
 
-pytest.importorskip("lmdb")
-
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:

@@ -386,7 +386,7 @@ check_leftover() {
     fi
     # A job that is PENDING again was requeued; its end is unknown.
     ended=$(awk -v late="$(($(date +%s) - grace))" '
-      FILENAME == ARGV[1] && $2 ~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/ { if ($3 + 0 > late) runs[$1] = 1; next }
+      FILENAME == ARGV[1] && $2 ~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL|LAUNCH_FAILED|RECONFIG_FAIL|REVOKED)$/ { if ($3 + 0 > late) runs[$1] = 1; next }
       FILENAME == ARGV[1] { if ($2 != "PENDING") runs[$1] = 1; next }
       !($2 in runs) { printf " %s (job %s)", $1, $2 }' "$work/queue" "$work/of_jobs")
   fi

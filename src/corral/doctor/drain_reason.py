@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from corral.doctor.catalog import catalog
@@ -14,7 +13,7 @@ from corral.doctor.model import Diagnosis, FixBy, Report, Source
 from corral.errors import Code, CorralError
 from corral.roles.slurm.health import HealthCheck, health_checks
 from corral.slurm.records import Node
-from corral.slurm.states.nodes import NodeBase
+from corral.slurm.states.nodes import node_bases
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG
 from corral.state.slurm.members import REASON as LEAVES
@@ -49,17 +48,6 @@ def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
     return findings or (Diagnosis(catalog()[kind.failure], (node,), (reason,)),)
 
 
-_BASES: Final[Mapping[NodeBase, str]] = MappingProxyType(
-    {
-        NodeBase.UNKNOWN: "it has not registered with the controller since that started",
-        NodeBase.DOWN: "it is down: nothing runs there and nothing will be started",
-        NodeBase.IDLE: "nothing runs there",
-        NodeBase.ALLOCATED: "jobs run on all of it",
-        NodeBase.MIXED: "jobs run on a part of it",
-        NodeBase.ERROR: "Slurm found an error there",
-        NodeBase.FUTURE: "it is declared for later",
-    }
-)
 _RESUMABLE: Final = frozenset({"F07", "F09", "F10", "F39", "F83"})
 """Reasons that Slurm gives a node and whose cause the doctor can see to be gone."""
 _SLURM_ITSELF: Final = frozenset({"slurm", "root"})
@@ -159,7 +147,7 @@ def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:
 
 
 def _state(info: Node) -> Iterator[str]:
-    yield _BASES[info.state.base]
+    yield node_bases()[info.state.base]
     yield from info.state.words
 
 

@@ -16,7 +16,13 @@ from corral.inspect import (
     storage,
 )
 from corral.inspect.question import MachineState, Question
-from corral.inspect.rules import UnitState, clock_offset, unit_state
+from corral.inspect.rules import (
+    UnitState,
+    clock_offset,
+    is_starting,
+    takes_requests,
+    unit_state,
+)
 
 # systemd logs that it starts a unit before the unit logs anything; slurmd that it has started
 # after it could read its files. A reconfigure restarts it without systemd.
@@ -98,10 +104,10 @@ class MachineReport(MachineState):
         printed that was to take its place and ended so (a reconfiguration that failed).
         """
         text = self.text(services.trusted_log(unit))
-        state = self.units.get(unit, "").split()[:1]
-        if state in (["active"], ["reloading"]):
+        state = self.units.get(unit, "")
+        if takes_requests(state):
             return _failed_children(text)
-        if state == ["activating"] or not text:
+        if is_starting(state) or not text:
             return text
         lines = text.split("\n")
         serving = next((n for n, line in enumerate(lines) if _SERVES.search(line)), len(lines))

@@ -93,6 +93,27 @@ RULES: Final = (
         },
     ),
     Rule(
+        "takes_requests",
+        "whether a systemd unit takes requests",
+        {
+            Observer.DOCTOR: Use(
+                ("F14", "F22"),
+                ("units",),
+                "active ones and, unlike `unit_state`, those that reload: users can write into "
+                "their logs, of which only what a failed reconfiguration printed is read",
+            ),
+        },
+    ),
+    Rule(
+        "is_starting",
+        "whether a systemd unit has taken no request yet",
+        {
+            Observer.DOCTOR: Use(
+                ("F86",), ("units",), "those that are activating: all of their log is read"
+            ),
+        },
+    ),
+    Rule(
         "no_real_memory",
         "a node without RealMemory in slurm.conf",
         {
@@ -187,14 +208,28 @@ class UnitState(StrEnum):
 _CHANGING: Final = frozenset({"reloading", "activating", "deactivating"})
 
 
+def _word(answer: str) -> str:
+    return (answer.split() or [""])[0]
+
+
 def unit_state(answer: str) -> UnitState:
     """The state of a unit from its line of ``services.units``."""
-    word = (answer.split() or [""])[0]
+    word = _word(answer)
     if word == "active":
         return UnitState.ACTIVE
     if word in _CHANGING:
         return UnitState.CHANGING
     return UnitState.DOWN if word else UnitState.UNKNOWN
+
+
+def takes_requests(answer: str) -> bool:
+    """Whether users may have made a unit print lines; one that reloads goes on serving."""
+    return _word(answer) == "reloading" or unit_state(answer) is UnitState.ACTIVE
+
+
+def is_starting(answer: str) -> bool:
+    """Whether a unit has not served anybody since it was started."""
+    return _word(answer) == "activating"
 
 
 class NameFault(StrEnum):

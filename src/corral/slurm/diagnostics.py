@@ -6,10 +6,13 @@ sdiag's text, not its ``--json``, which came with 23.02 and changes with each da
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.policy import COUNTED, ROOT, Call, Cycle, Scheduler, Share
+from corral.tables import Row, read_table
 
 DIAGNOSTICS: Final = ("sdiag",)
 """The command whose answer ``scheduler`` reads."""
@@ -34,6 +37,20 @@ _VALUE: Final = re.compile(r"\s*([A-Z][^:]*?):\s*(\d+)\s*$")
 _EPOCH: Final = re.compile(r"\s*([A-Z][^:]*?):.*\((\d+)\)\s*$")
 _SINCE: Final = re.compile(r"(Data since) .*\((\d+)\)\s*$")
 _RPC: Final = re.compile(r"\s*([A-Z]\w*)\s.*count:(\d+)\s+ave_time:(\d+)\s+total_time:(\d+)\s*$")
+
+
+class CycleExit(Row):
+    """Why a scheduling cycle ended: sdiag's word and what it means."""
+
+    word: str
+    means: str
+
+
+@cache
+def cycle_exits() -> Mapping[str, str]:
+    """What each of sdiag's words for the end of a cycle means (``cycle_exits.yaml``)."""
+    rows = read_table("corral.slurm", "cycle_exits.yaml", tuple[CycleExit, ...])
+    return MappingProxyType({row.word: row.means for row in rows})
 
 
 def scheduler(text: str) -> Scheduler:

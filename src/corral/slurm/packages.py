@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
 from corral.errors import Code, CorralError
 from corral.slurm.version import SlurmVersion
+from corral.tables import Row, read_table
 
 
 class Part(StrEnum):
@@ -189,21 +191,19 @@ def deb_set(files: Mapping[str, str], folder: str, parts: Iterable[Part]) -> Deb
     return DebSet(debs, folder, family, versions.pop())
 
 
-COMPATIBLE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "22.05": ("21.08", "20.11"),
-        "23.02": ("22.05", "21.08"),
-        "23.11": ("23.02", "22.05"),
-        "24.05": ("23.11", "23.02"),
-        "24.11": ("24.05", "23.11", "23.02"),
-        "25.05": ("24.11", "24.05", "23.11"),
-        "25.11": ("25.05", "24.11", "24.05"),
-        "26.05": ("25.11", "25.05", "24.11"),
-        "26.11": ("26.05", "25.11", "25.05"),
-    }
-)
-"""Older releases whose daemons, commands, state files and database each release understands
-(SchedMD's upgrades.html, "Compatibility Window"; three of them since 24.11)."""
+class Window(Row):
+    """A release, and the older ones that it understands, the newest first."""
+
+    release: str
+    understands: tuple[str, ...]
+
+
+@cache
+def compatible() -> Mapping[str, tuple[str, ...]]:
+    """Older releases that each release understands (``compatibility.yaml``)."""
+    rows = read_table("corral.slurm", "compatibility.yaml", tuple[Window, ...])
+    return MappingProxyType({row.release: row.understands for row in rows})
+
 
 NAMED_AT_MOST: Final = 8
 
@@ -212,7 +212,7 @@ def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
     """Whether ``newer`` understands what ``older`` sends and wrote; never the other way round."""
     if newer.release == older.release:
         return True
-    return older.release in COMPATIBLE.get(newer.release, ())
+    return older.release in compatible().get(newer.release, ())
 
 
 def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
@@ -229,8 +229,8 @@ def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
             "(upgrades.html, Reverting an Upgrade); take a source of the installed version",
         )
     if not understands(target, installed):
-        known = COMPATIBLE.get(target.release, ())
-        steps = [r for r, before in COMPATIBLE.items() if installed.release in before]
+        known = compatible().get(target.release, ())
+        steps = [r for r, before in compatible().items() if installed.release in before]
         path = f"first to {steps[-1]}, then on" if steps else "in steps, each within the window"
         raise CorralError(
             Code.NOT_GOOD,

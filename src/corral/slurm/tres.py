@@ -194,8 +194,9 @@ def _item(part: str) -> tuple[int, bool] | None:
     if start is None:
         return None
     words = re.split(r"[:=]", part[start.end() :])[1:]
-    count = words.pop() if words and _NUMBER.fullmatch(words[-1]) else "1"
-    return int(count), "=" in part and not words
+    count = gres_count(words[-1]) if words else None
+    kinds = words if count is None else words[:-1]
+    return 1 if count is None else count, "=" in part and not kinds
 
 
 def asked(text: str, *, named: bool) -> tuple[int, str] | None:

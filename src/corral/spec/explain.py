@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from corral.durations import clock, words_seconds
 from corral.spec import schema, values
 from corral.spec.findings import Finding, Level, dotted, shown
 from corral.spec.providers import PROVIDERS
@@ -205,13 +206,10 @@ def _like(text: str, pattern: str) -> str:
 
 
 def _span(text: str) -> str:
-    """A time such as ``2 days`` as Slurm writes it; "" for others."""
-    match = re.fullmatch(r"\s*([0-9]{1,3})\s*([mhdw])[a-z]*\s*", text.lower())
-    if match is None:
-        return ""
-    minutes = int(match[1]) * {"m": 1, "h": 60, "d": 1440, "w": 10080}[match[2]]
-    days, rest = divmod(minutes, 1440)
-    return f"{days}-" * bool(days) + f"{rest // 60:02}:{rest % 60:02}:00"
+    """A time such as ``2 days`` as the cluster file takes it; "" for others and longer ones."""
+    total = words_seconds(text)
+    span = clock(total) if total else ""
+    return span if re.fullmatch(values.TIME_LIMIT.pattern, span) else ""
 
 
 def _wrong_type(kind: str, name: str, node: YamlNode, field: schema.Field) -> tuple[str, str, str]:

@@ -1,3 +1,6 @@
+# Installed as: a module of Corral's own environment on the controller (/opt/corral/web)
+# Started by: corral-web.service, and corral ui on the machine of a person
+# Runs as: corral-web, or the person
 """``python -m corral.web``: the server of one cluster; settings as JSON on standard input.
 
 It prints one JSON line once it listens: ``{"port": 8765, "code": "..."}``. With a login handed over

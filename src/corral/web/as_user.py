@@ -1,3 +1,6 @@
+# Installed as: a module of Corral's own environment on the controller (/opt/corral/web)
+# Started by: corral-web-user@.service, for each connection to its socket
+# Runs as: root until Slurm has accepted the token, then the user whose it is
 """The page's helper on the controller: one request, done as the user whose token it carries.
 
 systemd starts one process for each connection to its socket, which only the page's own user may

@@ -22,7 +22,7 @@ from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.web import history
 from corral.web.history import Grid, Span, finite
-from corral.web.slurm.efficiency import GpuUse
+from corral.web.slurm.efficiency import GpuUse, seconds_of
 
 POINTS: Final = 240
 STEP_S: Final = 15.0
@@ -56,6 +56,9 @@ GPUS: Final = (
 )
 GPU_JOBS: Final = 'corral_gpu_job{{cluster="{cluster}",node=~"{nodes}"}}'
 BUSY_STEP_S: Final = 60
+LEAST_STEPS: Final = 5
+"""A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on
+an H200 was shown with 376 % of its GPU."""
 BUSY: Final = (
     "sum by (jobid) (sum_over_time((clamp_max("
     'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
@@ -267,7 +270,9 @@ class Prometheus:
 
     async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
         """See ``Figures``: of the jobs with the most GPU hours."""
-        largest = sorted(jobs, key=lambda job: -(job.gpus or 0) * (job.elapsed or 0))
+        step = BUSY_STEP_S * (5 if days > WEEK else 1)
+        long = [job for job in jobs if seconds_of(job, 0.0) >= LEAST_STEPS * step]
+        largest = sorted(long, key=lambda job: -(job.gpus or 0) * (job.elapsed or 0))
         chosen = [job for job in largest[:MOST_MEASURED] if job.gpus and job.nodes]
         if not chosen:
             return {}
@@ -276,7 +281,7 @@ class Prometheus:
             jobs=_either(str(job.id) for job in chosen),
             cluster=self._cluster,
             days=days + 1,  # a job that ended in the period began before it
-            step=BUSY_STEP_S * (5 if days > WEEK else 1),
+            step=step,
         )
         samples = await self._ask("query", {"query": query})
         values = ((s["metric"].get("jobid", ""), finite(s["value"][1])) for s in samples)

@@ -1,3 +1,6 @@
+# Installed as: a module of Corral's own environment on the controller (/opt/corral/web)
+# Started by: corral-metrics.service
+# Runs as: corral-metrics
 """``python -m corral.web.metrics``: what Slurm and Corral know of the cluster, for Prometheus.
 
 A service of the controller's with its own user, on loopback. It asks Slurm's client commands,

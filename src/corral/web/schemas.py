@@ -42,6 +42,8 @@ class Me(TypedDict):
     mine: bool
     figures: bool
     storage: list[str]
+    node_kinds: list[tuple[Kind, str]]
+    job_kinds: list[tuple[Kind, str]]
     csrf: NotRequired[str]
 
 
@@ -1077,7 +1079,10 @@ class Licenses(Known):
 
 
 class SchedulerCycle(TypedDict):
-    """A kind of scheduling cycle, in microseconds; null: not reported."""
+    """A kind of scheduling cycle, in microseconds; null: not reported.
+
+    exits: how often cycles ended for each of sdiag's words; meanings: what these mean.
+    """
 
     count: int | None
     last: int | None
@@ -1088,6 +1093,7 @@ class SchedulerCycle(TypedDict):
     queue: int | None
     last_at: int | None
     exits: dict[str, int]
+    meanings: dict[str, str]
 
 
 class SchedulerCall(TypedDict):

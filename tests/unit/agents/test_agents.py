@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,27 @@ PROGRAMS = sorted(
 )
 
 LIBRARY_FILES = [FOLDER.parent / name for name in LIBRARY]
+SERVICES = sorted(
+    {
+        match
+        for file in (FOLDER.parent / "roles").rglob("*.py")
+        for match in re.findall(r"^ExecStart=.* -m (corral[\w.]*)", file.read_text(), re.MULTILINE)
+    }
+)
+"""Modules of Corral's that a unit starts on a node."""
+
+
+def file_of(module: str) -> Path:
+    path = FOLDER.parents[1] / module.replace(".", "/")
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def test_there_are_some() -> None:
     assert len(PROGRAMS) > 20
+
+
+def test_services_of_corrals_own_are_found() -> None:
+    assert SERVICES == ["corral.web", "corral.web.as_user", "corral.web.metrics"]
 
 
 def test_they_are_of_all_kinds() -> None:
@@ -48,7 +66,11 @@ def test_they_are_of_all_kinds() -> None:
     }
 
 
-@pytest.mark.parametrize("path", [*(FOLDER / name for name in PROGRAMS), *LIBRARY_FILES], ids=str)
+@pytest.mark.parametrize(
+    "path",
+    [*(FOLDER / name for name in PROGRAMS), *LIBRARY_FILES, *map(file_of, SERVICES)],
+    ids=str,
+)
 def test_the_first_lines_state_where_by_whom_and_as_whom(path: Path) -> None:
     head = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     lines = [line.removeprefix("# ") for line in head]
@@ -86,7 +108,7 @@ NEWER_THAN_3_10 = {
 def test_what_is_copied_to_a_controller_needs_its_python_alone(cloud: str) -> None:
     texts = modules(calls_of(cloud))
     assert [path for path in texts if path.startswith("corral/providers/cloud/")] == [
-        f"corral/providers/cloud/{name}.py" for name in ("answers", "calls", "model")
+        f"corral/providers/cloud/{name}.py" for name in ("calls", "model", "response")
     ]
     assert len(texts) == 4
     for path, text in texts.items():

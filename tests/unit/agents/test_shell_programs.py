@@ -43,10 +43,15 @@ def commands(text: str) -> int:
     )
 
 
+def is_compound(text: str) -> bool:
+    """A loop, a branch or a function."""
+    bare = plain(text)
+    return bool(_COMPOUND.search(bare) and _ENDS.search(bare))
+
+
 def is_program(text: str) -> bool:
     """A loop, a branch, a function, or more commands than one with its guard and fallback."""
-    bare = plain(text)
-    return bool(_COMPOUND.search(bare) and _ENDS.search(bare)) or commands(text) > MOST
+    return is_compound(text) or commands(text) > MOST
 
 
 def named(tree: ast.AST) -> dict[str, ast.expr]:
@@ -93,6 +98,33 @@ def templates(
                 pass
 
 
+def arguments(
+    tree: ast.AST, others: Mapping[str, ast.expr] = MappingProxyType({})
+) -> Iterator[tuple[int, str]]:
+    """Texts that ``call`` gives a function of a program, and those of a list of them."""
+    names = {**others, **named(tree)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="call"), args=[_, _, *given]):
+                for part in given:
+                    value = part.value if isinstance(part, ast.Starred) else part
+                    several = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+                    for each in several:
+                        yield from ((node.lineno, text) for text in literals(each, names))
+            case _:
+                pass
+
+
+def is_python(text: str) -> bool:
+    """Whether it is a Python program: it imports something and does something else."""
+    try:
+        lines = ast.parse(text).body
+    except SyntaxError:
+        return False
+    imports = [line for line in lines if isinstance(line, ast.Import | ast.ImportFrom)]
+    return 0 < len(imports) < len(lines)
+
+
 @cache
 def all_names() -> dict[str, ast.expr]:
     """Constants of all modules, which another one may import."""
@@ -103,8 +135,10 @@ def all_names() -> dict[str, ast.expr]:
 
 
 def programs(file: Path) -> list[tuple[int, str]]:
-    each = templates(ast.parse(file.read_text()), all_names())
-    return [(line, text) for line, text in each if is_program(text)]
+    tree = ast.parse(file.read_text())
+    shell = [(line, text) for line, text in templates(tree, all_names()) if is_program(text)]
+    given = arguments(tree, all_names())
+    return shell + [(line, text) for line, text in given if is_compound(text) or is_python(text)]
 
 
 def asks(tree: ast.AST) -> bool:
@@ -166,6 +200,23 @@ LOOP = "for f in {files}; do rm $f; done"
 def test_a_program_is_seen_however_it_is_written(source: str) -> None:
     others = named(ast.parse(f"A = {LOOP!r}"))
     assert any(is_program(text) for _, text in templates(ast.parse(source), others))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "R",
+        "*(base, 1, R)",
+        "*[R], *more",
+        repr(LOOP),
+        "'import os; os.remove(1)'",
+        "R if a else None",
+    ],
+)
+def test_a_program_that_is_an_argument_is_seen(given: str) -> None:
+    source = f"R = 'import sys\\nprint(sys.path)'\ncall('a.sh', 'f', {given})"
+    texts = [text for _, text in arguments(ast.parse(source))]
+    assert any(is_compound(text) or is_python(text) for text in texts)
 
 
 def test_a_name_set_by_its_own_value_ends() -> None:

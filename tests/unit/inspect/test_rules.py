@@ -35,13 +35,16 @@ from corral.inspect.rules import (
     clock_offset,
     differing_files,
     folder_fault,
+    is_starting,
     name_problems,
+    takes_requests,
     unit_state,
     version_fault,
 )
 from corral.prove import survey
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
+from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
 from corral.web.slurm.snapshot import NODE_COLUMNS
@@ -139,19 +142,49 @@ def test_nobody_else_uses_a_rule() -> None:
     assert users <= observed | {"prove/catalog.py"}
 
 
-OWN_WORDS = re.compile(r"""== ?["']active["']|memory (?:==|<=|<) ?[12]\b""")
-"""What ``unit_state`` and ``no_real_memory`` decide, written out."""
+STATES = {"active", "reloading", "activating", "deactivating", "inactive"}
+"""Words of systemd's. ``failed`` is one of other things too."""
+OWN_WORDS = re.compile(r"""memory (?:==|<=|<) ?[12]\b""")
+"""What ``no_real_memory`` decides, written out."""
+OTHER_STATES = {"jobs/limits.py": "of a reservation"}
 
 
-@pytest.mark.parametrize("text", ['x[:6] == "active"', "info.memory == 1", "node.memory <= 1"])
+def states_written(text: str) -> list[int]:
+    """Lines that compare with a state of a systemd unit, which ``unit_state`` judges."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and part.value in STATES
+    ]
+
+
+@pytest.mark.parametrize("text", ["info.memory == 1", "node.memory <= 1"])
 def test_a_rule_written_again_is_seen(text: str) -> None:
     assert OWN_WORDS.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x[:6] == "active"',
+        'x in ("active", "reloading")',
+        'state in (["active"], ["reloading"])',
+        'state == ["activating"]',
+        'match x:\n case "inactive":\n  pass',
+    ],
+)
+def test_a_state_of_a_unit_judged_again_is_seen(text: str) -> None:
+    assert states_written(text)
 
 
 def test_what_a_rule_judges_is_judged_by_no_observer_itself() -> None:
     rooms = ("prove", "doctor", "api", "cli", "web", "jobs", "elastic", "mesh")
     texts = {n: text for room in rooms for n, text in sources(SOURCE / room).items()}
     assert not [name for name, text in texts.items() if OWN_WORDS.search(text)]
+    again = {name: lines for name, text in texts.items() if (lines := states_written(text))}
+    assert set(again) == set(OTHER_STATES), again
 
 
 # Asked by two observers, and no common rule: who uses the answer, and for what.
@@ -185,6 +218,18 @@ def test_health_calls_no_unit_good_that_is_down() -> None:
     assert UnitState.DOWN not in map(unit_state, good)
     down = set(map(unit_state, ("failed", "inactive", "unknown")))
     assert down == {UnitState.DOWN}
+
+
+def test_health_takes_the_same_jobs_for_ended() -> None:
+    """Each list of states in a program for nodes that has those of jobs that ended has them all."""
+    ended = {state.value for state in JobState if state.ended}
+    lists = [
+        set(words.split("|"))
+        for path in sorted((SOURCE / "agents").rglob("*"))
+        if path.suffix in {".sh", ".awk", ".pl"}
+        for words in re.findall(r"[A-Z_]+(?:\|[A-Z_]+)+", path.read_text())
+    ]
+    assert [words for words in lists if "COMPLETED" in words] == [ended]
 
 
 def test_health_and_doctor_allow_clocks_the_same() -> None:
@@ -254,6 +299,9 @@ def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None)
 )
 def test_states_of_units(answer: str, state: UnitState) -> None:
     assert unit_state(answer) is state
+    word = (answer.split() or [""])[0]
+    assert takes_requests(answer) == (word in ("active", "reloading"))
+    assert is_starting(answer) == (word == "activating")
 
 
 @pytest.mark.parametrize(

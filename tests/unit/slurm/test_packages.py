@@ -8,11 +8,11 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.slurm.packages import (
-    COMPATIBLE,
     NAMES,
     SLURMS,
     Family,
     Part,
+    compatible,
     deb,
     deb_set,
     mixed,
@@ -92,7 +92,7 @@ def test_only_slurm_may_be_removed_by_a_change_of_slurm() -> None:
 
 
 def test_the_window_has_two_releases_and_three_since_24_11() -> None:
-    for release, before in COMPATIBLE.items():
+    for release, before in compatible().items():
         assert len(before) == (3 if release >= "24.11" else 2)
         if release in RELEASES:
             at = RELEASES.index(release)

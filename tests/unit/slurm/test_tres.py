@@ -16,6 +16,8 @@ from corral.slurm.tres import (
     counts,
     entries,
     gres_count,
+    gres_of,
+    listed,
     memory_option,
     mib,
     scaled,
@@ -123,3 +125,65 @@ def test_sizes_are_read_in_one_place() -> None:
         for line in size_tables(ast.parse(path.read_text()))
     }
     assert not others, "use corral.slurm.tres: scaled, mib or memory_option"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("gpu:8", 8), ("gpu:h100:8", 8), ("gpu:h100(CNT:8)", 8), ("gpu:h100:no_consume:8", 8),
+        ("gpu:h100", 1), ("gpu", 1), ("gpu:h100:2K", 2048), ("gpu:2k", 2048), ("gpu:h100:0", 0),
+        ("gpu:h100:2,gpu:a100:1", 3), ("shard:gpu:4", 0), ("gpu:1g.5gb:7", 7),
+    ],
+)  # fmt: skip
+def test_two_questions_about_a_list_have_one_answer(text: str, count: int) -> None:
+    assert sum(number for name, _, number in gres_of(text) if name == "gpu") == count
+    assert (listed(text) or 0) == count
+
+
+GPU_COUNT = re.compile(
+    r"gpu(?![a-z]).*(\\d|\[[01]-9)|(\\d|\[[01]-9).*gpu(?![a-z])|\bgpu[:=](\W|$)", re.DOTALL
+)
+"""A pattern or prefix that takes a count or type of GPUs out of a list."""
+READS = {"compile", "match", "fullmatch", "search", "finditer", "findall", "split", "partition",
+         "rpartition", "removeprefix", "startswith", "sub"}  # fmt: skip
+OTHER_GPUS = {
+    "web/slurm/quota.py": "keys of limits, already read by ``entries``: which are of one type",
+}
+"""Who else looks for GPUs in a list, and why."""
+
+
+def gpu_readers(tree: ast.AST) -> Iterator[int]:
+    """Lines that read GPUs out of a text of Slurm's themselves."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            words = [
+                part.value
+                for argument in node.args
+                for part in ast.walk(argument)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+            if node.func.attr in READS and any(map(GPU_COUNT.search, words)):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'x = re.findall(r"\bgpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)',
+        'x = re.compile("gres/gpu=([0-9]+)")',
+        'x = text.split("gpu:")[1]',
+        'x = text.removeprefix("gres/gpu=")',
+    ],
+)
+def test_a_second_reader_of_gpus_is_seen(text: str) -> None:
+    assert list(gpu_readers(ast.parse(text))) == [1]
+
+
+def test_gpus_are_read_in_one_place() -> None:
+    assert list(gpu_readers(ast.parse(READER.read_text())))
+    others = {
+        str(path.relative_to(SOURCE)): lines
+        for path in SOURCE.rglob("*.py")
+        if path != READER and (lines := list(gpu_readers(ast.parse(path.read_text()))))
+    }
+    assert set(others) == set(OTHER_GPUS), others

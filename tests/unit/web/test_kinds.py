@@ -6,10 +6,22 @@ import re
 
 import pytest
 
-from corral.slurm.records import Job
+from corral.prove.measure.gpu import board_watts
+from corral.slurm.diagnostics import cycle_exits
+from corral.slurm.records import Job, Node
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
-from corral.web.slurm.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
+from corral.web.slurm.snapshot import (
+    JOB_COLUMNS,
+    JOB_KINDS,
+    NODE_COLUMNS,
+    NODE_KINDS,
+    Snapshot,
+    job_kind,
+    job_row,
+    node_kind,
+    node_row,
+)
 from tests.unit.web.test_static import STATIC
 
 JOBS = [
@@ -55,3 +67,46 @@ def test_no_state_of_slurms_in_javascript() -> None:
     known = {*JobState.__members__, *NodeBase.__members__, *node_flags()}
     for path in sorted((STATIC / "js").glob("*.js")):
         assert not set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text())) & known, path.name
+
+
+def test_every_kind_has_its_words() -> None:
+    """A state that a word of the legend names is of that kind, and so are its neighbours."""
+    flags = [frozenset[str](), *(frozenset({flag}) for flag in node_flags())]
+    nodes = {node_kind(NodeState(base, flag)) for base in NodeBase for flag in flags}
+    assert nodes == set(NODE_KINDS)
+    for flag in ("DRAIN", "MAINT", "REBOOT_REQUESTED"):
+        assert NODE_KINDS[node_kind(NodeState(NodeBase.IDLE, frozenset({flag})))] == (
+            "drained or in maintenance"
+        )
+    jobs = {job_kind(job) for job in JOBS}
+    assert jobs == set(JOB_KINDS)
+    going = {job_kind(job) for job in JOBS if not job.ended and not job.waiting}
+    assert going == {"busy", "mix"}
+
+
+KIND_WORDS = re.compile(r"""\[\s*["'](?:good|busy|mix|warn|bad|off)["'],\s*["'][^"']*["'],?\s*\]""")
+
+
+def test_no_words_for_kinds_in_javascript() -> None:
+    """What a kind holds only the server knows, so it names them; sdiag's words it reads too."""
+    assert KIND_WORDS.search('const KINDS = [\n  ["warn", "drained"],\n];')
+    exits = re.compile(rf"\b({'|'.join(word for word in cycle_exits() if '_' in word)})\b")
+    for path in sorted((STATIC / "js").glob("*.js")):
+        text = path.read_text()
+        assert not KIND_WORDS.findall(text), path.name
+        assert not exits.findall(text), path.name
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:h100:8", 8),
+        ("gpu:h100(CNT:8)", 8),
+        ("gpu:h100:no_consume:8", 8),
+        ("gpu:h100", 1),
+        ("gpu:h100:4,shard:gpu:4", 4),
+    ],
+)
+def test_the_most_that_a_nodes_gpus_draw(gres: str, gpus: int) -> None:
+    node = Node("node0", NodeState(NodeBase.IDLE), gres=gres)
+    assert node_row(node)[NODE_COLUMNS.index("watts_most")] == gpus * board_watts("h100")

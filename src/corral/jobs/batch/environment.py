@@ -17,6 +17,7 @@ import zipfile
 from importlib import metadata
 from typing import Final
 
+from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts import process
@@ -39,16 +40,6 @@ _NO_TOOL: Final = 7
 _FAILED: Final = 8
 
 _PROGRAM: Final = "jobs/user.sh"
-
-# pip before 23.1.2 (Debian 12 has 23.0.1) names pkgutil.ImpImporter, which Python 3.12 has removed;
-# any class does for what it is used for.
-_RUNNER: Final = """\
-import pkgutil, runpy, sys
-sys.path.insert(0, sys.argv.pop(1))
-if not hasattr(pkgutil, "ImpImporter"):
-    pkgutil.ImpImporter = type("ImpImporter", (), {})
-runpy.run_module("pip", run_name="__main__", alter_sys=True)
-"""
 
 
 async def requirements(lock: Named) -> bytes:
@@ -168,7 +159,7 @@ async def ensure(
         build = call(
             _PROGRAM,
             "environment_make",
-            *(base, digest, _NO_TOOL, _FAILED, _RUNNER, len(pip), len(text)),
+            *(base, digest, _NO_TOOL, _FAILED, program("jobs/pip_folder.py"), len(pip), len(text)),
             *(f"{name}={value}" for name, value in sorted(settings.items())),
         )
         result = await fleet.run(

@@ -4,7 +4,7 @@ What a cloud's own calls are is written once, as generators: they yield a ``Call
 its ``read`` made of the response. Two programs carry them out: the client
 (``cloud.client.http``), and the guard on a controller (``agents/rental_guard.py``), which has the
 standard library of Python 3.10.
-So this module, ``cloud.model``, ``cloud.answers`` and each provider's ``calls`` are copied there.
+So this module, ``cloud.model``, ``cloud.response`` and each provider's ``calls`` are copied there.
 """
 
 from __future__ import annotations

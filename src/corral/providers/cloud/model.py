@@ -313,7 +313,7 @@ class VolumesApi(CloudApi, Protocol):
 
 
 class FirewallApi(CloudApi, Protocol):
-    """An account with one set of inbound rules: changed only by ``cloud.account_sets.change``."""
+    """An account with one set of inbound rules: changed only by ``client.accounts.change``."""
 
     async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
         """The set."""
@@ -325,7 +325,7 @@ class FirewallApi(CloudApi, Protocol):
 
 
 class AccountKeysApi(CloudApi, Protocol):
-    """An account with one set of ssh keys: changed only by ``cloud.account_sets.change``."""
+    """An account with one set of ssh keys: changed only by ``client.accounts.change``."""
 
     async def ssh_keys(self) -> tuple[str, ...]:
         """The set."""

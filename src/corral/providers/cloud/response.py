@@ -9,12 +9,13 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
 from corral.providers.cloud.model import Instance
 
+_UTC: Final = timezone.utc  # noqa: UP017 - datetime.UTC came with Python 3.11
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
 
 
@@ -99,7 +100,7 @@ def moment(value: Any) -> float:
     text = re.sub(r"Z$", "+00:00", str(value))
     text = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", text, count=1)
     read = datetime.fromisoformat(text)
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    return (read if read.tzinfo else read.replace(tzinfo=_UTC)).timestamp()
 
 
 def distinct(instances: Iterable[Instance]) -> tuple[Instance, ...]:

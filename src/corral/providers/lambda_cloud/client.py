@@ -169,7 +169,7 @@ class LambdaCloud:
         )
 
     async def set_firewall_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the rules of the entire account: only by ``cloud.account_sets.change``."""
+        """Replace the rules of the entire account: only by ``client.accounts.change``."""
         body = {"data": [dict(rule) for rule in rules]}
         await self._data("PUT", "/api/v1/firewall-rules", nothing, body, again=True)
 

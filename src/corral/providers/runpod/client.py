@@ -159,7 +159,7 @@ class RunPod:
         return await self.caller.call("GET", "/v2/account/ssh-keys", _keys)
 
     async def set_ssh_keys(self, keys: Sequence[str]) -> None:
-        """Replace the ssh keys of the entire account: only by ``cloud.account_sets.change``."""
+        """Replace the ssh keys of the entire account: only by ``client.accounts.change``."""
         body = {"keys": [*keys]}
         await self.caller.call("PUT", "/v2/account/ssh-keys", nothing, body=body, again=True)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from corral import tables
 from corral.durations import clock, seconds
 from corral.errors import Code, CorralError
 from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
@@ -36,25 +37,24 @@ _NODE_KEYS: Final = frozenset(
     }
 )  # fmt: skip
 _PARTITION_KEYS: Final = frozenset({"partitionname", "nodes", "default", "maxtime"})
-# Values that are what Corral does anyway, by key of a node or partition line.
-_SAME: Final = MappingProxyType(
-    {
-        "state": ("UNKNOWN", "IDLE", "UP"),
-        "port": ("6818",),
-        "allowgroups": ("ALL",), "allowaccounts": ("ALL",), "allowqos": ("ALL",),
-        "hidden": ("NO",), "rootonly": ("NO",), "disablerootjobs": ("NO",), "reqresv": ("NO",),
-        "exclusiveuser": ("NO",), "oversubscribe": ("NO",), "shared": ("NO",), "lln": ("NO",),
-    }
-)  # fmt: skip
+
+
+class Default(tables.Row):
+    """Values that are what Slurm or Corral does anyway; ``defaults.yaml`` has the meanings."""
+
+    key: str
+    values: tuple[str, ...]
+    lines: bool = False
+
+
+DEFAULTS: Final = tables.read_table("corral.slurm.adopt", "defaults.yaml", tuple[Default, ...])
+_SAME: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if row.lines})
+_DEFAULTS: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if not row.lines})
 _ACCESS: Final = frozenset(
     {"allowgroups", "allowaccounts", "denyaccounts", "allowqos", "denyqos", "rootonly",
      "allocnodes", "hidden"}
 )  # fmt: skip
 _SECRET: Final = re.compile(r"pass(word)?$", re.I)
-# Written out, and what Slurm does anyway.
-_DEFAULTS: Final = MappingProxyType(
-    {"slurmctldport": "6817", "slurmdport": "6818", "switchtype": "switch/none"}
-)
 
 
 def left_out(existing: Existing, corrected: Existing) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _taken(existing: Existing) -> set[tuple[str, str]]:
 
 def _global(key: str, value: str) -> Iterator[str]:
     known = keys_by_id().get(("slurm.conf", "", key.lower()))
-    if _DEFAULTS.get(key.lower()) == value or (known and known.value == value):
+    if value in _DEFAULTS.get(key.lower(), ()) or (known and known.value == value):
         return
     text = f"{key}={comment(value)}"
     yield text if known is None else f"{text}: Corral writes {known.value}"

@@ -51,6 +51,20 @@ class Flag(Row):
     serviced: bool = False
 
 
+class Base(Row):
+    """A base state and what it means in words."""
+
+    base: NodeBase
+    means: str
+
+
+@cache
+def node_bases() -> Mapping[NodeBase, str]:
+    """What each base state means (``node_bases.yaml``)."""
+    rows = read_table("corral.slurm.states", "node_bases.yaml", tuple[Base, ...])
+    return MappingProxyType({row.base: row.means for row in rows})
+
+
 @cache
 def node_flags() -> Mapping[str, Flag]:
     """All flags that are known (``node_flags.yaml``), by name."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from corral.errors import Code, CorralError
 from corral.web.listener.request_checks import name_of
 from corral.web.slurm.slurmrest import Login
+from corral.web.slurm.snapshot import JOB_KINDS, NODE_KINDS
 from corral.web.state import (
     Changer,
     Here,
@@ -198,6 +199,8 @@ def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
         "mine": state.spec is not None,
         "figures": state.figures is not None,
         "storage": [s.mount for s in state.spec.storage] if state.spec else [],
+        "node_kinds": list(NODE_KINDS.items()),
+        "job_kinds": list(JOB_KINDS.items()),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
 
+from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.policy import Cycle, Member, Qos, Reservation, Share
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
@@ -172,4 +173,6 @@ def _reservation_dict(reservation: Reservation) -> dict[str, Any]:
 
 
 def _cycle_dict(cycle: Cycle) -> dict[str, Any]:
-    return {**asdict(cycle), "exits": dict(cycle.exits or {})}
+    exits = dict(cycle.exits or {})
+    meanings = {word: cycle_exits().get(word, word) for word in exits}
+    return {**asdict(cycle), "exits": exits, "meanings": meanings}

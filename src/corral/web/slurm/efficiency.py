@@ -79,6 +79,7 @@ def row(job: Job, use: JobUse | None, busy_gpu_s: float | None) -> dict[str, Any
     cpu = _share(use.cpu_s if use else None, job.cpus * length)
     memory = _share(use.memory if use else None, float(job.memory))
     gpu = _share(busy_gpu_s, (job.gpus or 0) * length) if exact else None
+    gpu = None if gpu is None else min(1.0, gpu)  # the last sample may reach past the end
     return {
         "id": job.id,
         "label": job.label,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from corral.prove.measure.gpu import board_watts
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.slurm.tres import gres_of
 from corral.web.slurm.search import SHOWN
 
 K = TypeVar("K")
@@ -44,10 +44,37 @@ _JOBS: Final[Mapping[str, str]] = {
     JobState.RUNNING: "busy",
     JobState.COMPLETED: "good",
     JobState.COMPLETING: "busy",
+    JobState.SIGNALING: "busy",
+    JobState.RESIZING: "busy",
+    JobState.STAGE_OUT: "busy",
+    JobState.UPDATE_DB: "busy",
     JobState.SUSPENDED: "mix",
+    JobState.STOPPED: "mix",
     JobState.CANCELLED: "off",
 }
 """The colour of a job's state on the page, where it is not that of waiting or failed jobs."""
+NODE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "good": "idle",
+        "mix": "mixed",
+        "busy": "allocated",
+        "warn": "drained or in maintenance",
+        "bad": "down or failing",
+        "off": "other",
+    }
+)
+"""What the page calls each class of nodes (``node_kind``), in the order of its legend."""
+JOB_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "busy": "running or completing",
+        "good": "completed",
+        "bad": "failed or stopped by Slurm",
+        "off": "cancelled",
+        "mix": "suspended",
+        "warn": "pending",
+    }
+)
+"""What the page calls each class of jobs (``job_kind``), in the order of its legend."""
 
 
 def node_row(node: Node) -> list[Any]:
@@ -66,8 +93,8 @@ def node_row(node: Node) -> list[Any]:
 @lru_cache(maxsize=1024)
 def _most_watts(gres: str) -> int:
     """What all GPUs of a node draw at most; of one GPU where Slurm lists none."""
-    counted = re.findall(r"\bgpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)
-    return sum(int(count) * board_watts(kind) for kind, count in counted) or board_watts("")
+    gpus = ((kind, count) for name, kind, count in gres_of(gres) if name == "gpu")
+    return sum(count * board_watts(kind) for kind, count in gpus) or board_watts("")
 
 
 def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:

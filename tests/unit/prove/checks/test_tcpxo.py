@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -10,11 +11,22 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.quote import call
-from corral.prove.checks.tcpxo import judge_nodes, judge_speed
+from corral.prove.checks.tcpxo import (
+    FAIL_BELOW,
+    MACHINES,
+    WARN_BELOW,
+    healthy_speed,
+    judge_nodes,
+    judge_speed,
+)
 from corral.prove.fabric.benchmark_log import read
+from corral.prove.fabric.hardware import known_hardware, reference
+from corral.prove.fabric.model import Collective
+from corral.prove.fabric.verdict import SEVERAL
 from corral.prove.model import Evidence, Verdict
 from corral.roles.machine import fabric
 
+SOURCE = Path(__file__).parents[4] / "src/corral"
 TABLE = (Path(__file__).parents[3] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
 HEAD = "n:1:1 [0] NCCL INFO"
 RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in fabric.RAILS)
@@ -44,6 +56,33 @@ def printed(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
 def test_the_table(log: str, verdict: Verdict, words: str) -> None:
     result = judge_speed(read(log), log, Evidence("c", "srun", log))
     assert (result.verdict, words in result.summary) == (verdict, True), result.summary
+
+
+def test_the_figure_is_that_of_the_table_of_hardware() -> None:
+    """One figure for each kind; the check's limits are those of ``corral bench read``."""
+    figures = {
+        seen.busbw
+        for machine in MACHINES.values()
+        if (seen := reference(known_hardware()[machine.hardware], Collective.ALL_GATHER, 2))
+    }
+    assert figures == {healthy_speed()} == {188.0}
+    assert (WARN_BELOW, FAIL_BELOW) == SEVERAL == (0.9, 0.7)
+
+
+def test_no_check_has_a_healthy_figure_of_its_own() -> None:
+    """A number of the table, rounded as it may be, is written in no module of the proof."""
+    figures = {seen.busbw for kind in known_hardware().values() for seen in kind.seen}
+    wholes = {round(figure) for figure in figures if figure >= 150}  # smaller: by chance
+    assert 188 in wholes
+    again = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted((SOURCE / "prove").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and type(node.value) is float
+        and round(node.value) in wholes
+    ]
+    assert again == []
 
 
 def test_nodes_that_are_ready_and_those_that_are_not() -> None:

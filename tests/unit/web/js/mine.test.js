@@ -177,7 +177,8 @@ test("reservations before, in and after their time", () => {
 test("the scheduler in words", () => {
   const cycle = {
     ...{ count: 4, last: 534, mean: 2_500_000, longest: 9_000_000, depth: 3, queue: 2 },
-    ...{ last_at: null, exits: { max_rpc_cnt: 2 } },
+    ...{ last_at: null, last_depth: null, exits: { max_rpc_cnt: 2, newer: 1 } },
+    meanings: { max_rpc_cnt: "too many requests were pending (max_rpc_cnt)" },
   };
   const figures = {
     ...{ since: 100, threads: 1, agents: 0, database: 7, backfilled: null, by_type: [] },
@@ -190,6 +191,7 @@ test("the scheduler in words", () => {
   assert.match(words, /4 submitted, 3 started/);
   assert.match(words, /last 534 µs, mean 2\.5 s, longest 9\.0 s: slow/);
   assert.match(words, /too many requests were pending \(max_rpc_cnt\): 2 times/);
+  assert.match(words, /newer: 1 times/);
   assert.match(words, /7 records: slurmdbd is slow or does not answer/);
   assert.match(words, /jobs that it started unknown/);
   assert.match(words, /cycles none since the counters were reset/);

@@ -128,7 +128,7 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
     assert use.jobs == {("n.1", 3): frozenset({"7", "8"})}
     assert use.over_s == 600
     assert all(r'cluster="lab",node=~"n\\.1"' in query for query in asked)
-    many = [job(n, 1, 1 + n, nodes="n.1", elapsed=n, gpus=1) for n in range(1, 100)]
+    many = [job(n, 1, 1 + n, nodes="n.1", elapsed=1500 + n, gpus=1) for n in range(1, 100)]
     assert asyncio.run(source.busy(many, 7)) == {7: 1200.0}
     assert r'jobid=~"99|98|' in asked[-1], "those with most GPU hours"
     assert asked[-1].count("|") == figures.MOST_MEASURED - 1
@@ -136,9 +136,27 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
     asyncio.run(source.busy(many, 30))
     assert "[31d:300s])) * 300" in asked[-1]
     calls = len(asked)
-    assert asyncio.run(source.busy([job(1, 1, 2, gpus=0)], 7)) == {}
+    assert asyncio.run(source.busy([job(1, 1, 2, gpus=0, elapsed=9000)], 7)) == {}
     assert asyncio.run(source.gpu_use([])).shares == {}
     assert len(asked) == calls
+
+
+def test_a_job_of_few_samples_has_no_figure() -> None:
+    """On an H200 one of 15 s was shown with 376 % of its GPU: a sample stands for a minute."""
+    asked: list[str] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params["query"])
+        return httpx.Response(200, json={"data": {"result": []}})
+
+    source = Prometheus("http://prometheus", httpx.MockTransport(handle), "lab")
+    jobs = [job(n, 1, 1 + s, nodes="n1", elapsed=s) for n, s in ((1, 15), (2, 299), (3, 300))]
+    asyncio.run(source.busy(jobs, 7))
+    assert 'jobid=~"3"' in asked[-1]
+    asyncio.run(source.busy(jobs, 30))
+    assert len(asked) == 1, "a step is five minutes there"
+    row = efficiency.row(job(1, NOW - 600, NOW), None, 1300.0)
+    assert (row["gpu"], row["gpu_waste"]) == (1.0, 0.0), "the last sample may reach past the end"
 
 
 def test_without_prometheus_what_has_passed_is_unknown() -> None:

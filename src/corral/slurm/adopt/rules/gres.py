@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from corral import tables
 from corral.errors import CorralError
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
@@ -15,10 +16,17 @@ from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
 from corral.spec.hostlist import expand
 
-_DETECT: Final = {  # word: first release
-    "nvml": "19.05", "rsmi": "20.11", "oneapi": "23.02", "nrt": "23.11",
-    "nvidia": "24.11", "full": "26.05", "off": "20.11",
-}  # fmt: skip
+
+class AutoDetect(tables.Row):
+    """A word of AutoDetect in gres.conf, and the first release with it."""
+
+    word: str
+    since: str
+
+
+AUTODETECT: Final = tables.read_table(
+    "corral.slurm.adopt", "autodetect.yaml", tuple[AutoDetect, ...]
+)
 _SOURCE: Final = "gres.conf(5), Slurm's gres.c"
 
 
@@ -282,19 +290,19 @@ def autodetect(existing: Existing) -> Iterator[Problem]:
         if setting is None:
             continue
         # Slurm looks for the words within the value (_handle_autodetect_flags): "nvml:" is nvml.
-        word = next((w for w in _DETECT if w in setting.value.lower()), "")
-        since = _DETECT.get(word)
-        if since is None:
+        known = next((row for row in AUTODETECT if row.word in setting.value.lower()), None)
+        word = known.word if known else ""
+        if known is None:
             yield Problem(
                 setting.spot,
                 f"no release knows AutoDetect={shown(setting.value)}",
-                f"one of: {', '.join(_DETECT)}",
+                f"one of: {', '.join(row.word for row in AUTODETECT)}",
                 level=Level.ERROR,
             )
-        elif existing.version and existing.version.release < since:
+        elif existing.version and existing.version.release < known.since:
             yield Problem(
                 setting.spot,
-                f"AutoDetect={word} came with Slurm {since}: {existing.version.release} logs "
+                f"AutoDetect={word} came with Slurm {known.since}: {existing.version.release} logs "
                 f'"unknown autodetect flag" and finds no GPU',
                 "write Name=gpu File=/dev/nvidia[0-N] instead",
                 level=Level.ERROR,

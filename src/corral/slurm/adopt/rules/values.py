@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from pydantic import field_validator
+
 from corral.slurm.adopt.key_releases import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule
 from corral.slurm.adopt.rules.keys import drops
@@ -17,6 +19,7 @@ from corral.slurm.adopt.view import Existing, Setting
 from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
+from corral.tables import Row, pattern_that_compiles, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +58,37 @@ _NEVER_NONE: Final = frozenset({"accountingstorageenforce", "preemptmode"})
 _STRICT_SINCE: Final = MappingProxyType({"accountingstorageenforce": SlurmVersion(21, 8)})
 # Rules that know more of these: select-type, accounting.
 _ELSEWHERE: Final = frozenset({("selecttype", "cons_res"), ("accountingstoragetype", "filetxt")})
-# What took a plugin's place with the same meaning.
+
+
+class Replacement(Row):
+    """What to write for a word that is gone; ``replacements.yaml`` has the meanings."""
+
+    key: str
+    word: str = ""
+    new: str
+    same: bool = False
+
+
+class Need(Row):
+    """A setting that is taken only with another one; ``needs.yaml`` has the meanings."""
+
+    key: str
+    values: str
+    other: str
+    hint: str
+
+    @field_validator("values")
+    @classmethod
+    def _compiles(cls, values: str) -> str:
+        return pattern_that_compiles(values)
+
+
+REPLACEMENTS: Final = read_table("corral.slurm.adopt", "replacements.yaml", tuple[Replacement, ...])
+NEEDS: Final = read_table("corral.slurm.adopt", "needs.yaml", tuple[Need, ...])
 _SUCCESSORS: Final = MappingProxyType(
-    {
-        ("acctgatherenergytype", "rsmi"): "acct_gather_energy/gpu",
-        ("debugflags", "heterojobs"): "Hetjob",
-        ("debugflags", "infiniband"): "Interconnect",
-        ("topologyplugin", "3d_torus"): "topology/torus3d",
-    }
+    {(row.key, row.word): row.new for row in REPLACEMENTS if row.same}
 )
-# What a person may want in the place of a plugin; another meaning, so no correction writes it.
-_INSTEAD: Final = MappingProxyType(
-    {
-        "schedulertype": "sched/backfill",
-        "selecttype": "select/cons_tres",
-        "proctracktype": "proctrack/cgroup",
-        "preempttype": "preempt/partition_prio or preempt/qos",
-    }
-)
+_INSTEAD: Final = MappingProxyType({row.key: row.new for row in REPLACEMENTS if not row.same})
 
 
 def values(existing: Existing) -> Iterator[Problem]:
@@ -226,26 +242,15 @@ def preemption(existing: Existing) -> Iterator[Problem]:
         )
 
 
-# key, a value of which needs another key: which values, that key, what to write.
-_NEEDS: Final = (
-    ("SlurmSchedLogLevel", r"0*[1-9]\d*", "SlurmSchedLogFile",
-     "write SlurmSchedLogFile=/var/log/slurm/sched.log, or leave SlurmSchedLogLevel out"),
-    ("PriorityDecayHalfLife", r"[0:-]*0", "PriorityUsageResetPeriod",
-     "write PriorityUsageResetPeriod=MONTHLY, or PriorityDecayHalfLife=7-0"),
-    ("MCSPlugin", r"(mcs/)?group", "MCSParameters",
-     "write MCSParameters=ondemand,noselect,noprivatedata:GROUP|GROUP"),
-)  # fmt: skip
-
-
 def needs(existing: Existing) -> Iterator[Problem]:
     """A setting that slurmctld takes only with another one."""
-    for key, values_of, other, hint in _NEEDS:
-        setting = existing.slurm.get(key)
-        if not setting or existing.slurm.lost or existing.slurm.get(other):
+    for need in NEEDS:
+        setting = existing.slurm.get(need.key)
+        if not setting or existing.slurm.lost or existing.slurm.get(need.other):
             continue
-        if re.fullmatch(values_of, setting.value, re.I):
-            what = f"{setting.key}={shown(setting.value)} without {other}"
-            yield from _refused(existing, setting, what, hint)
+        if re.fullmatch(need.values, setting.value, re.I):
+            what = f"{setting.key}={shown(setting.value)} without {need.other}"
+            yield from _refused(existing, setting, what, need.hint)
 
 
 def topology(existing: Existing) -> Iterator[Problem]:

@@ -529,6 +529,8 @@ export interface Me {
   mine: boolean;
   figures: boolean;
   storage: string[];
+  node_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
+  job_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
   csrf?: string;
 }
 
@@ -867,7 +869,9 @@ export interface SchedulerCall {
   total: number;
 }
 
-/** A kind of scheduling cycle, in microseconds; null: not reported. */
+/** A kind of scheduling cycle, in microseconds; null: not reported.
+
+exits: how often cycles ended for each of sdiag's words; meanings: what these mean. */
 export interface SchedulerCycle {
   count: number | null;
   last: number | null;
@@ -878,6 +882,7 @@ export interface SchedulerCycle {
   queue: number | null;
   last_at: number | null;
   exits: Record<string, number>;
+  meanings: Record<string, string>;
 }
 
 /** What sdiag prints. */

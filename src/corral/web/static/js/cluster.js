@@ -22,15 +22,6 @@ const MOST_POINTS = 3600;
 const FIRST_PLOT_S = 20;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
-/** @type {[Kind, string][]} */
-const KINDS = [
-  ["good", "idle"],
-  ["mix", "mixed"],
-  ["busy", "allocated"],
-  ["warn", "drained"],
-  ["bad", "down"],
-  ["off", "other"],
-];
 // What was chosen stays while other pages are shown.
 const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
 const chosen = { ...USUAL };
@@ -317,12 +308,12 @@ const Choice = ({ label, value, options, onChange, hidden = false }) =>
     options.map(([key, words]) => el("option", { key, value: key }, words)),
   );
 
-/** @param {{ kinds: Partial<Record<Kind, number>> }} props */
-const Legend = ({ kinds }) =>
+/** @param {{ words: Me["node_kinds"], kinds: Partial<Record<Kind, number>> }} props */
+const Legend = ({ words, kinds }) =>
   el(
     "div",
     { class: "legend" },
-    KINDS.map(([kind, word]) =>
+    words.map(([kind, word]) =>
       el(
         "span",
         { key: kind },
@@ -432,7 +423,12 @@ class NodesCard extends Component {
     return el(
       "div",
       { class: "card" },
-      el("div", { class: "row between" }, el("h2", null, "Nodes"), h(Legend, { kinds })),
+      el(
+        "div",
+        { class: "row between" },
+        el("h2", null, "Nodes"),
+        h(Legend, { words: this.props.me.node_kinds, kinds }),
+      ),
       el(
         "div",
         { class: "row" },

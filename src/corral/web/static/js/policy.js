@@ -22,22 +22,6 @@ const TABS = [
 ];
 const SHARES = ["share of its level", "share of all usage", "fair share"];
 const SLOW_US = 1e6;
-/** Why a cycle of the scheduler ended (sdiag(1)).
- * @type {Record<string, string>} */
-const EXITS = {
-  end_job_queue: "all pending jobs were tested",
-  default_queue_depth: "as many jobs as default_queue_depth allows were tested",
-  max_job_start: "sched_max_job_start jobs were started",
-  max_rpc_cnt: "too many requests were pending (max_rpc_cnt)",
-  max_sched_time: "its time was over (max_sched_time)",
-  licenses: "licences were pending",
-  bf_max_job_start: "bf_max_job_start jobs were started",
-  bf_max_job_test: "bf_max_job_test jobs were tested",
-  bf_max_time: "its time was over (bf_max_time)",
-  bf_node_space_size: "its table was full (bf_node_space_size)",
-  state_changed: "nodes or jobs changed meanwhile",
-};
-
 const number = (/** @type {string} */ label) => ({ label, numeric: true });
 const none = (words = "-") => el("span", { class: "dim" }, words);
 
@@ -335,13 +319,13 @@ export function lengthWords(us) {
  * One of the two schedulers, as facts.
  * @param {SchedulerCycle} cycle
  */
-function cycleFacts({ count, last, mean, longest, depth, queue, last_at, exits }) {
+function cycleFacts({ count, last, mean, longest, depth, queue, last_at, exits, meanings }) {
   const slow = mean !== null && mean >= SLOW_US;
   const lengths = `last ${lengthWords(last)}, mean ${lengthWords(mean)}, longest ${lengthWords(longest)}`;
   const why = Object.entries(exits)
     .sort(([, a], [, b]) => b - a)
     .map(([word, times]) =>
-      el("li", { key: word }, `${EXITS[word] ?? word}: ${formatted(times)} times`),
+      el("li", { key: word }, `${meanings[word] ?? word}: ${formatted(times)} times`),
     );
   if (count === 0) return [fact("cycles", "none since the counters were reset")];
   return [

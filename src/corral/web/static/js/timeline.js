@@ -8,20 +8,11 @@ import { SpanChips, SPANS } from "./spans.js";
 import { addressOf, clock, el, formatted, keepAddress, many } from "./view.js";
 /** @import { Me, NodeRow, Timeline } from "./api.js" */
 /** @import { Row } from "./gantt.js" */
-/** @import { Kind } from "./view.js" */
 
 /** @typedef {{ span: string, q: string, nodes: string, jobs: string }} Chosen */
 /** @type {Chosen} */
 const USUAL = { span: "day", q: "", nodes: "all", jobs: "all" };
 const AGAIN_MS = 30000;
-/** @type {[Kind, string][]} */
-const KINDS = [
-  ["busy", "running"],
-  ["good", "completed"],
-  ["bad", "failed"],
-  ["off", "cancelled"],
-  ["mix", "suspended"],
-];
 
 /**
  * The nodes that are shown. Of one that Slurm knows no longer only the name is left to filter by.
@@ -172,7 +163,7 @@ export class TimelinePage extends Component {
     const { data, wrong, chosen } = this.state;
     const shown = data && rowsOf(data, now.nodes, chosen);
     const notes = [...(wrong ? [wrong] : []), ...(data ? notesOf(data) : [])];
-    const legend = KINDS.map(([kind, words]) =>
+    const legend = this.props.me.job_kinds.map(([kind, words]) =>
       el("span", { key: kind }, el("i", { class: `dot-${kind}` }), words),
     );
     return el(
