@@ -122,7 +122,7 @@ def read_ahead(config: pytest.Config) -> None:
         return
     for file in sorted((TESTS / "unit").rglob("test_*.py"), reverse=True):
         # A module that cannot be imported is reported at its turn, with its traceback.
-        with suppress(Exception, pytest.skip.Exception):  # a skip is no Exception
+        with suppress(Exception, pytest.skip.Exception):  # a skip is not an Exception
             import_module(".".join(file.relative_to(REPO).with_suffix("").parts))
 
 

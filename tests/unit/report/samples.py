@@ -28,23 +28,21 @@ def recorded(name: str) -> Report:
     return proof_report(Proof.from_dict(json.loads((RECORDED / f"{name}.json").read_text())))
 
 
-def full() -> Report:
-    """Every field of a report, with charts of all kinds."""
-    names = tuple(f"node{i}" for i in range(24))
-    cells = tuple(
-        tuple(None if i == j else 40.0 - 9 * (i == 7) for j in range(24)) for i in range(24)
-    )
-    latency = Matrix(
+def latency(names: tuple[str, ...]) -> Matrix:
+    return Matrix(
         "latency",
-        names[:3],
-        names[:3],
+        names,
+        names,
         ((None, 4.0, 9.5), (4.1, None, 6.0), (4.2, 3.9, None)),
         "us",
         Better.LESS,
         5.0,
         8.0,
     )
-    scaling = Plot(
+
+
+def scaling() -> Plot:
+    return Plot(
         "tokens per second",
         Axis("nodes"),
         Axis("speed", "tokens/s"),
@@ -52,6 +50,14 @@ def full() -> Report:
             Series(f"model {i}", tuple((float(n), n * 1000.0 * (i + 1)) for n in (1, 2, 4, 8)))
             for i in range(9)
         ),
+    )
+
+
+def full() -> Report:
+    """Every field of a report, with charts of all kinds."""
+    names = tuple(f"node{i}" for i in range(24))
+    cells = tuple(
+        tuple(None if i == j else 40.0 - 9 * (i == 7) for j in range(24)) for i in range(24)
     )
     figures = {"busbw_gb_s": 21.123456, "nodes": 3, "word": "slow", "bytes": 12345678.0}
     charts = (BANDWIDTH, PAIRS, Matrix("every pair", names, names, cells, "GB/s"))
@@ -84,7 +90,7 @@ def full() -> Report:
         "2 times as fast",
         "none",
         "measured before",
-        (scaling, latency),
+        (scaling(), latency(names[:3])),
         (),
         3.0,
         "unknown",

@@ -18,6 +18,12 @@ from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 
 app = verb_app()
+COMMAND = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CMD", help="Command to run there. Default: a login shell.", show_default=False
+    ),
+]
 
 
 @app.command(
@@ -33,12 +39,7 @@ app = verb_app()
 )
 def ssh(  # noqa: PLR0917  # typer calls it by name
     node: Annotated[str, typer.Argument(metavar="NODE", help="A node.", show_default=False)] = "",
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="CMD", help="Command to run there. Default: a login shell.", show_default=False
-        ),
-    ] = None,
+    command: COMMAND = None,
     user: Annotated[
         str,
         typer.Option(

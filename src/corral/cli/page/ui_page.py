@@ -50,6 +50,15 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
 
 
 app = verb_app()
+SLURM_USER = Annotated[
+    str,
+    typer.Option(
+        "--user",
+        "-u",
+        help="Slurm user to log in as. Default: the cluster's first one.",
+        show_default=False,
+    ),
+]
 
 
 @app.command(
@@ -64,15 +73,7 @@ app = verb_app()
 def ui(  # noqa: PLR0917  # typer calls it by name
     target: TARGET = "",
     named: CLUSTER = "",
-    user: Annotated[
-        str,
-        typer.Option(
-            "--user",
-            "-u",
-            help="Slurm user to log in as. Default: the cluster's first one.",
-            show_default=False,
-        ),
-    ] = "",
+    user: SLURM_USER = "",
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port here; 0 takes a free one.")
     ] = 0,

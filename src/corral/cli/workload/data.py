@@ -19,6 +19,15 @@ from corral.errors import Exit
 from corral.plurals import plural
 
 app = verb_app()
+SOURCE = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="NODE",
+        help="Node to copy from. Default: the controller.",
+        show_default=False,
+    ),
+]
 
 
 MEGA: Final = 1e6
@@ -172,15 +181,7 @@ def sync(
         ),
     ],
     named: CLUSTER = "",
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="NODE",
-            help="Node to copy from. Default: the controller.",
-            show_default=False,
-        ),
-    ] = "",
+    source: SOURCE = "",
     nodes: Annotated[
         str,
         typer.Option(

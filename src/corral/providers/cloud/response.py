@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from corral.providers.cloud.model import Instance
 
-_UTC: Final = timezone.utc  # noqa: UP017 - datetime.UTC came with Python 3.11
+_UTC: Final = timezone.utc  # datetime.UTC came with Python 3.11
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
 
 
