@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 DEBUG: Mapping[str, str] = {"CORRAL_DEBUG": "1"}
-"""What a command needs in its environment to print its stacks (``corral.process.stack_dump``)."""
+"""What a command needs in its environment to print its stacks (``corral.runtime.stack_dump``)."""
 SIGNALS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
 _CATCHES = 1 << (signal.SIGUSR1 - 1)
 

@@ -12,7 +12,7 @@ from tests.hung_process import DEBUG, looked_at
 
 STUCK = """\
 import asyncio
-from corral.process.stack_dump import on_signal
+from corral.runtime.stack_dump import on_signal
 
 on_signal()
 

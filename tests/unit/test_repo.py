@@ -654,3 +654,19 @@ def test_every_room_is_in_the_architecture_page() -> None:
 def test_unit_tests_cannot_open_a_network_socket() -> None:
     with pytest.raises(pytest_socket.SocketBlockedError):
         socket.create_connection(("127.0.0.1", 9))
+
+
+CLOCK = re.compile(
+    r"""setattr\(\s*(?:\w+\.)*time,\s*["']time["']|setattr\(\s*["'](?:\w+\.)*time\.time["']"""
+)
+
+
+def test_a_clock_is_set_for_one_module() -> None:
+    """Set in ``time`` itself it is that of the process.
+
+    A test that did it for a date to come passed until that date: then its logins had ended.
+    """
+    assert CLOCK.search("patch.setattr(figures." + 'time, "time", f)')
+    assert not CLOCK.search('patch.setattr(figures, "time", clock)')
+    others = [f for f in (REPO / "tests").rglob("*.py") if f != Path(__file__)]
+    assert not [f for f in others if CLOCK.search(f.read_text())]

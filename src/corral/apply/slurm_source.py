@@ -19,9 +19,9 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.inspect.facts import Facts
-from corral.process.threads import abandonable
 from corral.providers.slurm_build import built
 from corral.roles.slurm.packages import parts_of_spec
+from corral.runtime.threads import abandonable
 from corral.slurm.packages import DebSet, deb, deb_set
 from corral.spec.models import ClusterSpec
 from corral.state.packages import stanzas

@@ -217,5 +217,5 @@ def main() -> None:
     # What imports make stays: looking through it for garbage took 7 % of the planner's start.
     gc.set_threshold(GARBAGE)
     if "CORRAL_DEBUG" in os.environ:
-        import_module("corral.process.stack_dump").on_signal()
+        import_module("corral.runtime.stack_dump").on_signal()
     app()

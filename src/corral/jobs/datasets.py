@@ -21,7 +21,7 @@ from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
 from corral.jobs.upload.project import absolute, ways
 from corral.jobs.upload.user_folder import not_ours, roof_script
-from corral.process.threads import abandonable
+from corral.runtime.threads import abandonable
 from corral.state.storage.job_folders import DATA, user_folder
 
 WRITE_S: Final = 6 * 3600.0

@@ -66,9 +66,9 @@ from corral.jobs.upload.user_folder import (
     roof_script,
     user_folder,
 )
-from corral.process.threads import abandonable
 from corral.roles.machine import fabric as fabric_role
 from corral.roles.services.mlflow import uri
+from corral.runtime.threads import abandonable
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
-from corral.process.threads import abandonable
+from corral.runtime.threads import abandonable
 from corral.tables import read_table
 
 TIMEOUT_S: Final = 20.0

@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 
 from corral.passwords import accompanied
-from corral.process.stack_dump import on_signal
+from corral.runtime.stack_dump import on_signal
 from corral.web.app import create_app
 from corral.web.listener.acceptor import Loop
 from corral.web.listener.admission import Admission, Admitted

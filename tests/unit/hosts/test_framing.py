@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -149,7 +150,9 @@ def test_no_script_is_framed_by_a_fixed_word() -> None:
     """Users whose text may hold it forge an answer. Only what reads pasted logs knows one."""
     source = Path(corral.__file__).parent
     files = (f for kind in ("*.py", "*.sh") for f in source.rglob(kind))
-    framed = {f.relative_to(source).as_posix() for f in files if "@@" in f.read_text()}
+    framed = {
+        f.relative_to(source).as_posix() for f in files if re.search(r"(?<!\w)@@", f.read_text())
+    }
     readers = {
         "prove/measure/measurement.py",
         "prove/fabric/benchmark_log.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,7 +47,7 @@ class Slow:
 def slow(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> dict[str, CheckResult]:
     case = Case.read(HEALTHY)
     clock = [1_000_000.0]
-    monkeypatch.setattr(question.time, "time", lambda: clock[0])
+    monkeypatch.setattr(question, "time", SimpleNamespace(time=lambda: clock[0]))
     nodes = {n: Slow(n, case, seconds.get(n, 0.2), clock) for n in NODES}
     monkeypatch.setattr(survey, "FAN_OUT", 1)  # the clock is one for all
     return proved(Fleet(nodes), case.token, frozenset({"multinode.mpi"}))  # type: ignore[arg-type]

@@ -35,9 +35,9 @@ from corral.hosts.transport import Result, check
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import RELEASE, setting
 from corral.passwords import SUDO, person
-from corral.process.threads import abandonable
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
+from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec

@@ -19,7 +19,7 @@ from typing import Any, Final
 from corral.api.page.page_server import OLDEST_REST, reach_page, refusal, slurm_version, token_of
 from corral.api.page.token_store import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.errors import Code, CorralError
-from corral.process.threads import abandonable
+from corral.runtime.threads import abandonable
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.operations.nodes import ssh_argv
-from corral.api.rental.clouds import price_together
 from corral.api.workload.queue import ArrayOutcome, JobOutcome, JobRef, OnLine, OnLive
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
@@ -149,6 +148,9 @@ async def _refuse_apart(spec: ClusterSpec, job: JobSpec) -> None:
     group = apart(job, spec)
     if group is None:
         return
+    # Prices need the clouds' clients, which no other job does.
+    from corral.api.rental.clouds import price_together  # noqa: PLC0415
+
     plain = pods_apart(job, group)
     price = await price_together(spec, group, job.nodes)
     priced = replace(plain, instead=f"{plain.instead} ({price})" if price else plain.instead)

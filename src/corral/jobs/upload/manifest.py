@@ -29,7 +29,7 @@ from corral.jobs.upload.project import (
     ways,
     ways_to,
 )
-from corral.process.threads import abandonable
+from corral.runtime.threads import abandonable
 
 LOCKS: Final = ("uv.lock", "requirements.txt")
 MOST_BYTES: Final = 256 << 20

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from corral.process.threads import abandonable
+from corral.runtime.threads import abandonable
 
 WHO = contextvars.ContextVar("who", default="nobody")
 
