@@ -49,7 +49,7 @@ class Samples:
 
     Raises:
         ShardError: no cache, no package ``lmdb``, no room, or a shard does not match the index.
-        OSError, ValueError: there is no index, or it is broken.
+        OSError, ValueError: the index is missing or broken.
     """
 
     def __init__(

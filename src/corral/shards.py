@@ -352,7 +352,7 @@ class Shards:
         world: of how many; None: $WORLD_SIZE.
 
     Raises:
-        OSError, ValueError: there is no index, or it is broken.
+        OSError, ValueError: the index is missing or broken.
     """
 
     def __init__(

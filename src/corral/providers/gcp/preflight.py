@@ -110,7 +110,7 @@ def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
         return
     if there is None:
         hint = "gcloud compute networks list; or leave gcp.network out, and one is made"
-        yield Trouble(f"there is no network {network.name}", hint)
+        yield Trouble(f"network {network.name} does not exist", hint)
         return
     urls = [str(url).split("/")[-3:] for url in there.get("subnetworks", ())]
     if [region, "subnetworks", network.subnetwork] not in urls:

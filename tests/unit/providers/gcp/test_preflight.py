@@ -45,7 +45,7 @@ def test_an_existing_network_is_one_less_to_make() -> None:
 @pytest.mark.parametrize(
     ("network", "text"),
     [
-        (None, "there is no network my-network"),
+        (None, "network my-network does not exist"),
         (
             {**THERE, "subnetworks": [f"{URL}/us-east4/subnetworks/my-subnet"]},
             "network my-network has no subnetwork my-subnet in us-central1",
