@@ -250,6 +250,26 @@ def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
     assert "--environment none" in caught.value.hint
 
 
+def test_a_python_that_nodes_have_runs_the_ranks(cluster: Live, tmp_path: Path) -> None:
+    """A venv on shared storage, by its folder; one that node2 alone lacks ends the job there."""
+    make = sh("python3 -m venv --without-pip /shared/venvs/mine && chmod -R a+rX /shared/venvs")
+    assert cluster.run(cluster.controller, make).ok
+    (tmp_path / "train.py").write_text("import sys; print(sys.executable, sys.prefix)")
+    opened = Cluster(cluster.spec)
+    lines: list[RankLine] = []
+    script = str(tmp_path / "train.py")
+    assert opened.run(script, on_line=lines.append, nodes=2, python="/shared/venvs/mine").good
+    seen = {line.text for line in lines if line.rank is not None}
+    assert seen == {"/shared/venvs/mine/bin/python3 /shared/venvs/mine"}
+    with pytest.raises(CorralError, match="Python"):
+        opened.run(script, python="/shared/venvs/other")
+    for node in ("node0", "node1"):
+        assert cluster.run(node, sh("cp -a /shared/venvs/mine /opt/mine")).ok
+    outcome = opened.run(script, on_line=lines.append, nodes=3, python="/opt/mine/bin/python3")
+    assert not outcome.good
+    assert any("corral: no Python /opt/mine/bin/python3 on" in line.text for line in lines)
+
+
 def test_a_uv_lock_becomes_an_environment_that_is_used_again(
     cluster: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

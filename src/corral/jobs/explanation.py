@@ -158,6 +158,13 @@ async def explain(
     return (*rendezvous, *(s for s in parse_settings(texts) if s.name not in known))
 
 
+NOT_OF_A_SHELL: Final = frozenset(
+    {"args", "launcher", "workdir", "requeue", "grace", "checkpoints", "data", "array", "sweep"}
+    | {"at_once", "folder", "in_place", "environment", "python", "profile"}
+)
+"""Fields of ``JobSpec`` that need a batch script: a shell would drop them silently."""
+
+
 async def shell(
     fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, *, gpu: bool = False
 ) -> Script:
@@ -173,6 +180,12 @@ async def shell(
     Raises:
         CorralError: USAGE, it cannot be run.
     """
+    if unused := sorted(job.model_fields_set & NOT_OF_A_SHELL):
+        raise CorralError(
+            Code.USAGE,
+            f"a shell cannot have {', '.join(unused)}: a job with a script or a command can",
+            hint="leave them out, or run a script or a command: corral run train.py",
+        )
     job = gpus_left_out(job, spec, unasked=gpu)
     nodes = await _fitting(fleet, controller, spec, job)
     place = Place(

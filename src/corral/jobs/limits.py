@@ -615,6 +615,8 @@ def _needed(job: JobSpec, mount: str, *, sent: bool) -> dict[str, str]:
     # Elsewhere it may be a folder of each node's own, which the controller need not have.
     if job.container and PurePosixPath(job.container).is_relative_to(mount):
         paths[job.container] = "image"
+    if job.python and PurePosixPath(job.python).is_relative_to(mount):
+        paths[job.python] = "Python"
     for source in (each.partition(":")[0] for each in job.mounts):
         if PurePosixPath(source).is_relative_to(mount):
             paths[source] = "folder to mount"

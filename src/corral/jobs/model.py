@@ -27,7 +27,7 @@ from corral.spec.values import (
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
 RENDEZVOUS: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"}
-    | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER", "CORRAL_CHECKPOINTS"}
+    | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER", "CORRAL_CHECKPOINTS", "CORRAL_PYTHON"}
 )
 
 
@@ -188,6 +188,11 @@ class JobSpec(Model):
         description="uv.lock or requirements.txt with pins, or none; left out: the one in the "
         "folder that is uploaded.",
     )
+    python: AbsolutePath | None = Field(
+        default=None,
+        description="A Python that the nodes have, in place of one made from a lock: the folder of "
+        "an environment (venv, uv, conda) or an interpreter.",
+    )
     container: Image | None = Field(
         default=None,
         description="Image the ranks run in, by Pyxis: a .sqsh file on shared storage, or "
@@ -238,10 +243,14 @@ class JobSpec(Model):
     def _container_or_environment(self) -> JobSpec:
         if self.mounts and self.container is None:
             raise ValueError("mounts are for a container: name its image, or leave them out")
-        if self.container and self.environment not in (None, "none"):
+        locked = self.environment not in (None, "none")
+        if self.container and locked:
             raise ValueError(
                 "an image brings its own Python: give a container or an environment, not both"
             )
+        if self.python and (self.container or locked):
+            other = "a container" if self.container else "an environment"
+            raise ValueError(f"a job has one Python: give python or {other}, not both")
         return self
 
     @model_validator(mode="after")

@@ -180,7 +180,7 @@ async def submit(
         made = await environment.ensure(
             fleet, controller, going.user, mount=going.mount, text=lock, env=job.env, emit=emit
         )
-        place = replace(place, environment=made)
+        place = replace(place, python=made)
     tracking = tracking_of(job, spec, await _code_tags(job, spec))
     place = replace(place, tracking=tracking)
     text = batch_script(job, place)
@@ -249,9 +249,13 @@ def _near(path: Path) -> str:
 async def _requirements(going: _Going, emit: Emit) -> bytes | None:
     """What pip is given, None for the nodes' own Python; which of both is reported."""
     requested = going.job.environment
+    lock = going.manifest.lock if going.manifest else None
+    if python := going.job.python:
+        unused = f"; {lock.path.name} is not used" if lock and requested is None else ""
+        emit(Event(Kind.NOTE, "environment", message=f"Python of {python}{unused}"))
+        return None
     if requested == "none" or going.job.container:
         return None
-    lock = going.manifest.lock if going.manifest else None
     if requested is not None:
         lock = await asyncio.to_thread(named_file, Path(requested))
     if lock is None:
@@ -375,5 +379,6 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
         fabric=fabric,
         rdma=rdma_of(spec),
         workdir=going.workdir,
+        python=job.python or "",
         mounts=mounts_of(job, shared, _TCPXO_MOUNTS if fabric == fabric_role.TCPXO else ()),
     )

@@ -65,9 +65,20 @@ done
 export MASTER_ADDR MASTER_PORT
 
 export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
-export VIRTUAL_ENV=/shared/corral/envs/corral/x
-export PATH="$VIRTUAL_ENV/bin:$PATH"
-python3 -c '' || fail "the Python environment $VIRTUAL_ENV does not run on $(hostname)"
+CORRAL_PYTHON=/shared/corral/envs/corral/x
+[ ! -d "$CORRAL_PYTHON" ] || CORRAL_PYTHON=$CORRAL_PYTHON/bin/python3
+prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
+  fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
+export CORRAL_PYTHON PATH="${CORRAL_PYTHON%/*}:$PATH"
+if [ -e "$prefix/pyvenv.cfg" ]; then
+  export VIRTUAL_ENV="$prefix"
+elif [ -d "$prefix/conda-meta" ]; then
+  export CONDA_PREFIX="$prefix"
+elif [ ! "${CORRAL_PYTHON%/*}/python3" -ef "$CORRAL_PYTHON" ]; then
+  mkdir -p "$folder/bin" && ln -sf "$CORRAL_PYTHON" "$folder/bin/python3" ||
+    fail "$folder/bin cannot be written"
+  PATH="$folder/bin:$PATH"
+fi
 point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
 [ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
 eval "set -- $point"
@@ -173,6 +184,8 @@ give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
 give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
 give USE_LIBUV 0 'works with every build of PyTorch'
+[ -x "$CORRAL_PYTHON" ] ||
+  { echo "corral: no Python $CORRAL_PYTHON on $(hostname)" >&2; exit 127; }
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
 tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}

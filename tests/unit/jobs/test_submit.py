@@ -12,7 +12,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.jobs import control
 from corral.jobs.batch.script import Place
-from corral.jobs.explanation import attach, running_on, shell_script
+from corral.jobs.explanation import NOT_OF_A_SHELL, attach, running_on, shell, shell_script
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
 from corral.jobs.submit import dry_run, submit
@@ -373,3 +373,17 @@ def test_torchrun_is_uploaded_where_it_is_asked_for(
     program = folder / "lib/corral/torchrun.py"
     assert program.exists() == (launcher == "torchrun")
     assert ("-m corral.torchrun" in (folder / "job.sh").read_text()) == program.exists()
+
+
+GIVEN = {"args": ("x",), "array": "0-9", "sweep": {"lr": ("1", "2")}, "at_once": 2}
+GIVEN |= {"launcher": "torchrun", "workdir": "/shared", "requeue": True, "grace": "5m"}
+GIVEN |= {"checkpoints": "/shared/c", "data": ("/shared/d",), "folder": ".", "in_place": True}
+GIVEN |= {"environment": "uv.lock", "python": "/opt/conda", "profile": "nsys"}
+
+
+@pytest.mark.parametrize("field", sorted(NOT_OF_A_SHELL))
+def test_a_shell_drops_nothing_silently(slurm: FakeSlurm, field: str) -> None:
+    more = {"array": "0-9"} if field == "at_once" else {}
+    asked = JobSpec.model_validate({"script": "shell", field: GIVEN[field], **more})
+    with pytest.raises(CorralError, match=rf"a shell cannot have .*{field}"):
+        asyncio.run(shell(slurm.fleet, "node0", spec(slurm), asked))

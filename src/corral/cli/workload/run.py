@@ -329,6 +329,16 @@ ENVIRONMENT = Annotated[
         show_default=False,
     ),
 ]
+PYTHON = Annotated[
+    str,
+    typer.Option(
+        "--python",
+        metavar="PATH",
+        help="Python on the nodes: the folder of a venv, uv or conda environment, or an "
+        "interpreter. Default: an environment made from the lock, else the nodes' python3.",
+        show_default=False,
+    ),
+]
 CONTAINER = Annotated[
     str,
     typer.Option(
@@ -461,6 +471,7 @@ def run(
     folder: FOLDER = "",
     in_place: IN_PLACE = False,
     environment: ENVIRONMENT = "",
+    python: PYTHON = "",
     container: CONTAINER = "",
     mount: MOUNT = None,
     sbatch: SBATCH = None,

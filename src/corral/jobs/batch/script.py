@@ -42,7 +42,7 @@ class Place:
         fabric: its kind, "" where none is declared.
         rdma: what else is declared of it.
         workdir: the folder to run in, "" for the job's own.
-        environment: a Python environment on shared storage, "" for the nodes' own Python.
+        python: a Python environment's folder or an interpreter, "" for the nodes' own Python.
         tracking: where the job's run is tracked.
         mounts: what of the nodes is seen in the job's container.
     """
@@ -55,7 +55,7 @@ class Place:
     interface: str = ""
     fabric: str = ""
     workdir: str = ""
-    environment: str = ""
+    python: str = ""
     tracking: Tracking = UNTRACKED
     mounts: tuple[str, ...] = ()
     rdma: Rdma = DEFAULT
@@ -77,7 +77,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
             shipped("node-address.sh"),
             piece("jobs/batch/rendezvous.sh"),
             *(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())),
-            sh(_SURROUNDINGS, environment=_environment(place), point=_point(job)),
+            sh(_SURROUNDINGS, python=_python(place), point=_point(job)),
             *([place.tracking.begin] if place.tracking.uri else []),
             *([_waiting(job)] if job.requeue else []),
             _launch(job, place),
@@ -126,8 +126,8 @@ def _inside(job: JobSpec, place: Place, path: str) -> Script:
     return sh("{path}", path=path)
 
 
-def _environment(place: Place) -> Script:
-    return piece("jobs/batch/python.sh", path=place.environment) if place.environment else NOTHING
+def _python(place: Place) -> Script:
+    return piece("jobs/batch/python.sh", path=place.python) if place.python else NOTHING
 
 
 def _point(job: JobSpec) -> Script:
@@ -206,7 +206,9 @@ def _rank_setup(job: JobSpec, place: Place) -> Script:
         else shipped("jobs/batch/rank-numbers.sh")
     )
     setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
-    first = join([profiler.rank_setup(job.profile), place.tracking.sample, usage.sample(job)], "")
+    found = sh(_PYTHON) if place.python else NOTHING
+    others = [profiler.rank_setup(job.profile), place.tracking.sample, usage.sample(job)]
+    first = join([found, *others], "")
     return sh(_RANK, settings=setup, first=first, launcher=launcher)
 
 
@@ -254,7 +256,7 @@ cd {workdir} || fail "the folder to run in cannot be entered on $(hostname)"
 # corral.checkpoint is in lib; a PYTHONPATH of the user's own stays behind it.
 _SURROUNDINGS: Final = """\
 export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"
-{environment}{point}"""
+{python}{point}"""
 
 # Runs once per rank, and becomes the rank: Slurm signals only the process that it started itself
 # (proctrack/cgroup), so that a shell left above the rank would keep SIGTERM from it.
@@ -262,6 +264,12 @@ _RANK: Final = """\
 {settings}
 {first}{launcher}
 exec "$@\""""
+
+# Without it a node that lacks the Python would run the next one in PATH.
+_PYTHON: Final = """\
+[ -x "$CORRAL_PYTHON" ] ||
+  {{ echo "corral: no Python $CORRAL_PYTHON on $(hostname)" >&2; exit 127; }}
+"""
 
 # corral.torchrun is in lib: PyTorch's own, for builds without libuv too.
 _TORCHRUN: Final = """\

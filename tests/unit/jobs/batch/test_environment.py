@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import CorralError
 from corral.events import Event
 from corral.jobs.batch import environment
 from corral.jobs.batch.environment import packages
-from corral.jobs.model import JobSpec
+from corral.jobs.model import JobSpec, parse_job
 from corral.jobs.submit import submit
 from tests.unit.jobs.conftest import FakeSlurm
 from tests.unit.jobs.test_submit import spec
@@ -19,7 +20,12 @@ HASHED = "numpy==2.1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
 
 
 def submitted(
-    slurm: FakeSlurm, project: Path, monkeypatch: pytest.MonkeyPatch, named: str | None = None
+    slurm: FakeSlurm,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str | None = None,
+    *,
+    python: str | None = None,
 ) -> tuple[list[bytes], str]:
     """What an environment was made from, and what was reported of it."""
     made: list[bytes] = []
@@ -31,7 +37,7 @@ def submitted(
 
     monkeypatch.setattr(environment, "ensure", ensure)
     (project / "train.py").write_text("pass")
-    job = JobSpec(script=str(project / "train.py"), environment=named)
+    job = JobSpec(script=str(project / "train.py"), environment=named, python=python)
     asyncio.run(submit(slurm.fleet, "node0", spec(slurm), job, events.append))
     return made, " ".join(event.message for event in events if event.subject == "environment")
 
@@ -85,6 +91,33 @@ def test_without_requirements_nothing_is_reported(
     assert submitted(slurm, tmp_path, monkeypatch) == ([], "")
     (tmp_path / "requirements.txt").write_text("numpy==1\n")
     assert submitted(slurm, tmp_path, monkeypatch, "none") == ([], "")
+
+
+def test_a_python_of_the_nodes_takes_the_place_of_the_lock(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "venv"
+    there.mkdir()
+    (tmp_path / "requirements.txt").write_text("numpy==1\n")
+    made, report = submitted(slurm, tmp_path, monkeypatch, python=str(there))
+    assert (made, report) == ([], f"Python of {there}; requirements.txt is not used")
+    _, report = submitted(slurm, tmp_path, monkeypatch, "none", python="/opt/conda")
+    assert report == "Python of /opt/conda"
+
+
+def test_a_python_on_shared_storage_must_be_there(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One elsewhere may be a folder of each node's own, which the controller need not have."""
+    mount = spec(slurm).storage[0].mount
+    with pytest.raises(CorralError, match="Python"):
+        submitted(slurm, tmp_path, monkeypatch, python=f"{mount}/ada/venv")
+
+
+@pytest.mark.parametrize("other", [{"environment": "uv.lock"}, {"container": "ubuntu"}])
+def test_a_job_has_one_python(other: dict[str, str]) -> None:
+    with pytest.raises(CorralError, match="a job has one Python: give python or a"):
+        parse_job({"script": "train.py", "python": "/opt/conda", **other})
 
 
 def test_names_of_packages_are_compared_as_pip_does() -> None:

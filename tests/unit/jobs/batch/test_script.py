@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
+import sys
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,7 +59,7 @@ GOLDEN = {
             "main",
             fabric="roce",
             workdir=f"{PLACE.folder}/code/sub",
-            environment="/shared/corral/envs/corral/x",
+            python="/shared/corral/envs/corral/x",
         ),
     ),
     "container": (
@@ -162,11 +165,17 @@ class Machine:
             (self.bin / name).chmod(0o755)
 
     def run(
-        self, job: JobSpec, program: str, *, address: str = "10.0.0.5", job_id: int = 7
+        self,
+        job: JobSpec,
+        program: str,
+        *,
+        address: str = "10.0.0.5",
+        job_id: int = 7,
+        python: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        for old in self.work.iterdir():
-            old.unlink()
-        text = batch_script(job, Place(str(self.work), program, "main", 3))
+        shutil.rmtree(self.work)
+        self.work.mkdir()
+        text = batch_script(job, Place(str(self.work), program, "main", 3, python=python))
         with (self.work / "batch.log").open("w") as log:
             return subprocess.run(
                 ["/bin/sh", "-c", text],
@@ -207,6 +216,72 @@ def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
 def test_shells_can_read_it(name: str, shell: str) -> None:
     text = batch_script(*GOLDEN[name])
     subprocess.run([shell, "-n"], input=text, text=True, check=True, capture_output=True)
+
+
+SHOW = """
+import os, sys
+for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+    print(name, os.environ.get(name))
+print(sys.prefix, os.environ["CORRAL_PYTHON"])
+"""
+
+
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A venv, what makes an environment conda's, and an interpreter of another name."""
+    folder = tmp_path_factory.mktemp('of "$(false)" it\'s')
+    venv.create(folder / "venv", with_pip=False)
+    (folder / "conda" / "conda-meta").mkdir(parents=True)
+    (folder / "conda" / "bin").mkdir()
+    shutil.copy(folder / "venv" / "bin" / "python3", folder / "conda" / "bin" / "python3")
+    library = Path(os.__file__).parent  # the prefix is where an interpreter finds it beside itself
+    (folder / "conda" / "lib").mkdir()
+    (folder / "conda" / "lib" / library.name).symlink_to(library)
+    (folder / "python3").write_text("#!/bin/sh\nexit 96\n")
+    (folder / "python3").chmod(0o755)
+    (folder / "python3.99").symlink_to(Path(sys.executable).resolve())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "interpreter", "virtual", "conda"),
+    [
+        ("venv", "venv/bin/python3", "venv", ""),
+        ("venv/bin/python3", "venv/bin/python3", "venv", ""),
+        ("venv/bin/python", "venv/bin/python", "venv", ""),
+        ("conda", "conda/bin/python3", "", "conda"),
+        ("python3.99", "python3.99", "", ""),
+    ],
+)
+def test_a_python_of_the_nodes_is_the_jobs_python3(
+    machine: Machine, environments: Path, *, name: str, interpreter: str, virtual: str, conda: str
+) -> None:
+    """For a script, and by PATH for what a command starts."""
+    show = machine.bin / "show.py"
+    show.write_text(SHOW)
+    python = str(environments / name)
+    by_path = JobSpec(command=("sh", "-c", f"exec python3 {show}"))
+    for job, program in ((JobSpec(script="show.py"), str(show)), (by_path, "")):
+        ran = machine.run(job, program, python=python)
+        assert (ran.returncode, machine.log("batch")) == (0, "")
+        lines = machine.log("rank-0").splitlines()
+        assert lines[0] == f"VIRTUAL_ENV {environments / virtual if virtual else None}"
+        assert lines[1] == f"CONDA_PREFIX {environments / conda if conda else None}"
+        prefix = str(environments / (virtual or conda)) if virtual or conda else sys.base_prefix
+        assert lines[2] == f"{prefix} {environments / interpreter}"
+
+
+def test_a_python_that_is_not_there_ends_the_job(machine: Machine, environments: Path) -> None:
+    """On the first node, and on a node that alone lacks it: never the next python3 of PATH."""
+    job = JobSpec(script="show.py")
+    missing = str(environments / "away" / "bin" / "python3")
+    assert machine.run(job, "show.py", python=missing).returncode == 1
+    assert f"corral: the Python {missing} does not run on" in machine.log("batch")
+    alone = environments / "once"
+    alone.write_text(f'#!/bin/sh\nrm "$0"\nexec {sys.executable} "$@"\n')
+    alone.chmod(0o755)
+    assert machine.run(job, "show.py", python=str(alone)).returncode == 127
+    assert f"corral: no Python {alone} on" in machine.log("rank-0")
 
 
 TEXT = st.text(
@@ -258,8 +333,8 @@ def test_a_command_that_is_not_there_ends_with_127(machine: Machine) -> None:
     assert machine.run(JobSpec(command=("no such program", "x")), "").returncode == 127
 
 
-def variables(machine: Machine, job: JobSpec, **more: str) -> list[dict[str, str]]:
-    ran = machine.run(job, "/usr/bin/env", **more)
+def variables(machine: Machine, job: JobSpec, *, address: str = "10.0.0.5") -> list[dict[str, str]]:
+    ran = machine.run(job, "/usr/bin/env", address=address)
     assert ran.returncode == 0, machine.log("batch")
     logs = [machine.log(f"rank-{n}") for n in range(job.nodes)]
     return [dict(row.split("=", 1) for row in log.splitlines() if "=" in row) for log in logs]
