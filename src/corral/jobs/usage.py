@@ -3,7 +3,7 @@
 sstat reports GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
 (gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
 starts a loop in the background, which calls ``nvidia-smi`` while the file ``followed`` in the job's
-folder is fresh: a job that nobody follows pays a ``find`` every ten seconds. It sees what the
+folder is fresh: a job that nobody follows pays a ``find`` every 30 s. It sees what the
 job's cgroup lets it see, which is the job's own GPUs.
 """
 
@@ -65,7 +65,9 @@ def _gib(mib: float) -> str:
 
 
 FOLLOWED: Final = "followed"
-EVERY_S: Final = 10
+EVERY_S: Final = 30
+"""nvidia-smi reads all of the driver's state at its start: each 10 s beside a training on an H200 it
+took 0 to 3 % of the tokens/s (docs/measurements/2026-11-29-h200-sampling.md)."""
 QUERY: Final = "utilization.gpu,memory.used,memory.total"
 """Per cent, MiB, MiB, as ``nvidia-smi --help-query-gpu`` has them."""
 

@@ -218,7 +218,7 @@ if [ "$SLURM_LOCALID" = 0 ]; then
         echo >> "$use.new"
         mv "$use.new" "$use"
       fi
-      sleep 10
+      sleep 30
     done </dev/null >/dev/null 2>&1 &
   )
 fi
