@@ -102,6 +102,14 @@ def _unknown(name: str) -> Node:
     return _node(f"NodeName={name} State=UNKNOWN")
 
 
+_PINGED: Final = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (UP|DOWN)", re.MULTILINE)
+
+
+def parse_ping(text: str) -> dict[str, bool]:
+    """Whether slurmctld answers, by the host that should run one; read from ``scontrol ping``."""
+    return {host: state == "UP" for host, state in _PINGED.findall(text)}
+
+
 SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
 """The command whose answer ``readable_partitions`` reads."""
 SHOW_PARTITION: Final = ("scontrol", "--oneliner", "show", "partition")

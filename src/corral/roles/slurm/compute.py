@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import call, sh
+from corral.hosts.quote import call
+from corral.inspect.slurm import NODE_LINES
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
 from corral.roles.machine.upkeep import LIMITS
@@ -125,7 +126,7 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
         # Over a mesh a first try may be lost; slurmd waits longer before each further one.
         180 if mesh else 60,
         hint,
-        sh("timeout 10 sinfo -N -o '%N|%T|%E'"),
+        NODE_LINES.shell,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
+from corral.inspect.slurm import DATABASE_UP, UP
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine.people import accounts
 from corral.roles.role import Role, Share
@@ -89,7 +90,7 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
     gate = Gate(
         "slurmdbd answers",
         site.controller,
-        sh("timeout 5 sacctmgr -nP show cluster"),
+        DATABASE_UP.shell,
         packages.patience(site, 90),
         "read /var/log/slurm/slurmdbd.log and journalctl -u mariadb",
         journal("slurmdbd", "mariadb"),
@@ -120,7 +121,7 @@ def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
     gate = Gate(
         "slurmctld answers",
         site.controller,
-        call("slurmctld.sh", "slurmctld_is_up"),
+        UP.shell,
         60,
         "read /var/log/slurm/slurmctld.log",
         journal("slurmctld"),

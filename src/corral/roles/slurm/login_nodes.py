@@ -6,6 +6,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
+from corral.inspect.slurm import COMMANDS_WORK
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import hung_reconfigure
@@ -58,7 +59,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
         Gate(
             f"Slurm's commands work on {node}",
             node,
-            sh("timeout 10 sinfo -h >/dev/null"),
+            COMMANDS_WORK.shell,
             60,
             "read: journalctl -u sackd",
             sh("journalctl --no-pager -o cat -n 15 -u sackd"),
