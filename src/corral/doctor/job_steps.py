@@ -99,11 +99,11 @@ def _expanded(nodes: str) -> list[str]:
 
 def _steps(machine: MachineReport, poll: str) -> dict[str, int] | None:
     """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
-    steps = machine.get(STEPS.again(poll))
-    if machine.error is not None or steps is None:
+    listed = machine.get(STEPS.again(poll))
+    if machine.error is not None or listed is None or not listed.complete:
         return None
     ages: dict[str, int] = {}
-    for step in steps:
+    for step in listed.steps:
         ages[str(step.job)] = max(ages.get(str(step.job), 0), step.age)
     return ages
 
@@ -143,7 +143,8 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def _never_began(job: Job, machine: MachineReport) -> str:
-    steps = {step.name for step in machine.get(STEPS) or () if step.job == job.id}
+    listed = machine.get(STEPS)
+    steps = {step.name for step in listed.steps if step.job == job.id} if listed else set[str]()
     if steps & {BATCH_STEP, EXTERN} != {EXTERN}:
         return ""
     message = _UNCONFIRMED.format(job=job.id)

@@ -83,10 +83,22 @@ def _complete(answer: str) -> str | None:
     return "\n".join(lines[:-1]) if lines[-1:] == [LAST] else None
 
 
-def complete_steps(answer: str) -> tuple[Step, ...] | None:
-    """Steps on a node; None where the answer is incomplete."""
-    complete = _complete(answer)
-    return None if complete is None else readable_steps(complete)
+@dataclass(frozen=True, slots=True)
+class NodeSteps:
+    """Steps on a node.
+
+    Attributes:
+        steps: those that were listed.
+        complete: there are no others.
+    """
+
+    steps: tuple[Step, ...]
+    complete: bool
+
+
+def steps_on_node(answer: str) -> NodeSteps:
+    """Read the answer to ``STEPS``."""
+    return NodeSteps(readable_steps(answer), _complete(answer) is not None)
 
 
 STEPS: Final = Question(
@@ -96,7 +108,7 @@ STEPS: Final = Question(
         functions=defined("slurm-steps.sh", "root_steps"),
         last=LAST,
     ),
-    complete_steps,
+    steps_on_node,
 )
 _HELD: Final = QueueColumns(("%A", "%T", "%M", "%N"))
 
