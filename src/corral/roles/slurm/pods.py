@@ -37,6 +37,8 @@ from corral.state.service import Service
 
 RELAY: Final = "/usr/local/lib/corral/mesh-relay.py"
 ETC: Final = "/etc/slurm"
+NO_CGROUPS: Final = "no-cgroups"
+"""Slurm feature of nodes where jobs are not fenced from each other."""
 OWN_SRUN_PORTS: Final = "63001-64999"
 """For srun on the node itself: those of the controller's srun are the relay's."""
 _SINCE: Final = SlurmVersion(23, 2)
@@ -90,7 +92,9 @@ def check(site: Site) -> None:
 def slurm_conf(site: Site) -> Contribution:
     """Pods' files differ on purpose; slurmctld would log that at each registration."""
     settings = (Setting("DebugFlags", "NO_CONF_HASH"),) if site.pods else ()
-    return Contribution(settings)
+    # Cloud nodes have the same line, whether a machine of theirs is there or not.
+    pods = [n.name for n in site.compute if site.is_pod(n.name) and not n.group.elastic]
+    return Contribution(settings, features={name: (NO_CGROUPS,) for name in pods})
 
 
 def refuse_services(site: Site, stages: Iterable[DesiredStage]) -> None:
