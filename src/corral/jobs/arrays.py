@@ -19,7 +19,8 @@ from corral.inspect.jobs import array_changes, array_tasks, in_unix_times, job_h
 from corral.inspect.question import Answer, Answers, inquiry
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
-from corral.jobs.sweep import MOST_POINTS, count_points, indices, points
+from corral.jobs.sweep import MOST_POINTS, count_points, points
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.reasons import explain
@@ -28,7 +29,6 @@ FOR_EVER: Final = 365 * 86400.0
 MANY: Final = 200
 """Parts from which on slurmctld is asked less often."""
 
-_PARTS: Final = re.compile(r"\d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _STATUS: Final = re.compile(r"[0-9]{1,3}")
 
@@ -204,11 +204,11 @@ class _Progress:
     def take(self, jobs: Iterable[Job]) -> None:
         """Take records of tasks."""
         for job in jobs:
-            parts = _PARTS.fullmatch(job.label)
-            if parts is None:
+            label = array_label(job.label)
+            if label is None:
                 return
             state = JobState.read(job.state)
-            for number in indices(parts[1]) if parts[1] else (int(parts[2]),):
+            for number in label.tasks.numbers(MOST_POINTS):
                 self.states[number] = state
             if job.waiting:
                 self._why = explain(job.reason)
@@ -227,9 +227,9 @@ def _parts(
     job: JobHandle, states: Mapping[int, JobState], answers: Answers, ended_jobs: tuple[Job, ...]
 ) -> tuple[Part, ...]:
     past = {
-        int(job.label.rpartition("_")[2]): job
+        label.task: job
         for job in ended_jobs
-        if job.label.rpartition("_")[2].isdecimal()
+        if (label := array_label(job.label)) and label.task is not None
     }
     lines = dict(_LAST.read(answers))
     ended = _ENDED.read(answers)

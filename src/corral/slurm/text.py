@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from corral.durations import seconds
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import label_of
 from corral.slurm.policy import Reservation
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.states.jobs import WAITING, ExitCode, state_word
@@ -315,7 +316,7 @@ def parse_job(text: str) -> Job | None:
     code = ExitCode.parse(fields.get("ExitCode", ""))
     return Job(
         id=int(fields["JobId"]),
-        label=f"{array}_{task}" if array and task else fields["JobId"],
+        label=label_of(array, task) if array and task else fields["JobId"],
         state=state_word(fields["JobState"]),
         reason=_text(fields, "Reason"),
         nodes=_text(fields, "NodeList"),
