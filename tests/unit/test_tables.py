@@ -28,20 +28,18 @@ from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.conversion import DEFAULTS
-from corral.slurm.adopt.key_releases import KNOWN
 from corral.slurm.adopt.rules.gres import AUTODETECT
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
-from corral.slurm.adopt.word_releases import VALUES
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
-from corral.slurm.packages import compatible
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
 from corral.spec.providers import CLOUDS, PROVIDERS
 from corral.spec.rules.drivers import driver_table
-from corral.spec.slurm_keys import slurm_keys
+from corral.spec.slurm.keys import key_table, slurm_keys, word_table
+from corral.spec.slurm.releases import features, releases
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -123,15 +121,16 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "xids.yaml": xids(),
         "errors.yaml": all(map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp"))),
         "keys.yaml": all_keys(),
-        "key_releases.yaml": KNOWN.groups,
-        "word_releases.yaml": VALUES.groups,
+        "key_releases.yaml": key_table().groups,
+        "word_releases.yaml": word_table().groups,
         "obsolete.yaml": OBSOLETE,
         "autodetect.yaml": AUTODETECT,
         "replacements.yaml": REPLACEMENTS,
         "needs.yaml": NEEDS,
         "cycle_exits.yaml": cycle_exits(),
         "defaults.yaml": DEFAULTS,
-        "compatibility.yaml": compatible(),
+        "releases.yaml": releases(),
+        "features.yaml": features(),
         "node_bases.yaml": node_bases(),
         "ssh_errors.yaml": ssh_errors(),
         "keyrings.yaml": keyrings(),

@@ -15,8 +15,9 @@ from corral.roles.slurm import packages, pods
 from corral.roles.slurm.auth_key import former_keys, key_paths
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.packages import Part
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
 from corral.spec.hostlist import fold
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,

@@ -14,7 +14,7 @@ from typing import Final
 from corral.slurm.adopt.view import Existing
 from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
-from corral.spec.slurm_keys import SlurmKey, slurm_keys, words_of
+from corral.spec.slurm.keys import SlurmKey, slurm_keys, words_of
 
 _SAFE: Final = """
 batchstarttimeout completewait debugflags enforcepartlimits epilogmsgtime firstjobid
@@ -70,10 +70,9 @@ def _fits(key: SlurmKey, value: str) -> bool:
 
 def _known(key: SlurmKey, existing: Existing) -> bool:
     """The release has it; where it is unknown, all of them."""
-    release = existing.version.release if existing.version else ""
-    if not release:
+    if existing.version is None:
         return not key.since and not key.until
-    return key.since <= release and not key.until
+    return not key.until and key.known_to(existing.version.release)
 
 
 def licenses_of(existing: Existing) -> Iterator[tuple[str, str]]:
