@@ -1,4 +1,4 @@
-"""Figures of Google Cloud: what the cluster file's help and types state of them is what they are."""
+"""Figures of Google Cloud: the cluster file's help and types state the same."""
 
 from __future__ import annotations
 
