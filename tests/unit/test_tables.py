@@ -216,14 +216,14 @@ def test_every_data_file_is_read_through_a_model_that_names_faults_by_place(repo
         for file in source.rglob("*")
         if file.suffix in DATA and not file.is_relative_to(source / "web/static")
     }
-    told = subprocess.run(
+    report = subprocess.run(
         [sys.executable, "-c", BREAK], cwd=repo, capture_output=True, text=True, check=True
     ).stdout
-    read = {line.partition(" ")[0] for line in told.splitlines()}
+    read = {line.partition(" ")[0] for line in report.splitlines()}
     assert files - read == set(NOT_TABLES), "read it by corral.tables, and add it to the test above"
-    wrong = [line for line in told.splitlines() if not line.endswith((" refused", " read"))]
+    wrong = [line for line in report.splitlines() if not line.endswith((" refused", " read"))]
     assert not wrong, wrong
-    assert told.count(" refused") > 30
+    assert report.count(" refused") > 30
 
 
 @pytest.mark.parametrize(

@@ -103,12 +103,12 @@ def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
     return older.release in compatible().get(newer.release, ())
 
 
-def talks_to(one: SlurmVersion, other: SlurmVersion) -> bool:
+def talks_to(first: SlurmVersion, second: SlurmVersion) -> bool:
     """Whether the newer of two versions understands daemons and clients of the older one.
 
     Releases Corral does not know never talk to others: an upgrade into the unknown is refused
     until its compatibility is written down in ``releases.yaml``.
     """
-    older, newer = sorted((one, other))
+    older, newer = sorted((first, second))
     known = supported(newer) and supported(older)
     return newer.release == older.release or (known and understands(newer, older))

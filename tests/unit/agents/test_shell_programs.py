@@ -165,8 +165,8 @@ def test_no_module_holds_a_program() -> None:
 
 def joined(file: Path, most: int) -> list[tuple[int, str]]:
     """Texts of a module that join more commands."""
-    found = templates(ast.parse(file.read_text()), all_names())
-    return [(line, text) for line, text in found if commands(text) > most]
+    texts = templates(ast.parse(file.read_text()), all_names())
+    return [(line, text) for line, text in texts if commands(text) > most]
 
 
 def test_parts_of_the_batch_script_are_files() -> None:
