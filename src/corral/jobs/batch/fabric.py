@@ -24,10 +24,6 @@ from corral.spec.providers import machines_on
 
 TITLES: Final = " and ".join(kind.title for kind in machines_on(TCPXO).values())
 YOURS: Final = "yours, by --env or the job file"
-_ABSENT_FATAL: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
-_ABSENT_REPORTED: Final = (
-    """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$settings_out"; settings_out=""; }}"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +89,8 @@ def settings(
             filled("jobs/batch/give-reported.sh", yours=YOURS) if report else give,
             *(_of_group(*row) for row in rdma.given),
             *([_tcpxo(tcpxo, report=report)] if fabric == TCPXO and several else []),
-            sh(
-                "corral_interface={interface} corral_fabric={fabric} corral_threads={threads}\n"
-                "corral_sys={sys} corral_tcpxo={tcpxo} corral_pkey={pkey} corral_gid={gid}",
+            filled(
+                "jobs/batch/fabric-declared.sh",
                 interface=interface,
                 fabric=fabric,
                 threads=threads,
@@ -123,7 +118,9 @@ def _tcpxo(folder: str, *, report: bool) -> Script:
     return filled(
         "jobs/batch/tcpxo-settings.sh",
         environment=str(join([environment(folder), sh("env")])),
-        absent=sh(_ABSENT_REPORTED) if report else sh(_ABSENT_FATAL),
+        absent=filled("jobs/batch/tcpxo-absent-reported.sh")
+        if report
+        else filled("jobs/batch/tcpxo-absent.sh"),
         why=f"GPUDirect-TCPXO on {TITLES}: the node's profile and its NICs",
     )
 

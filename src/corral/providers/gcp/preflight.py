@@ -8,16 +8,11 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
-from corral.providers.gcp.section import CPU_MACHINES, MACHINE, Gcp
+from corral.providers.gcp.figures import figures
+from corral.providers.gcp.section import MACHINE, Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
-GPUS: Final = 8
-GPU_NETWORKS: Final = 8
-"""One for each of eight NICs; one more for everything else, unless the file names it."""
-C2_CPUS: Final = 8 + 4 + 8
-"""Controller, login node, and the machine that the image is made on."""
-BOOT_DISK_GB: Final = 50
 PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
 """Quota of spot and flex-start machines; a reservation's GPUs counted when it was made."""
 
@@ -60,7 +55,8 @@ def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ..
     # What a run before this one made holds its share of quotas and reservation already.
     kinds = [node.group.machine for node in nodes_of(spec)]
     nodes = kinds.count(MACHINE) - answers.machines
-    n2_cpus = sum(CPU_MACHINES[kind][0] for kind in kinds if kind and kind in CPU_MACHINES)
+    machines = figures().machines
+    n2_cpus = sum(machines[kind].cpus for kind in kinds if kind and kind != MACHINE)
     return (
         *_place(gcp, answers),
         *_network(gcp, answers.network),
@@ -147,17 +143,19 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
 
 def _quotas(gcp: Gcp, answers: Answers, nodes: int, n2_cpus: int) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    networks = GPU_NETWORKS + (gcp.network is None) - answers.networks
+    known, machine = figures(), figures().machines[MACHINE]
+    # One more for everything else, unless the file names it.
+    networks = machine.networks + (gcp.network is None) - answers.networks
     needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
         ("NETWORKS", networks, answers.project, "the project"),
         ("SUBNETWORKS", networks, answers.project, "the project"),
-        ("C2_CPUS", C2_CPUS, answers.region, region),
-        ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, answers.region, region),
+        ("C2_CPUS", known.setup_cpus(), answers.region, region),
+        ("SSD_TOTAL_GB", known.boot_disk_gb * nodes, answers.region, region),
     ]
     if n2_cpus:
         needs.append(("N2_CPUS", n2_cpus, answers.region, region))
     if gcp.provisioning != "reservation":
-        needs.append((PREEMPTIBLE, GPUS * nodes, answers.region, region))
+        needs.append((PREEMPTIBLE, machine.gpus * nodes, answers.region, region))
     for metric, amount, holder, where in needs:
         quota = _quota(holder, metric)
         if quota is None:

@@ -21,8 +21,9 @@ from corral.providers.base import Action, Machine, MachineAction, Memory, Observ
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
-from corral.providers.gcp.section import CPU_MACHINES, MACHINE, Gcp
+from corral.providers.gcp.section import MACHINE, Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.providers.gcp.warm_up import warm_up
 from corral.spec.models import ClusterSpec
@@ -238,20 +239,18 @@ class GcpProvider:
     def predict(self, node: str) -> Facts:
         """What the machine type is known to be; its image is Ubuntu."""
         machine = self._node(node).group.machine
-        big = machine == MACHINE
-        # The controller is a c2-standard-8.
-        cpus, gib = (208, 1872) if big else CPU_MACHINES.get(machine or "", (8, 32))
+        kind = figures().machines[machine or figures().setup.controller]
         old = self._gcp.toolkit == "v1.39.0"
         return Facts(
             node=node,
             os_id="ubuntu",
             os_version="22.04" if old else "24.04",
             kernel="",
-            cpus=cpus,
-            sockets=2 if big else 1,
-            cores_per_socket=cpus // (4 if big else 2),
+            cpus=kind.cpus,
+            sockets=kind.sockets,
+            cores_per_socket=kind.cores_per_socket,
             threads_per_core=2,
-            memory_mib=gib * 1024,
+            memory_mib=kind.gib * 1024,
             cgroup="v2",
             systemd=True,
             address="",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -11,8 +10,6 @@ from corral.spec.sections.provider_section import NcclTests, Section
 from corral.spec.values import AbsolutePath, Kind, Model, about
 
 MACHINE: Final = "a3-megagpu-8g"
-CPU_MACHINES: Final = MappingProxyType({"n2-standard-2": (2, 8), "n2-standard-16": (16, 64)})
-"""CPUs (two to a core) and GiB of the machine types without GPUs."""
 
 PROJECT: Final = Kind(
     "Google project",

@@ -19,10 +19,11 @@ from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.slurm.packages import Part
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
 from corral.spec.hostlist import fold
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,

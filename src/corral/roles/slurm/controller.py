@@ -16,7 +16,8 @@ from corral.slurm.conf.conf_file import ConfFile, TextFile, read
 from corral.slurm.conf.impact import impact_of
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.packages import Part
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,
@@ -196,9 +197,9 @@ def _plugins(site: Site) -> str:
     """Which of its plugins slurmrestd loads; "" for all.
 
     Without accounting it dies of openapi/slurmdbd: "Failure loading plugin path bindings" (24.11).
-    Before 24.05 the plugins bear version numbers, and it serves what it can.
+    Older plugins bear version numbers, and it serves what it can.
     """
-    if site.spec.slurm.accounting or site.version < SlurmVersion(24, 5):
+    if site.spec.slurm.accounting or not has(site.version, Feature.OPENAPI_WITHOUT_VERSION):
         return ""
     return " -s openapi/slurmctld"
 

@@ -164,9 +164,9 @@ def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
     for case in ("today", "seed"):
         runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
         text = runners["runners"][0]["content"]
-        assert releases.PROLOGS_COMMIT in text
+        assert releases.known_releases().prologs.commit in text
         assert "/master/" not in text
-        assert all(digest in text for digest in releases.PROLOGS.values())
+        assert all(digest in text for digest in releases.known_releases().prologs.digests.values())
         assert "@" not in text.replace("@tcp", "")
         assert "partition-a3mega-prolog_slurmd.d" in text
 

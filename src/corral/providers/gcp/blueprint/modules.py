@@ -1,7 +1,7 @@
 """The modules of an A3 Mega blueprint and of its image, one function for each part. Pure.
 
-Figures are those of the toolkit's own example of the same release: a system network and eight GPU
-networks, all with an MTU of 8244; nodes with 2 x 52 cores; long waits for prologs that pull images.
+As in the toolkit's own example of the same release: a system network and a network for each NIC of
+the GPUs; long waits for prologs that pull images.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from corral.durations import max_time
-from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
+from corral.providers.gcp.blueprint.releases import known_releases, script
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.section import MACHINE, Exascaler, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.spec.models import NodeGroup, Partition
 
-MTU: Final = 8244
-SYSTEM_RANGE: Final = "172.16.0.0/16"
-GPU_RANGE: Final = "10.0.0.0/9"
 LOCAL_SSD: Final = "/mnt/localssd"
 LATER: Final = "0.0.0.0"  # noqa: S104  # no address: stands for one that is not known yet
 """The file system's address before the base was made: gcluster must be able to write, and remove,
@@ -71,8 +69,8 @@ def system_network() -> dict[str, Any]:
         "sysnet",
         "modules/network/vpc",
         network_name="$(vars.network_name_system)",
-        network_address_range=SYSTEM_RANGE,
-        mtu=MTU,
+        network_address_range=figures().network.system,
+        mtu=figures().network.mtu,
         subnetworks=[subnet],
         outputs=("network_name", "subnetwork_name"),
     )
@@ -94,10 +92,10 @@ def gpu_networks() -> dict[str, Any]:
         "gpunets",
         "modules/network/multivpc",
         network_name_prefix="$(vars.deployment_name)-gpunet",
-        global_ip_address_range=GPU_RANGE,
-        network_count=8,
+        global_ip_address_range=figures().network.gpus,
+        network_count=figures().machines[MACHINE].networks,
         subnetwork_cidr_suffix=20,
-        mtu=MTU,
+        mtu=figures().network.mtu,
     )
 
 
@@ -220,7 +218,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         "machine_type": MACHINE,
         "enable_public_ips": False,
         "node_conf": {
-            "CoresPerSocket": 52,
+            "CoresPerSocket": figures().machines[MACHINE].cores_per_socket,
             "ThreadsPerCore": 2,
             **dict(pairs_of_fields("NodeName", group, keys_of_fields())),
         },
@@ -271,13 +269,14 @@ def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
 
 def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
     """Runners that put prolog and epilog of partitions with GPUs in place."""
+    prologs = known_releases().prologs
     runners = [
         shell(
             "controller-tcpxo.sh",
             at=f"tcpxo-{name}.sh",
             PARTITION=name,
-            COMMIT=PROLOGS_COMMIT,
-            **PROLOGS,
+            COMMIT=prologs.commit,
+            **prologs.digests,
         )
         for name in gpu_partitions
     ]
@@ -309,7 +308,7 @@ def controller(
             use=("sysnet",),
             name_prefix="login",
             disk_type=_DISK,
-            machine_type="c2-standard-4",
+            machine_type=figures().setup.login,
             enable_login_public_ips=gcp.public_addresses,
         ),
         module(
@@ -322,7 +321,7 @@ def controller(
                 *ids(storage),
             ),
             enable_controller_public_ips=gcp.public_addresses,
-            machine_type="c2-standard-8",
+            machine_type=figures().setup.controller,
             enable_cleanup_compute=True,
             enable_external_prolog_epilog=True,
             slurm_conf_tpl=("" if old else "../_") + _LONG_PROLOG,
@@ -347,7 +346,7 @@ def _lustre(name: str, file_system: GcpStorage) -> dict[str, Any]:
         name,
         "modules/file-system/managed-lustre",
         use=("sysnet", "private_service_access"),
-        size_gib=file_system.size_gib or 36000,
+        size_gib=file_system.size_gib or figures().lustre.usual_gib,
         per_unit_storage_throughput=file_system.mbps_per_tib,
         name=f"$(vars.deployment_name)-{name}",
         local_mount=file_system.mount,
@@ -361,8 +360,8 @@ def _filestore(name: str, file_system: GcpStorage) -> dict[str, Any]:
         name,
         "modules/file-system/filestore",
         use=("sysnet", "private_service_access"),
-        filestore_tier="HIGH_SCALE_SSD",
-        size_gb=file_system.size_gib or 10240,
+        filestore_tier=figures().filestore.tier,
+        size_gb=file_system.size_gib or figures().filestore.least_gib,
         local_mount=file_system.mount,
         outputs=("network_storage",),
     )
@@ -475,14 +474,6 @@ def escaped(text: str) -> str:
     return re.sub(r"(\\*)\$\(", r"\1\1\\$(", text)
 
 
-BASE_IMAGES: Final = {
-    "v1.95.0": ("ubuntu-os-accelerator-images",
-                "ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260522"),
-    "v1.39.0": ("ubuntu-os-cloud", "ubuntu-2204-lts"),
-}  # fmt: skip
-"""Project and image; for v1.39.0 the image's family: EXAScaler's client takes Ubuntu, not the
-Debian of that release's example (seed 003)."""
-
 # Packages that change unattended on a machine with jobs; upgrades come with a new image.
 _NO_UPGRADES: Final = """\
 #cloud-config
@@ -504,7 +495,7 @@ def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
         "install_ansible": True,
         # Root's known_hosts of the toolkit's image: nodes reach each other on all nine networks.
         "configure_ssh_host_patterns": [
-            *(f"10.{i}.0.*" for i in range(8)),
+            *(f"10.{i}.0.*" for i in range(figures().machines[MACHINE].networks)),
             "$(vars.slurm_cluster_name)*",
         ],
         "runners": _image_runners(gcp, users_script),
@@ -562,7 +553,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     return [
         shell("image-hold.sh"),
         data("/var/tmp/slurm_vars.json", variables),  # noqa: S108  # on the image's machine
-        shell("image-slurm.sh", SLURM_GCP=SLURM_GCP[gcp.toolkit]),
+        shell("image-slurm.sh", SLURM_GCP=known_releases().releases[gcp.toolkit].slurm_gcp),
         *((shell("image-gve.sh"),) if old else ()),
         shell("image-container-toolkit.sh" if old else "image-cuda.sh"),
         data("/etc/security/limits.d/99-corral.conf", limits),
@@ -585,15 +576,15 @@ def _users_script(text: str) -> dict[str, Any]:
 
 def image(gcp: Gcp) -> dict[str, Any]:
     """The image itself, by Packer; not on an N-series machine, where the open driver is refused."""
-    project, name = BASE_IMAGES[gcp.toolkit]
+    base = known_releases().releases[gcp.toolkit].image
     old = gcp.toolkit == "v1.39.0"
     packer = module(
         "slurm-image",
         "modules/packer/custom-image",
         use=("image_build_script", "sysnet"),
-        machine_type="c2-standard-8",
-        **{"source_image_family" if old else "source_image": name},
-        source_image_project_id=[project],
+        machine_type=figures().setup.image,
+        **{"source_image_family" if old else "source_image": base.name},
+        source_image_project_id=[base.project],
         image_family="$(vars.final_image_family)",
         disk_size="$(vars.disk_size_gb)",
         omit_external_ip=not gcp.public_addresses,
