@@ -67,7 +67,7 @@ def test_the_seed_corrected(image: str, version: SlurmVersion, tmp_path: Path) -
         f"node{i}": machine_from_file(f"node{i}", SEED / "facts" / f"node{i}.json")
         for i in range(3)
     }
-    opinion = lint_existing([old], version=version.release, machines=machines)
+    opinion = lint_existing([old], version=str(version.release), machines=machines)
     for path in write_corrections(opinion.corrections, tmp_path / "made"):
         (new / path.name).write_bytes(path.read_bytes())
     answer = slurmctld_output(image, new)
@@ -134,6 +134,6 @@ def test_findings_agree_with_slurmctld(  # noqa: PLR0917  # pytest names them
 
 def errors(files: dict[str, str], version: SlurmVersion, rule: str) -> dict[str, str]:
     """The rule's level for these files; empty when it finds nothing."""
-    opinions = [o for o in judge(existing(files, version.release)) if o.rule.id == rule]
+    opinions = [o for o in judge(existing(files, str(version.release))) if o.rule.id == rule]
     serious = [opinion for opinion in opinions if opinion.level.value != "info"]
     return {opinion.rule.id: opinion.level.value for opinion in serious}

@@ -136,7 +136,7 @@ def disagreements(answer: dict[str, Any], folder: Path, release: str) -> Iterato
 
 def compared(image: str, names: list[str], where: Path) -> tuple[dict[str, int], list[str]]:
     """How many came up, died or wait, and the disagreements."""
-    release = SlurmVersion.parse(run(image, "slurmctld -V")).release
+    release = str(SlurmVersion.parse(run(image, "slurmctld -V")).release)
     stage([CASES[name] for name in names], release, where)
     where.chmod(0o755)  # pytest's folder is root's alone, slurmctld runs as SlurmUser
     out = podman(
