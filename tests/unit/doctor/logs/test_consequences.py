@@ -21,7 +21,7 @@ BrokenPipeError: [Errno 32] Broken pipe
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 torch/distributed/elastic/multiprocessing/api.py:858] Sending process 8 closing signal SIGTERM
 torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 15
-[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)
+[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL
 RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:21513
 n1:7:7 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer n2<40000>
 [rank0]:[W socket.cpp:464] [c10d] recvValue failed on SocketImpl(fd=7): Broken pipe
