@@ -287,6 +287,18 @@ class FatalLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """A line of a log that looks like an error and is none, and why."""
+
+    number: int
+    text: str
+    why: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {"line": self.number, "text": self.text, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfService:
     """A node that takes no jobs although nothing known is wrong with it: somebody drained it.
 
@@ -321,11 +333,13 @@ class Report:
         out_of_service: nodes without a finding that take no jobs.
         unknown: the first fatal lines of a log, where no known failure accounts for them.
         notable: where neither is found: lines that may report trouble.
+        notices: where neither is found: lines that look like errors and are known to be none.
     """
 
     findings: tuple[Diagnosis, ...] = field(default_factory=tuple)
     unknown: tuple[FatalLine, ...] = ()
     notable: tuple[FatalLine, ...] = ()
+    notices: tuple[Notice, ...] = ()
     out_of_service: tuple[OutOfService, ...] = ()
 
     @property
@@ -339,5 +353,6 @@ class Report:
             "findings": [f.as_dict() for f in self.findings],
             "unknown": [line.as_dict() for line in self.unknown],
             "notable": [line.as_dict() for line in self.notable],
+            "notices": [notice.as_dict() for notice in self.notices],
             "out_of_service": [node.as_dict() for node in self.out_of_service],
         }

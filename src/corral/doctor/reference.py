@@ -13,6 +13,7 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.cluster_diagnosis import RULES
 from corral.doctor.logs.message_reader import readings
+from corral.doctor.logs.narrower_causes import causes
 from corral.doctor.model import Failure, FixBy, Layer
 
 _INTRODUCTION: Final = """\
@@ -77,6 +78,10 @@ def _entry(failure: Failure) -> Iterator[str]:
     yield f"{_sentence(failure.title)}\n\n"
     yield f"* Cause: {failure.cause}.\n"
     yield f"* Do: {failure.fix}.\n"
+    for row in causes():
+        if row.failure == failure.id:
+            title = row.title or failure.title
+            yield f"* Where the log shows it: {_cell(title)}. {_sentence(_cell(row.cause))}\n"
     seen = ["rule"] if failure.id in RULED else []
     seen += ["messages"] if failure.patterns else []
     hardware = " (tested from recorded texts: it needs the hardware)" if failure.hardware else ""

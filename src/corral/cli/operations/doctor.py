@@ -184,6 +184,9 @@ def _report(ui: Ui, report: Report, what: str) -> int:
         ui.show(Text("no known failure matched; the first fatal lines:", "bold red"))
         ui.show(*_lines(report.unknown))
         return Exit.NOT_GOOD
+    for notice in report.notices:
+        text = Text(f"line {notice.number} is not the cause of a failure: {notice.why}", "green")
+        ui.show(text, Text(f"   | {clean(notice.text)}", "dim"))
     if report.notable:
         ui.show(Text("no known failure matched and no line reports an error; lines to read:"))
         ui.show(*_lines(report.notable))

@@ -10,9 +10,10 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.logs.counter_evidence import contrary
-from corral.doctor.logs.fatal_lines import consequence, fatal_lines, notable_lines
+from corral.doctor.logs.fatal_lines import consequence, fatal_lines, notable_lines, notices
 from corral.doctor.logs.log_text import Line, LogText, of_kernel
 from corral.doctor.logs.message_reader import LONGEST_READ, read_message
+from corral.doctor.logs.narrower_causes import narrowed
 from corral.doctor.logs.stated_cause import EXCEPTION, UNREAD, stated
 from corral.doctor.logs.tracebacks import PROGRAM_ERROR, Traceback, tracebacks
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
@@ -31,6 +32,7 @@ def explain(text: str) -> Report:
     log = LogText(text)
     diagnoses = list(_read(log, Source.ANY, ""))
     diagnoses += _program_errors(log, diagnoses)
+    diagnoses = [narrowed(finding, log) for finding in diagnoses]
     judged = report(replace(finding, contrary=contrary(finding, log)) for finding in diagnoses)
     known = tuple(_precise(finding, log) for finding in judged.findings)
     if any(finding.severity is Severity.ERROR for finding in known):
@@ -38,8 +40,9 @@ def explain(text: str) -> Report:
     findings = _with_stated(log, known)
     shown = {finding.line for finding in findings if finding.failure.id != UNREAD}
     lines = tuple(line for line in fatal_lines(log) if line.number not in shown)
-    notable = () if findings or lines else tuple(notable_lines(log))
-    return Report(findings, lines, notable)
+    if findings or lines:
+        return Report(findings, lines)
+    return Report(notable=tuple(notable_lines(log)), notices=tuple(notices(log)))
 
 
 def _precise(finding: Diagnosis, log: LogText) -> Diagnosis:
@@ -63,7 +66,7 @@ def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, .
         return tuple(known)
     if known and statement.failure.id == UNREAD:
         return tuple(known)
-    return (statement, *known)
+    return (narrowed(statement, log), *known)
 
 
 def _warned(log: LogText, known: Sequence[Diagnosis]) -> frozenset[int]:

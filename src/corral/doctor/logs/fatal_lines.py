@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from corral.doctor.logs.log_text import LogText
-from corral.doctor.model import FatalLine, LinePatterns, Patterns
+from corral.doctor.model import FatalLine, LinePatterns, Notice, Patterns
 from corral.tables import Row, read_table
 
 MOST: Final = 5
@@ -59,6 +59,17 @@ def fatal_lines(log: LogText, most: int = MOST) -> list[FatalLine]:
 
 def notable_lines(log: LogText) -> list[FatalLine]:
     return _first(fatal_table().notable, log, MOST)
+
+
+def notices(log: LogText) -> list[Notice]:
+    """The first line of each kind that only looks like an error, with why it is none."""
+    found: list[Notice] = []
+    for entry in fatal_table().harmless:
+        lines = (line for p in entry.patterns for line in log.matches(p.expression))
+        line = next((line for line in lines if harmless(line.text)), None)
+        if line is not None:
+            found.append(Notice(line.number, line.shown, entry.why))
+    return sorted(found, key=lambda notice: notice.number)[:MOST]
 
 
 def _first(patterns: Patterns, log: LogText, most: int) -> list[FatalLine]:

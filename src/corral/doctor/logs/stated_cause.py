@@ -26,7 +26,8 @@ _CODE: Final = re.compile(
     r"|File \"|\^|~|#(?!#)|\$ |>>> )"
 )
 _CODE_LINE: Final = re.compile(r"\s{0,40}(?:raise |return |assert |File \"|self\.)")
-_QUIET: Final = re.compile(r"\bdebug\d?\b|level=(?:debug|info)\b", re.IGNORECASE)
+# A level of a log, not the word: "Known environments: slurm, local, debug." is an error.
+_QUIET: Final = re.compile(r"\bdebug\d?\b(?![.,;)'\"])|level=(?:debug|info)\b", re.IGNORECASE)
 _HANDLED: Final = "during handling of the above exception"
 _HANDLED_AFTER: Final = 4
 _SYSTEM: Final = re.compile(

@@ -13,6 +13,7 @@ from corral.doctor.logs.expression import Expression, alternatives
 from corral.doctor.logs.fatal_lines import fatal_table
 from corral.doctor.logs.log_text import LogText, starts
 from corral.doctor.logs.message_reader import readings
+from corral.doctor.logs.narrower_causes import causes
 from corral.doctor.model import Pattern
 from tests.growth import AT_MOST, TIMES, growth, seconds
 from tests.unit.doctor.logs.test_messages import CASES
@@ -31,6 +32,9 @@ def patterns() -> Iterator[Pattern]:
         yield from expression.patterns
     for reading in readings():
         yield from (*reading.patterns, *reading.unless_line)
+    for row in causes():
+        yield from (*row.line, *row.log)
+    yield from fatal_table().consequences
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ LEARNED = [file for file in LOGS if "learned" in case(file)]
 
 def test_the_record_is_complete() -> None:
     """The verdicts were given once and do not change; what was learned from them is not a score."""
-    rounds = {n: [case(f) for f in LOGS if case(f).get("round", 1) == n] for n in range(1, 12)}
+    rounds = {n: [case(f) for f in LOGS if case(f).get("round", 1) == n] for n in range(1, 13)}
     assert {n: Counter(entry["judged"] for entry in cases) for n, cases in rounds.items()} == {
         1: {"right": 75, "half": 21, "unknown": 14, "wrong": 20},
         2: {"right": 72, "half": 11, "unknown": 11, "wrong": 15},
@@ -30,6 +30,7 @@ def test_the_record_is_complete() -> None:
         9: {"right": 41, "half": 35, "unknown": 27, "wrong": 17},
         10: {"right": 43, "half": 12, "unknown": 12, "wrong": 3},
         11: {"right": 27, "half": 12, "unknown": 6, "wrong": 2},
+        12: {"right": 23, "half": 11, "unknown": 14, "wrong": 3},
     }
     apart = [file for file in LOGS if case(file).get("apart")]
     assert not set(RIGHT) & set(LEARNED)

@@ -218,3 +218,14 @@ def test_a_collective_that_waited_is_not_read_as_a_connection() -> None:
         "srun: error: node0: task 0: Exited with exit code 1\n"
     )
     assert [finding.failure.id for finding in explain(log).findings] == ["F88"]
+
+
+def test_lines_that_only_look_like_errors_are_explained_where_nothing_else_is_found() -> None:
+    notice = "slurmdbd: error: Database settings not recommended values: innodb_buffer_pool_size\n"
+    report = explain(f"slurmdbd: started\n{notice}")
+    assert report.healthy
+    assert [(n.number, n.why) for n in report.notices] == [
+        (2, "notices of Slurm's daemons; they run as well")
+    ]
+    assert report.as_dict()["notices"]
+    assert not explain(f"{notice}slurmdbd: fatal: frobnicator 7 has no alignment\n").notices
