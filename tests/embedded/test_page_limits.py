@@ -139,7 +139,7 @@ def test_single_bytes_do_not_lengthen_the_time_for_headers(page: Page) -> None:
 
 
 def test_who_does_not_read_is_not_kept(page: Page) -> None:
-    asked = b"GET /js/cluster.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    asked = b"GET /js/cluster/cluster.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with ExitStack() as stack:
         every = half_open(page.port, 40, b"", stack, buffer=4096)
         for connection in every:

@@ -279,8 +279,8 @@ MAX_MODULES = 16
 
 
 def modules_by_folder(files: list[Path]) -> Counter[Path]:
-    """Python modules of each folder, apart from the folder's own."""
-    return Counter(f.parent for f in files if f.suffix == ".py" and f.stem != "__init__")
+    """Modules of Python and of JavaScript in each folder, apart from the folder's own."""
+    return Counter(f.parent for f in files if f.suffix in {".py", ".js"} and f.stem != "__init__")
 
 
 def test_folders_hold_one_subject() -> None:
@@ -288,12 +288,15 @@ def test_folders_hold_one_subject() -> None:
     source = REPO / "src/corral"
     counts = modules_by_folder([f for f in FILES if f.is_relative_to(source)])
     assert len(counts) > 70
+    assert len({folder for folder in counts if "js" in folder.parts}) > 5
     assert not {name_of(f): count for f, count in counts.items() if count > MAX_MODULES}
 
 
 def test_modules_of_a_folder_are_counted() -> None:
     files = [Path("a", name) for name in ("__init__.py", "b.py", "c.py", "d.yaml")]
-    assert modules_by_folder([*files, Path("a/e/f.py")]) == {Path("a"): 2, Path("a/e"): 1}
+    more = [Path("a/e/f.py"), Path("a/js/g.js"), Path("a/js/h.js"), Path("a/js/i.d.ts")]
+    counts = {Path("a"): 2, Path("a/e"): 1, Path("a/js"): 2}
+    assert modules_by_folder([*files, *more]) == counts
 
 
 def test_unit_tests_mirror_the_source() -> None:

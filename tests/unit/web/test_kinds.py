@@ -65,7 +65,7 @@ def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
 
 def test_no_state_of_slurms_in_javascript() -> None:
     known = {*JobState.__members__, *NodeBase.__members__, *node_flags()}
-    for path in sorted((STATIC / "js").glob("*.js")):
+    for path in sorted((STATIC / "js").rglob("*.js")):
         assert not set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text())) & known, path.name
 
 
@@ -91,7 +91,7 @@ def test_no_words_for_kinds_in_javascript() -> None:
     """What a kind holds only the server knows, so it names them; sdiag's words it reads too."""
     assert KIND_WORDS.search('const KINDS = [\n  ["warn", "drained"],\n];')
     exits = re.compile(rf"\b({'|'.join(word for word in cycle_exits() if '_' in word)})\b")
-    for path in sorted((STATIC / "js").glob("*.js")):
+    for path in sorted((STATIC / "js").rglob("*.js")):
         text = path.read_text()
         assert not KIND_WORDS.findall(text), path.name
         assert not exits.findall(text), path.name

@@ -112,6 +112,41 @@ def test_the_first_view_of_10000_nodes_weighs_under_500_kb() -> None:
     assert sum((STATIC / name).stat().st_size for name in first) + 5 * len(transferred) < 500_000
 
 
+# Upwards: a folder's modules import from those before it, and app.js from all.
+FOLDERS = ["lib", "logs", "jobs", "nodes", "cluster", "operations"]
+STATIC_IMPORT = re.compile(r'^(?:import|\} from|export) [^;]*?"(\.[^"]+)";$', re.M)
+ANY_IMPORT = re.compile(r'(?:from |import\()"(\.[^"]+)"')
+
+
+def test_folders_of_the_page_import_each_other_one_way() -> None:
+    """Types too: lib knows no view."""
+    modules = STATIC / "js"
+    assert {path.name for path in modules.iterdir() if path.is_dir()} == set(FOLDERS)
+    for path in modules.glob("*/*.js"):
+        for name in ANY_IMPORT.findall(path.read_text()):
+            folder = (path.parent / name).resolve().parent.name
+            if folder not in {"js", "vendor"}:
+                assert FOLDERS.index(folder) <= FOLDERS.index(path.parent.name), (path.name, name)
+
+
+def test_the_first_view_is_fetched_at_once() -> None:
+    """Each module that it imports is named in index.html: else the browser finds it file by file."""
+    needed = {STATIC / "js/app.js"}
+    fresh = set(needed)
+    while fresh:
+        names = {
+            (path.parent / name).resolve()
+            for path in fresh
+            for name in STATIC_IMPORT.findall(path.read_text())
+            if path.suffix == ".js"
+        }
+        fresh = names - needed
+        needed |= fresh
+    page = (STATIC / "index.html").read_text()
+    preloads = set(re.findall(r'rel="modulepreload" href="([^"]+)"', page))
+    assert preloads == {str(path.relative_to(STATIC)) for path in needed}
+
+
 def test_what_is_vendored_is_what_its_makers_published() -> None:
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()

@@ -6,10 +6,10 @@ import {
   faultsOf,
   typedOf,
   wordsOf,
-} from "../../../../src/corral/web/static/js/again.js";
-import { SubmitAgain } from "../../../../src/corral/web/static/js/job.js";
-import { valueOf } from "../../../../src/corral/web/static/js/submit.js";
-import { UseFacts } from "../../../../src/corral/web/static/js/use.js";
+} from "../../../../src/corral/web/static/js/jobs/again.js";
+import { SubmitAgain } from "../../../../src/corral/web/static/js/jobs/job.js";
+import { valueOf } from "../../../../src/corral/web/static/js/jobs/submit.js";
+import { UseFacts } from "../../../../src/corral/web/static/js/jobs/use.js";
 import { job, shown, texts } from "./records.js";
 /** @import { JobUse } from "../../../../src/corral/web/static/js/api.js" */
 

@@ -1,16 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ArrayLine, Counts } from "../../../../src/corral/web/static/js/arrays.js";
-import { inParts, question, toggled, whose } from "../../../../src/corral/web/static/js/bulk.js";
-import { named } from "../../../../src/corral/web/static/js/node_bulk.js";
+import { ArrayLine, Counts } from "../../../../src/corral/web/static/js/jobs/arrays.js";
+import {
+  inParts,
+  question,
+  toggled,
+  whose,
+} from "../../../../src/corral/web/static/js/lib/bulk.js";
+import { named } from "../../../../src/corral/web/static/js/nodes/node_bulk.js";
 import {
   byWords,
   errorsOf,
   EventsCard,
   GpusCard,
   HealthCard,
-} from "../../../../src/corral/web/static/js/node_cards.js";
-import { TokenTable } from "../../../../src/corral/web/static/js/tokens.js";
+} from "../../../../src/corral/web/static/js/nodes/node_cards.js";
+import { TokenTable } from "../../../../src/corral/web/static/js/operations/tokens.js";
 import { job, node, shown, texts } from "./records.js";
 
 const CHOSEN = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nodeTest } from "../../../../src/corral/web/static/js/filter.js";
+import { nodeTest } from "../../../../src/corral/web/static/js/nodes/filter.js";
 import { node } from "./records.js";
 
 const NODES = [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as gantt from "../../../../src/corral/web/static/js/gantt.js";
-import { notesOf, rowsOf } from "../../../../src/corral/web/static/js/timeline.js";
+import * as gantt from "../../../../src/corral/web/static/js/cluster/gantt.js";
+import { notesOf, rowsOf } from "../../../../src/corral/web/static/js/cluster/timeline.js";
 import { node } from "./records.js";
 /** @import { Timeline, TimelineJob } from "../../../../src/corral/web/static/js/api.js" */
 

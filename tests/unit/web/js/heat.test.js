@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as heat from "../../../../src/corral/web/static/js/heat.js";
+import * as heat from "../../../../src/corral/web/static/js/nodes/heat.js";
 import { node } from "./records.js";
 /** @import { NodeFigures, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
 

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HistoryView, runsOf, summaryOf } from "../../../../src/corral/web/static/js/history.js";
+import {
+  HistoryView,
+  runsOf,
+  summaryOf,
+} from "../../../../src/corral/web/static/js/operations/history.js";
 import { shown } from "./records.js";
 
 /** @param {string} what @param {object} [more] */

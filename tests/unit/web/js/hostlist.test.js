@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { expand } from "../../../../src/corral/web/static/js/hostlist.js";
+import { expand } from "../../../../src/corral/web/static/js/lib/hostlist.js";
 
 /** The Python reader's cases (tests/unit/spec/test_hostlist.py).
  * @type {{ names: Record<string, string[]>, broken: string[] }} */

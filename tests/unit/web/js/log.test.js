@@ -1,8 +1,8 @@
 // The text of a log as a terminal shows it in the end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { logPath, plainText } from "../../../../src/corral/web/static/js/logsearch.js";
-import * as log from "../../../../src/corral/web/static/js/logtext.js";
+import { logPath, plainText } from "../../../../src/corral/web/static/js/logs/logsearch.js";
+import * as log from "../../../../src/corral/web/static/js/logs/logtext.js";
 
 const ESC = "\x1b";
 

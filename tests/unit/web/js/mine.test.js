@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as limits from "../../../../src/corral/web/static/js/limits.js";
-import * as mine from "../../../../src/corral/web/static/js/mine.js";
-import * as policy from "../../../../src/corral/web/static/js/policy.js";
+import * as limits from "../../../../src/corral/web/static/js/lib/limits.js";
+import * as mine from "../../../../src/corral/web/static/js/jobs/mine.js";
+import * as policy from "../../../../src/corral/web/static/js/cluster/policy.js";
 import { shown, texts } from "./records.js";
 /** @import { AccountRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aligned, digits } from "../../../../src/corral/web/static/js/curves.js";
-import { plotted, Trends } from "../../../../src/corral/web/static/js/trends.js";
+import { aligned, digits } from "../../../../src/corral/web/static/js/lib/curves.js";
+import { plotted, Trends } from "../../../../src/corral/web/static/js/cluster/trends.js";
 import { shown } from "./records.js";
 
 const PAST = {

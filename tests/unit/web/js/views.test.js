@@ -7,10 +7,10 @@ import {
   Tiles,
   groupWords,
   noted,
-} from "../../../../src/corral/web/static/js/cluster.js";
-import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/curves.js";
-import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
-import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
+} from "../../../../src/corral/web/static/js/cluster/cluster.js";
+import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/lib/curves.js";
+import { FindingView, ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
+import { JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
 import {
   exitOf,
   gpus,
@@ -18,12 +18,12 @@ import {
   listChoice,
   timeOf,
   whereOf,
-} from "../../../../src/corral/web/static/js/jobs.js";
-import * as plan from "../../../../src/corral/web/static/js/plan.js";
-import { Result } from "../../../../src/corral/web/static/js/proof.js";
-import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
-import * as submit from "../../../../src/corral/web/static/js/submit.js";
-import * as view from "../../../../src/corral/web/static/js/view.js";
+} from "../../../../src/corral/web/static/js/jobs/jobs.js";
+import * as plan from "../../../../src/corral/web/static/js/operations/plan.js";
+import { Result } from "../../../../src/corral/web/static/js/operations/proof.js";
+import { Latest, records } from "../../../../src/corral/web/static/js/lib/server.js";
+import * as submit from "../../../../src/corral/web/static/js/jobs/submit.js";
+import * as view from "../../../../src/corral/web/static/js/lib/view.js";
 import { headOf, job, node, shown, texts } from "./records.js";
 /**
  * @import { Diagnosis, Directives, Doctor, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"

@@ -19,7 +19,7 @@ from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_page_js import NODE
 from tests.unit.web.users.test_owner import spec
 
-SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "submit.js"
+SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "jobs" / "submit.js"
 USER = "corral"
 # The form's own functions.
 IN_NODE = """

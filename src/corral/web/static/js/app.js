@@ -1,9 +1,9 @@
 // The frame of the page: who is logged in, which view the part of the address behind # names.
 import { Component, createRef, h, render } from "../vendor/preact.mjs";
-import { ClusterPage } from "./cluster.js";
-import { forget, live, loadNodes, now, start } from "./live.js";
-import { attend, call, refused, setSecret } from "./server.js";
-import { complain, el, FailureCard, place, span } from "./view.js";
+import { ClusterPage } from "./cluster/cluster.js";
+import { forget, live, loadNodes, now, start } from "./lib/live.js";
+import { attend, call, refused, setSecret } from "./lib/server.js";
+import { complain, el, FailureCard, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 
@@ -20,46 +20,50 @@ import { complain, el, FailureCard, place, span } from "./view.js";
 /** @type {Page[]} */
 const PAGES = [
   { name: "cluster", title: "Cluster", view: async () => ClusterPage },
-  { name: "jobs", title: "Jobs", view: async () => (await import("./jobs.js")).JobsPage },
-  { name: "mine", title: "My work", view: async () => (await import("./mine.js")).MinePage },
+  { name: "jobs", title: "Jobs", view: async () => (await import("./jobs/jobs.js")).JobsPage },
+  { name: "mine", title: "My work", view: async () => (await import("./jobs/mine.js")).MinePage },
   {
     name: "timeline",
     title: "Timeline",
-    view: async () => (await import("./timeline.js")).TimelinePage,
+    view: async () => (await import("./cluster/timeline.js")).TimelinePage,
   },
-  { name: "submit", title: "Submit", view: async () => (await import("./submit.js")).SubmitPage },
+  {
+    name: "submit",
+    title: "Submit",
+    view: async () => (await import("./jobs/submit.js")).SubmitPage,
+  },
   {
     name: "proof",
     title: "Proof",
     owner: true,
-    view: async () => (await import("./proof.js")).ProofPage,
+    view: async () => (await import("./operations/proof.js")).ProofPage,
   },
   {
     name: "doctor",
     title: "Doctor",
     owner: true,
-    view: async () => (await import("./doctor.js")).DoctorPage,
+    view: async () => (await import("./operations/doctor.js")).DoctorPage,
   },
   {
     name: "plan",
     title: "Plan & apply",
     owner: true,
-    view: async () => (await import("./plan.js")).PlanPage,
+    view: async () => (await import("./operations/plan.js")).PlanPage,
   },
   {
     name: "history",
     title: "History",
     owner: true,
-    view: async () => (await import("./history.js")).HistoryPage,
+    view: async () => (await import("./operations/history.js")).HistoryPage,
   },
   {
     name: "policy",
     title: "Accounts & QOS",
-    view: async () => (await import("./policy.js")).PolicyPage,
+    view: async () => (await import("./cluster/policy.js")).PolicyPage,
   },
-  { name: "node", tab: "cluster", view: async () => (await import("./node.js")).NodePage },
-  { name: "tokens", view: async () => (await import("./tokens.js")).TokensPage },
-  { name: "job", tab: "jobs", view: async () => (await import("./job.js")).JobPage },
+  { name: "node", tab: "cluster", view: async () => (await import("./nodes/node.js")).NodePage },
+  { name: "tokens", view: async () => (await import("./operations/tokens.js")).TokensPage },
+  { name: "job", tab: "jobs", view: async () => (await import("./jobs/job.js")).JobPage },
 ];
 const LATE_S = 45;
 const KEYS = new Map([

@@ -1,0 +1,577 @@
+// The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
+import { Component, createRef, h } from "../../vendor/preact.mjs";
+import { nodeTest } from "../nodes/filter.js";
+import { Heat, SHARES } from "../nodes/heat.js";
+import { listen, live, loadNodes, now, watchFigures } from "../lib/live.js";
+import { NodeBulk } from "../nodes/node_bulk.js";
+import { SPANS } from "../lib/spans.js";
+import { call } from "../lib/server.js";
+import * as view from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import { Cost, Counts, Head, LastProof, Me, NodeRow, Places, Proof } from "../api.js" */
+/** @import { Past } from "../lib/curves.js" */
+/** @import { Kind } from "../lib/view.js" */
+
+const { atLeast, badge, bar, el, gib, known, leadsTo, many, nodeBadge, since } = view;
+const { Table, warmth, formatted } = view;
+const CARDS = 60;
+const ALL_CARDS = 600; // more elements than these take longer than a frame
+const LISTED = 300;
+const GROUPS = ["partition", "island", "rack", "state", "feature", "none"];
+const REDRAW_MS = 250;
+const MOST_POINTS = 3600;
+const FIRST_PLOT_S = 20;
+// Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
+const { compare } = new Intl.Collator("en", { numeric: true });
+// What was chosen stays while other pages are shown.
+const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
+const chosen = { ...USUAL };
+/** @type {Record<string, string> | null} */
+let racks = null;
+
+/**
+ * One more point: what is in use stays so until it changes. Where nothing has changed the last point
+ * moves on, so that a quiet day is two points.
+ * @param {Past} past
+ * @param {number} at unix seconds
+ * @param {number | null} used
+ * @param {number | null} running
+ */
+export function noted(past, at, used, running) {
+  const last = past.at.length - 1;
+  const same = (/** @type {number} */ i) =>
+    i >= 0 && past.used[i] === used && past.running[i] === running;
+  if (past.at[last] === at || (same(last) && same(last - 1))) {
+    past.at[last] = at;
+    past.used[last] = used;
+    past.running[last] = running;
+    return;
+  }
+  past.at.push(at);
+  past.used.push(used);
+  past.running.push(running);
+  for (const list of Object.values(past)) if (list.length > MOST_POINTS) list.shift();
+}
+
+/** What the first page's plot shows: since the page was opened.
+ * @type {Past} */
+export const past = { at: [], used: [], running: [] };
+
+function remember() {
+  const { head } = now;
+  if (!head) return;
+  const at = Math.floor(Date.now() / 1000);
+  const { counts, trouble } = head;
+  if (trouble || now.ok === false) noted(past, at, null, null);
+  else noted(past, at, counts.gpus ? counts.gpus_used : counts.cpus_used, counts.shown.running);
+}
+for (const name of ["age", "head"]) live.addEventListener(name, remember);
+
+/**
+ * @param {{ value: string, of?: number, words: string, used?: number }} props
+ */
+const Tile = ({ value, of, words, used }) =>
+  el(
+    "div",
+    { class: "tile" },
+    el("b", null, value, of !== undefined && el("small", null, ` / ${formatted(of)}`)),
+    el("span", null, words),
+    of !== undefined && used !== undefined && bar(used, of),
+  );
+
+/**
+ * @param {number} used
+ * @param {number} of
+ * @param {string} words
+ */
+const share = (used, of, words) => h(Tile, { key: words, value: formatted(used), of, used, words });
+
+/** @param {{ counts: Counts }} props */
+function GpuTile({ counts: { gpus, gpus_used, gpus_used_exact } }) {
+  const value = gpus_used_exact ? formatted(gpus_used) : atLeast(gpus_used);
+  return h(Tile, { value, of: gpus, used: gpus_used, words: "GPUs in use" });
+}
+
+/** @param {{ head: Head, cost: Cost | null }} props */
+export function Tiles({ head, cost }) {
+  const { counts } = head;
+  const { running, waiting } = counts.shown;
+  const pending = `jobs running, ${formatted(waiting)} pending`;
+  return [
+    share(counts.usable, counts.nodes, "nodes take jobs"),
+    counts.gpus ? h(GpuTile, { key: "gpus", counts }) : null,
+    share(counts.cpus_used, counts.cpus, "CPUs in use"),
+    head.complete
+      ? h(Tile, { key: "jobs", value: formatted(running), words: pending })
+      : h(Tile, { key: "jobs", value: "…", words: "jobs: still asking Slurm" }),
+    cost?.rented ? h(CostTile, { key: "cost", cost }) : null,
+  ];
+}
+
+/** @param {{ cost: Cost }} props */
+function CostTile({ cost: { rate, spent, unpriced = 0 } }) {
+  const unknown = unpriced ? `, ${many(unpriced, "machine")} without a known price` : "";
+  return el(
+    "div",
+    { class: "tile" },
+    el("b", null, `${rate} $`, el("small", null, " an hour")),
+    el("span", null, `${spent} $ so far${unknown}`),
+  );
+}
+
+/** @param {{ proof: Proof | null }} props */
+export function ProofLine({ proof }) {
+  if (!proof) {
+    return el(
+      "div",
+      { class: "card row" },
+      badge("not proven", "warn"),
+      el("span", null, "This cluster was not proven from here yet."),
+      el("a", { href: "#proof" }, "Prove it"),
+    );
+  }
+  const failed = proof.results.filter((result) => result.verdict === "fail").length;
+  const passed = (proof.proven ?? true) ? badge("proven", "good") : badge("passed in part", "warn");
+  const words = `${many(proof.results.length, "check")} ${since(proof.at)}`;
+  return el(
+    "div",
+    { class: "card row" },
+    failed ? badge("proof failed", "bad") : passed,
+    el("span", null, failed ? `${words}, ${failed} failed` : words),
+    el("a", { href: "#proof" }, "Evidence"),
+  );
+}
+
+/**
+ * The groups that a node is shown in.
+ * @param {NodeRow} node
+ * @param {string} grouping
+ * @returns {string[]}
+ */
+export function groupsOf(node, grouping) {
+  /** @type {Record<string, () => string[]>} */
+  const groups = {
+    partition: () => (node.partitions.length ? node.partitions : ["no partition"]),
+    state: () => [node.state.toLowerCase()],
+    island: () => [
+      node.features.find((feature) => feature.startsWith("island-"))?.slice(7) || "no island",
+    ],
+    rack: () => [
+      racks?.[node.name] || node.features.find((feature) => /^rack/i.test(feature)) || "no rack",
+    ],
+    feature: () => (node.features.length ? node.features : ["no feature"]),
+  };
+  return Object.hasOwn(groups, grouping) ? groups[grouping]() : [""];
+}
+
+/**
+ * Names of one length are in order where their letters are: that spares the collator most of a list.
+ * @param {NodeRow[]} nodes
+ */
+const inOrder = (nodes) =>
+  nodes.every((node, i) => {
+    if (!i) return true;
+    const before = nodes[i - 1].name;
+    return before.length === node.name.length
+      ? before <= node.name
+      : compare(before, node.name) <= 0;
+  });
+
+/**
+ * The nodes that pass a filter, in their groups, and how many there are of each kind.
+ * @param {Iterable<NodeRow>} nodes
+ * @param {(node: NodeRow) => boolean} test
+ * @param {string} grouping
+ */
+export function arranged(nodes, test, grouping) {
+  /** @type {Map<string, NodeRow[]>} */
+  const groups = new Map();
+  /** @type {Partial<Record<Kind, number>>} */
+  const kinds = {};
+  let count = 0;
+  for (const node of nodes) {
+    if (!test(node)) continue;
+    count += 1;
+    kinds[node.kind] = (kinds[node.kind] || 0) + 1;
+    for (const name of groupsOf(node, grouping)) {
+      const group = groups.get(name);
+      if (group) group.push(node);
+      else groups.set(name, [node]);
+    }
+  }
+  for (const group of groups.values()) {
+    if (!inOrder(group)) group.sort((a, b) => compare(a.name, b.name));
+  }
+  return { groups: [...groups].sort(([a], [b]) => compare(a, b)), kinds, count };
+}
+
+/** @param {NodeRow} node */
+const memoryWords = (node) => (node.memory_used ? gib(node.memory_used) : "0");
+
+/** @param {{ node: NodeRow }} props */
+export function Card({ node }) {
+  const warm = warmth(node, now.figures[node.name]);
+  const shown = Math.min(node.gpus, 16);
+  const load = node.load === null ? "-" : node.load.toFixed(1);
+  const words = [
+    `CPU ${node.cpus_used}/${node.cpus}`,
+    `load ${load}`,
+    `${memoryWords(node)} of ${gib(node.memory)}`,
+    ...(warm ? [warm] : []),
+  ];
+  const gpus = Array.from({ length: shown }, (_, i) =>
+    el("i", { key: i, class: i < (node.gpus_used ?? 0) ? "used" : "" }),
+  );
+  const label = `${known(node.gpus_used)} of ${many(node.gpus, "GPU")} in use`;
+  const href = `#node/${node.name}`;
+  return el(
+    "a",
+    { class: `node ${node.kind}`, "data-key": node.name, href },
+    el("span", { class: "row between" }, el("b", null, node.name), nodeBadge(node)),
+    shown ? el("span", { class: "gpus", role: "img", "aria-label": label }, gpus) : null,
+    el("small", null, words.join(" · ")),
+    node.reason ? el("span", { class: "reason" }, node.reason) : null,
+  );
+}
+
+const NUMBERS = ["GPUs", "CPUs", "memory", "load"].map((label) => ({ label, numeric: true }));
+
+/** @param {{ nodes: NodeRow[] }} props */
+function NodeTable({ nodes }) {
+  const rows = nodes.map((node) =>
+    el(
+      "tr",
+      { key: node.name, "data-key": `row ${node.name}`, ...leadsTo(`node/${node.name}`) },
+      el(
+        "td",
+        null,
+        el("a", { class: "plain", href: `#node/${node.name}`, tabIndex: -1 }, node.name),
+      ),
+      el("td", null, nodeBadge(node)),
+      el("td", { class: "cut", title: node.reason }, node.reason),
+      el("td", { class: "num" }, `${known(node.gpus_used)}/${node.gpus}`),
+      el("td", { class: "num" }, `${node.cpus_used}/${node.cpus}`),
+      el("td", { class: "num" }, `${memoryWords(node)} / ${gib(node.memory)}`),
+      el("td", { class: "num" }, node.load === null ? "-" : node.load.toFixed(1)),
+    ),
+  );
+  return h(Table, { heads: ["node", "state", "reason", ...NUMBERS] }, rows);
+}
+
+/** How many nodes a group has, and their GPUs. @param {NodeRow[]} nodes */
+export function groupWords(nodes) {
+  const all = nodes.reduce((sum, node) => sum + node.gpus, 0);
+  if (!all) return many(nodes.length, "node");
+  const used = nodes.reduce((sum, node) => sum + (node.gpus_used ?? 0), 0);
+  const exact = nodes.every((node) => node.gpus_used !== null);
+  const counted = exact ? formatted(used) : atLeast(used);
+  return `${many(nodes.length, "node")}, ${counted} of ${formatted(all)} GPUs in use`;
+}
+
+/** @param {{ name: string, nodes: NodeRow[], count: number }} props */
+function Group({ name, nodes, count }) {
+  const cards = nodes.length <= CARDS && count <= ALL_CARDS;
+  const label = name || "all";
+  const { colouring, filter } = chosen;
+  return el(
+    "section",
+    null,
+    name && el("h3", null, name, el("span", { class: "dim" }, `  ${groupWords(nodes)}`)),
+    cards
+      ? el(
+          "div",
+          { class: "nodes" },
+          nodes.map((node) => h(Card, { key: node.name, node })),
+        )
+      : h(Heat, { nodes, label, colouring, figures: now.figures }),
+    !cards && count <= LISTED && filter ? h(NodeTable, { nodes }) : null,
+  );
+}
+
+/**
+ * @param {{ label: string, value: string, options: [string, string][], onChange: (value: string) => void, hidden?: boolean }} props
+ */
+const Choice = ({ label, value, options, onChange, hidden = false }) =>
+  el(
+    "select",
+    {
+      "aria-label": label,
+      class: "narrow",
+      hidden,
+      value,
+      onChange: ({ currentTarget }) => onChange(currentTarget.value),
+    },
+    options.map(([key, words]) => el("option", { key, value: key }, words)),
+  );
+
+/** @param {{ words: Me["node_kinds"], kinds: Partial<Record<Kind, number>> }} props */
+const Legend = ({ words, kinds }) =>
+  el(
+    "div",
+    { class: "legend" },
+    words.map(([kind, word]) =>
+      el(
+        "span",
+        { key: kind },
+        el("i", { class: `dot-${kind}` }),
+        `${word} `,
+        el("b", null, formatted(kinds[kind])),
+      ),
+    ),
+  );
+
+/** Nodes with their filter; drawn again when nodes change, not at each news of jobs.
+ * @extends {Component<{ me: Me }>} */
+class NodesCard extends Component {
+  /** @type {(() => void)[]} */
+  stops = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  later = () => {
+    this.wait ??= setTimeout(() => {
+      this.wait = undefined;
+      this.forceUpdate();
+    }, REDRAW_MS);
+  };
+
+  // A page's news of jobs are not this card's: it draws itself when nodes change.
+  shouldComponentUpdate() {
+    return false;
+  }
+
+  componentDidMount() {
+    this.stops = [listen("nodes", this.later), watchFigures(this.props.me, this.later)];
+    if (!now.loaded) loadNodes().then(() => this.forceUpdate(), view.complain);
+    if (chosen.grouping === "rack" && !racks) this.place().then(this.later);
+  }
+
+  componentWillUnmount() {
+    clearTimeout(this.wait);
+    for (const stop of this.stops) stop();
+  }
+
+  /** @param {string} grouping */
+  group = async (grouping) => {
+    chosen.grouping = grouping;
+    keepChoice();
+    await this.place();
+    this.forceUpdate();
+  };
+
+  /** Asks for the racks once they are needed. */
+  async place() {
+    if (chosen.grouping !== "rack" || racks) return;
+    /** @type {Places} */
+    const places = await call("places").catch(() => ({ racks: {} }));
+    racks = places.racks;
+  }
+
+  /** @param {"filter" | "colouring"} what */
+  choose = (what) => (/** @type {string} */ value) => {
+    chosen[what] = value;
+    keepChoice();
+    this.forceUpdate();
+  };
+
+  /** @param {number} count */
+  controls(count) {
+    const filtered = this.choose("filter");
+    const search = el("input", {
+      type: "search",
+      value: chosen.filter,
+      placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
+      "aria-label": "Filter nodes",
+      onInput: ({ currentTarget }) => filtered(currentTarget.value),
+    });
+    /** @type {[string, string][]} */
+    const groups = GROUPS.map((name) => [name, name === "none" ? "no groups" : `by ${name}`]);
+    /** @type {[string, string][]} */
+    const shown = ["state", ...Object.keys(SHARES)].map((name) => [name, `show ${name}`]);
+    const { grouping: value, colouring } = chosen;
+    return [
+      search,
+      h(Choice, { label: "Group nodes by", value, options: groups, onChange: this.group }),
+      h(Choice, {
+        label: "What the heat map shows",
+        value: colouring,
+        options: shown,
+        onChange: this.choose("colouring"),
+        hidden: count <= CARDS,
+      }),
+    ];
+  }
+
+  /**
+   * What administrators may do to the nodes that are chosen by the filter.
+   * @param {(node: NodeRow) => boolean} test
+   * @param {number} count
+   */
+  bulk(test, count) {
+    if (this.props.me.role !== "administrator" || !chosen.filter.trim() || !count) return null;
+    return h(NodeBulk, { nodes: [...now.nodes.values()].filter(test) });
+  }
+
+  render() {
+    const { test, wrong } = nodeTest(chosen.filter);
+    const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
+    const none = now.loaded ? "No node matches." : "Asking Slurm…";
+    return el(
+      "div",
+      { class: "card" },
+      el(
+        "div",
+        { class: "row between" },
+        el("h2", null, "Nodes"),
+        h(Legend, { words: this.props.me.node_kinds, kinds }),
+      ),
+      el(
+        "div",
+        { class: "row" },
+        this.controls(count),
+        el("span", { class: "reason", role: "status" }, wrong),
+      ),
+      this.bulk(test, count),
+      el("br"),
+      el(
+        "div",
+        { class: "groups" },
+        count ? null : el("p", { class: "dim" }, none),
+        groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
+      ),
+    );
+  }
+}
+
+/** What is in use since the page was opened; uPlot comes after a while, or with a third point.
+ * @extends {Component<object, { shown: boolean }>} */
+class Timeline extends Component {
+  state = { shown: false };
+  /** @type {{ current: HTMLDivElement | null }} */
+  place = createRef();
+  /** @type {{ more: () => void, close: () => void } | null} */
+  plot = null;
+  ended = false;
+  stop = () => {};
+
+  more = async () => {
+    if (this.plot) this.plot.more();
+    const seconds = past.at.length ? past.at[past.at.length - 1] - past.at[0] : 0;
+    if (this.state.shown || (past.at.length < 3 && seconds < FIRST_PLOT_S)) return;
+    this.setState({ shown: true });
+    const { timeline } = await import("../lib/curves.js");
+    const plot = await timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
+    if (this.ended) plot.close();
+    else this.plot = plot;
+  };
+
+  componentDidMount() {
+    const stops = [listen("head", this.more), listen("age", this.more)];
+    this.stop = () => stops.forEach((stop) => stop());
+    this.more();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    this.stop();
+    this.plot?.close();
+  }
+
+  render() {
+    return el(
+      "div",
+      { class: "card", hidden: !this.state.shown },
+      el("h2", null, "Since this page was opened"),
+      el("div", { class: "plot", ref: this.place }),
+    );
+  }
+}
+
+/**
+ * @typedef {object} ClusterState
+ * @property {Cost | null} cost
+ * @property {Proof | null | undefined} proof
+ * @property {boolean} kept the cluster has a Prometheus, which keeps what was
+ * @property {typeof import("./trends.js").Trends | null} trends loaded after the first view
+ */
+
+/**
+ * Chooses what an address names; what it does not name is as it was.
+ * @param {URLSearchParams} query
+ */
+function takeChoice(query) {
+  const { filter, by, show, span } = Object.fromEntries(query);
+  if (filter !== undefined) chosen.filter = filter;
+  if (GROUPS.includes(by)) chosen.grouping = by;
+  if (show === "state" || Object.hasOwn(SHARES, show ?? "")) chosen.colouring = show;
+  if (SPANS.includes(span)) chosen.span = span;
+}
+
+function keepChoice() {
+  const { filter, grouping: by, colouring: show, span } = chosen;
+  const usual = {
+    filter: USUAL.filter,
+    by: USUAL.grouping,
+    show: USUAL.colouring,
+    span: USUAL.span,
+  };
+  view.keepAddress(view.addressOf("cluster", { filter, by, show, span }, usual));
+}
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, ClusterState>} */
+export class ClusterPage extends Component {
+  /** @type {ClusterState} */
+  state = { cost: null, proof: undefined, kept: true, trends: null };
+  stop = () => {};
+
+  componentWillMount() {
+    takeChoice(this.props.query);
+  }
+
+  componentDidMount() {
+    this.stop = listen("head", () => this.forceUpdate());
+    const { me } = this.props;
+    if (me.figures) import("./trends.js").then(({ Trends }) => this.setState({ trends: Trends }));
+    else this.forget();
+    if (!me.owner || !me.corral) return;
+    /** @type {Promise<LastProof>} */
+    const proof = call("corral/proof");
+    proof.then(
+      (last) => this.setState({ proof: last.proof }),
+      () => {},
+    );
+    /** @type {Promise<Cost>} */
+    const cost = call("corral/cost");
+    cost.then(
+      (data) => this.setState({ cost: data }),
+      () => {},
+    );
+  }
+
+  componentWillUnmount() {
+    this.stop();
+  }
+
+  /** @param {string} span */
+  remember = (span) => {
+    chosen.span = span;
+    keepChoice();
+    this.forceUpdate();
+  };
+
+  forget = () => this.setState({ kept: false });
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { cost, proof, kept, trends } = this.state;
+    const { me } = this.props;
+    const { span } = chosen;
+    const trend = { key: "trends", span, choose: this.remember, none: this.forget };
+    return [
+      el("div", { key: "tiles", class: "tiles" }, now.head && h(Tiles, { head: now.head, cost })),
+      proof === undefined ? null : h(ProofLine, { key: "proof", proof }),
+      h(NodesCard, { key: "nodes", me }),
+      kept ? trends && h(trends, trend) : h(Timeline, { key: "timeline" }),
+    ];
+  }
+}

@@ -1,0 +1,556 @@
+// Accounts, QOS, reservations, licences and the scheduler: read only, for all users.
+import { Component, h } from "../../vendor/preact.mjs";
+import { limitLines, limitText } from "../lib/limits.js";
+import { call, Latest } from "../lib/server.js";
+import * as view from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import * as api from "../api.js" */
+/** @import { AccountRow, LimitRow, Me, QosRow, ReservationRow, SchedulerCycle } from "../api.js" */
+/** @import { Refused } from "../lib/server.js" */
+
+const { addressOf, badge, bar, clock, el, fact, formatted, keepAddress, leadsTo, many } = view;
+const { since, span, Table } = view;
+const AGAIN_MS = 15000;
+const MOST = 200;
+/** @type {[string, string][]} */
+const TABS = [
+  ["accounts", "Accounts"],
+  ["qos", "QOS"],
+  ["reservations", "Reservations"],
+  ["licenses", "Licences"],
+  ["scheduler", "Scheduler"],
+];
+const SHARES = ["share of its level", "share of all usage", "fair share"];
+const SLOW_US = 1e6;
+const number = (/** @type {string} */ label) => ({ label, numeric: true });
+const none = (words = "-") => el("span", { class: "dim" }, words);
+
+/** A list of jobs of a filter. @param {string} q @param {string} [show] */
+const jobsOf = (q, show = "all") => addressOf(`jobs/${show}`, { q }, { q: "" });
+
+/** @param {{ limits: LimitRow[], unreported?: string[] }} props */
+export function Limits({ limits, unreported = [] }) {
+  if (!limits.length && !unreported.length) return none("unlimited");
+  const lines = limitLines(limits).map(({ words, title }) =>
+    el("li", { key: title, title }, words),
+  );
+  const rest = unreported.length
+    ? el(
+        "li",
+        { key: "unknown", class: "dim" },
+        `unknown in this API version: ${unreported.join(", ")}`,
+      )
+    : null;
+  return el("ul", { class: "plain limits" }, lines, rest);
+}
+
+/** @param {number | null} share */
+const percent = (share) =>
+  share === null ? none("unknown") : `${(100 * share).toFixed(share && share < 0.1 ? 1 : 0)} %`;
+
+/**
+ * Limits of a row that the account above does not have: what slurmdbd inherits is stated once.
+ * @param {AccountRow} row
+ * @param {Map<string, AccountRow>} accounts
+ */
+export function ownLimits(row, accounts) {
+  const above = accounts.get(row.user ? row.account : row.parent);
+  const inherited = new Set(above?.limits.map(limitText));
+  return row.limits.filter(
+    (limit) => !(limit.name.startsWith("Max") && inherited.has(limitText(limit))),
+  );
+}
+
+/** Whose row it is, below the account that it belongs to. @param {{ row: AccountRow, address: string }} props */
+function WhoCell({ row: { account, user, partition, depth, is_default }, address }) {
+  const name = el("a", { class: "plain", href: address, tabIndex: -1 }, user || account);
+  const words = [
+    user ? " user" : " account",
+    is_default && user ? ", default" : "",
+    partition ? `, partition ${partition}` : "",
+  ];
+  return el(
+    "td",
+    { class: `depth-${Math.min(depth, 6)}` },
+    user ? name : el("b", null, name),
+    el("small", { class: "dim" }, words),
+  );
+}
+
+/** What sshare reports of a row. @param {{ row: AccountRow, reported: boolean }} props */
+function ShareCells({ row: { user, parent, part, usage, factor }, reported }) {
+  /** @param {string} label @param {ComponentChildren} content */
+  const cell = (label, content) => el("td", { class: "num", "data-label": label }, content);
+  const fair = factor === null ? none("unknown") : factor.toFixed(2);
+  if (!reported) return SHARES.map((label) => cell(label, none("unknown")));
+  const share = part === null ? none("unknown") : [bar(part, 1, true), percent(part)];
+  return [
+    cell(SHARES[0], parent || user ? share : ""), // root has no level
+    cell(SHARES[1], percent(usage)),
+    cell(SHARES[2], user ? fair : ""),
+  ];
+}
+
+/** @param {{ row: AccountRow, accounts: Map<string, AccountRow>, reported: boolean }} props */
+function AccountLine({ row, accounts, reported }) {
+  const { account, user, partition, shares } = row;
+  const address = jobsOf(user ? `user=${user} account=${account}` : `account=${account}`);
+  return el(
+    "tr",
+    { "data-key": `${account} ${user} ${partition}`, ...leadsTo(address.slice(1)) },
+    h(WhoCell, { row, address }),
+    el("td", { class: "num", "data-label": "shares" }, shares || none("unknown")),
+    h(ShareCells, { row, reported }),
+    el("td", { "data-label": "limits" }, h(Limits, { limits: ownLimits(row, accounts) })),
+    el("td", { "data-label": "QOS" }, row.qos.join(", ") || none()),
+  );
+}
+
+/**
+ * Rows with all words of a filter, and the accounts that they are in.
+ * @param {AccountRow[]} rows
+ * @param {string} q
+ */
+export function matching(rows, q) {
+  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return rows;
+  const has = (/** @type {AccountRow} */ row) => {
+    const text = `${row.account} ${row.user} ${row.qos.join(" ")} ${row.limits.map(limitText).join(" ")}`;
+    return words.every((word) => text.toLowerCase().includes(word));
+  };
+  const parents = new Map(rows.filter(({ user }) => !user).map((row) => [row.account, row.parent]));
+  const kept = new Set();
+  const hits = new Set(rows.filter(has));
+  for (const hit of hits) {
+    let name = hit.user ? hit.account : hit.parent;
+    while (name && !kept.has(name)) {
+      kept.add(name);
+      name = parents.get(name) ?? "";
+    }
+  }
+  return rows.filter((row) => hits.has(row) || (!row.user && kept.has(row.account)));
+}
+
+/** @param {{ data: api.Accounts, q: string }} props */
+export function AccountsView({ data, q }) {
+  const accounts = new Map(
+    data.accounts.filter(({ user }) => !user).map((row) => [row.account, row]),
+  );
+  const rows = matching(data.accounts, q);
+  const heads = ["account or user", number("shares"), ...SHARES.map(number), "limits", "QOS"];
+  const lines = rows.slice(0, MOST).map((row) =>
+    h(AccountLine, {
+      ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts },
+      reported: !data.why_no_shares,
+    }),
+  );
+  const rest = rows.length - lines.length;
+  return [
+    data.why_no_shares
+      ? el(
+          "p",
+          { key: "why", class: "reason" },
+          `Usage and fair share are unknown: ${data.why_no_shares}.`,
+        )
+      : null,
+    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
+    rows.length ? null : el("p", { key: "none", class: "dim" }, "No account matches."),
+    rest
+      ? el("p", { key: "rest", class: "dim" }, `${formatted(rest)} more: use the filter.`)
+      : null,
+    el(
+      "p",
+      { key: "about", class: "dim" },
+      "Usage is of all accounts together, old usage counted less; fair share is 0 to 1, the higher the sooner ",
+      "jobs start. Limits of each job that an account above sets hold below it too and are listed there.",
+    ),
+  ];
+}
+
+/** @param {string[]} flags */
+const flagWords = (flags) =>
+  flags.map((flag) => flag.toLowerCase().replaceAll("_", " ")).join(", ");
+
+/** @param {{ qos: QosRow }} props */
+function QosLine({ qos }) {
+  const { name, description, priority, preempts, preempt_mode, usage_factor, grace } = qos;
+  const address = jobsOf(`qos=${name}`);
+  const after = grace ? `, after ${span(grace)}` : "";
+  const stops = preempts.length
+    ? `${preempts.join(", ")}${preempt_mode ? ` (${preempt_mode}${after})` : after}`
+    : "";
+  const usual = description.toLowerCase() === name ? "" : description;
+  return el(
+    "tr",
+    { "data-key": name, ...leadsTo(address.slice(1)) },
+    el(
+      "td",
+      null,
+      el("a", { class: "plain", href: address, tabIndex: -1 }, el("b", null, name)),
+      usual ? el("small", { class: "dim" }, ` ${usual}`) : null,
+    ),
+    el("td", { class: "num", "data-label": "priority" }, formatted(priority)),
+    el("td", { "data-label": "may preempt jobs of" }, stops || none("none")),
+    el("td", { class: "num", "data-label": "usage factor" }, usage_factor ?? none("unknown")),
+    el("td", { "data-label": "limits" }, h(Limits, qos)),
+    el("td", { "data-label": "flags" }, flagWords(qos.flags) || none()),
+  );
+}
+
+/** @param {{ data: api.AllQos, q: string }} props */
+export function QosView({ data, q }) {
+  const rows = data.qos.filter(({ name, description }) =>
+    `${name} ${description}`.toLowerCase().includes(q.toLowerCase()),
+  );
+  const lines = rows.map((qos) => h(QosLine, { key: qos.name, qos }));
+  const heads = [
+    "QOS",
+    number("priority"),
+    "may preempt jobs of",
+    number("usage factor"),
+    "limits",
+    "flags",
+  ];
+  return [
+    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
+    rows.length ? null : el("p", { key: "none", class: "dim" }, "No QOS matches."),
+  ];
+}
+
+/**
+ * @param {ReservationRow} row
+ * @param {number} at unix seconds
+ * @returns {[string, import("../lib/view.js").Kind]}
+ */
+export function phaseOf({ start, end }, at) {
+  if (end && end <= at) return ["over", "off"];
+  if (start && start > at) return [`in ${span(start - at)}`, "warn"];
+  return ["active", "busy"];
+}
+
+/** For whom it is. @param {ReservationRow} row */
+function forWhom({ users, accounts }) {
+  return [
+    users.length ? `${users.length === 1 ? "user" : "users"} ${users.join(", ")}` : "",
+    accounts.length
+      ? `${accounts.length === 1 ? "account" : "accounts"} ${accounts.join(", ")}`
+      : "",
+  ]
+    .filter(Boolean)
+    .join("; ");
+}
+
+/** @param {{ data: api.Reservations, q: string, at?: number }} props */
+export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
+  const rows = data.reservations.filter((row) =>
+    `${row.name} ${row.nodes} ${forWhom(row)} ${row.flags.join(" ")}`
+      .toLowerCase()
+      .includes(q.toLowerCase()),
+  );
+  if (!rows.length)
+    return el("p", { class: "dim" }, q ? "No reservation matches." : "Slurm has no reservations.");
+  const lines = rows.map((row) => {
+    const [words, kind] = phaseOf(row, at);
+    const address = row.nodes
+      ? addressOf("cluster", { filter: row.nodes }, { filter: "" })
+      : "#cluster";
+    return el(
+      "tr",
+      { key: row.name, "data-key": row.name, ...leadsTo(address.slice(1)) },
+      el(
+        "td",
+        null,
+        el("a", { class: "plain", href: address, tabIndex: -1 }, el("b", null, row.name)),
+      ),
+      el("td", { "data-label": "state" }, badge(words, kind)),
+      el("td", { class: "nowrap", "data-label": "from" }, clock(row.start)),
+      el("td", { class: "nowrap", "data-label": "to" }, row.end ? clock(row.end) : none("no end")),
+      el(
+        "td",
+        { "data-label": "nodes" },
+        row.nodes
+          ? `${row.nodes} (${many(row.node_count, "node")}, ${many(row.cores, "core")})`
+          : none("no nodes"),
+      ),
+      el("td", { "data-label": "for" }, forWhom(row) || none()),
+      el("td", { "data-label": "licences" }, row.licenses || none()),
+      el("td", null, flagWords(row.flags) || none()),
+    );
+  });
+  const heads = ["reservation", "state", "from", "to", "nodes", "for", "licences", "flags"];
+  return el("div", { class: "stacked" }, h(Table, { heads }, lines));
+}
+
+/** @param {{ data: api.Licenses, q: string }} props */
+export function LicensesView({ data, q }) {
+  const rows = data.licenses.filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()));
+  if (!rows.length)
+    return el("p", { class: "dim" }, q ? "No licence matches." : "Slurm counts no licences here.");
+  const lines = rows.map(({ name, total, used, free, reserved, remote }) =>
+    el(
+      "tr",
+      { key: name, "data-key": name },
+      el(
+        "td",
+        null,
+        el("b", null, name),
+        remote ? el("small", { class: "dim" }, " of a server") : null,
+      ),
+      el("td", { class: "num" }, formatted(total)),
+      el("td", { class: "num" }, bar(used, total, true), formatted(used)),
+      el("td", { class: free ? "num" : "num reason" }, formatted(free)),
+      el("td", { class: "num" }, formatted(reserved)),
+    ),
+  );
+  const heads = ["licence", ...["total", "used", "free", "reserved"].map(number)];
+  return h(Table, { heads }, lines);
+}
+
+/** A length of microseconds in words. @param {number | null} us */
+export function lengthWords(us) {
+  if (us === null) return "unknown";
+  if (us < 1000) return `${us} µs`;
+  return us < SLOW_US
+    ? `${(us / 1000).toFixed(us < 10000 ? 1 : 0)} ms`
+    : `${(us / 1e6).toFixed(1)} s`;
+}
+
+/**
+ * One of the two schedulers, as facts.
+ * @param {SchedulerCycle} cycle
+ */
+function cycleFacts({ count, last, mean, longest, depth, queue, last_at, exits, meanings }) {
+  const slow = mean !== null && mean >= SLOW_US;
+  const lengths = `last ${lengthWords(last)}, mean ${lengthWords(mean)}, longest ${lengthWords(longest)}`;
+  const why = Object.entries(exits)
+    .sort(([, a], [, b]) => b - a)
+    .map(([word, times]) =>
+      el("li", { key: word }, `${meanings[word] ?? word}: ${formatted(times)} times`),
+    );
+  if (count === 0) return [fact("cycles", "none since the counters were reset")];
+  return [
+    fact("cycles", count === null ? "unknown" : formatted(count)),
+    last_at ? fact("last cycle", since(last_at)) : null,
+    fact("length", el("span", { class: slow ? "reason" : "" }, lengths, slow ? ": slow" : "")),
+    fact("jobs tested in a cycle", depth === null ? "unknown" : `${formatted(depth)} on average`),
+    fact("pending at the last cycle", queue === null ? "unknown" : many(queue, "job")),
+    why.length ? fact("cycles ended because", el("ul", { class: "plain" }, why)) : null,
+  ];
+}
+
+/** @param {{ title: string, calls: api.SchedulerCall[], what: string }} props */
+function Calls({ title, calls, what }) {
+  const all = calls.reduce((sum, { total }) => sum + total, 0);
+  const lines = calls.map(({ name, count, mean, total }) =>
+    el(
+      "tr",
+      { key: name },
+      el(
+        "td",
+        { class: "cut", title: name },
+        what === "request"
+          ? name
+              .replace(/^REQUEST_/, "")
+              .toLowerCase()
+              .replaceAll("_", " ")
+          : name,
+      ),
+      el("td", { class: "num" }, formatted(count)),
+      el("td", { class: "num" }, lengthWords(mean)),
+      el("td", { class: "num" }, bar(total, all, true), lengthWords(total)),
+    ),
+  );
+  const content = lines.length
+    ? h(Table, { heads: [what, ...["number", "mean", "together"].map(number)] }, lines)
+    : el("p", { class: "dim" }, "None is reported.");
+  return el("div", { class: "card" }, el("h2", null, title), content);
+}
+
+/** @param {number | null} value @param {string} word */
+const counted = (value, word) => (value === null ? "unknown" : many(value, word));
+
+/** What waits in slurmctld, and for how many jobs. @param {api.SchedulerFigures} now */
+function DaemonFacts({ since: at, jobs, threads, agents, database }) {
+  const words = ["submitted", "started", "completed", "canceled", "failed"]
+    .filter((word) => jobs[word] !== undefined)
+    .map((word) => `${formatted(jobs[word])} ${word === "canceled" ? "cancelled" : word}`);
+  const records = counted(database, "record");
+  return el(
+    "dl",
+    { class: "facts" },
+    fact("counted since", at ? `${clock(at)}, ${since(at)}` : "unknown"),
+    fact("jobs since then", words.join(", ") || "unknown"),
+    fact("busy now", counted(threads, "thread")),
+    fact("queued for nodes", counted(agents, "message")),
+    fact(
+      "queued for slurmdbd",
+      database
+        ? el("span", { class: "reason" }, `${records}: slurmdbd is slow or does not answer`)
+        : records,
+    ),
+  );
+}
+
+/**
+ * @param {string} title
+ * @param {string} about
+ * @param {ComponentChildren} facts
+ */
+const factsCard = (title, about, facts) =>
+  el(
+    "div",
+    { class: "card" },
+    el("h2", null, title),
+    about ? el("p", { class: "dim" }, about) : null,
+    facts,
+  );
+
+/** @param {{ data: api.SchedulerState }} props */
+export function SchedulerView({ data }) {
+  const now = data.figures;
+  if (!now) return null;
+  const started = now.backfilled === null ? "unknown" : formatted(now.backfilled);
+  const backfill = [fact("jobs that it started", started), cycleFacts(now.backfill)];
+  const facts = (/** @type {ComponentChildren} */ lines) => el("dl", { class: "facts" }, lines);
+  const column = (/** @type {ComponentChildren} */ cards) => el("div", { class: "stack" }, cards);
+  return el(
+    "div",
+    { class: "halves" },
+    column([
+      factsCard("slurmctld", "", h(DaemonFacts, now)),
+      factsCard(
+        "Main scheduler",
+        "Starts the jobs of highest priority as far as there is room.",
+        facts(cycleFacts(now.main)),
+      ),
+      factsCard(
+        "Backfill",
+        "Starts smaller jobs earlier where that delays none of higher priority.",
+        facts(backfill),
+      ),
+    ]),
+    column([
+      h(Calls, { title: "Requests by user", calls: now.by_user, what: "user" }),
+      h(Calls, { title: "Requests by type", calls: now.by_type, what: "request" }),
+    ]),
+  );
+}
+
+/**
+ * @typedef {api.Accounts | api.AllQos | api.Reservations | api.Licenses | api.SchedulerState} Data
+ * @param {string} tab
+ * @param {any} data
+ * @param {string} q
+ * @returns {ComponentChildren}
+ */
+function viewOf(tab, data, q) {
+  if (tab === "accounts") return h(AccountsView, { data, q });
+  if (tab === "qos") return h(QosView, { data, q });
+  if (tab === "reservations") return h(ReservationsView, { data, q });
+  if (tab === "licenses") return h(LicensesView, { data, q });
+  return h(SchedulerView, { data });
+}
+
+/** How changes are made: never here. */
+const HowToChange = () =>
+  el(
+    "p",
+    { class: "dim" },
+    "This page changes nothing here. Accounts, users, QOS and limits that the cluster file declares are changed ",
+    "there and applied (",
+    el("code", null, "corral apply"),
+    "); others by an administrator with ",
+    el("code", null, "sacctmgr"),
+    " and ",
+    el("code", null, "scontrol"),
+    ".",
+  );
+
+/** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, PolicyState>} */
+export class PolicyPage extends Component {
+  newest = new Latest();
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  timer = undefined;
+  /** @type {PolicyState} */
+  state = {
+    tab: TABS.find(([key]) => key === this.props.args[0])?.[0] ?? "accounts",
+    q: this.props.query.get("q") ?? "",
+    data: null,
+    wrong: null,
+  };
+
+  componentDidMount() {
+    this.load();
+    this.timer = setInterval(this.load, AGAIN_MS);
+  }
+
+  componentWillUnmount() {
+    clearInterval(this.timer);
+    this.newest.drop();
+  }
+
+  load = () => {
+    /** @type {Promise<Data>} */
+    const answer = call(`policy/${this.state.tab}`);
+    this.newest.take(
+      answer,
+      (data) => this.setState({ data, wrong: null }),
+      (wrong) => this.setState({ wrong }),
+    );
+  };
+
+  /** @param {string} q */
+  filter(q) {
+    this.setState({ q });
+    keepAddress(addressOf(`policy/${this.state.tab}`, { q }, { q: "" }));
+  }
+
+  content() {
+    const { tab, q, data, wrong } = this.state;
+    if (wrong && !data) return el("p", { class: "reason" }, `${wrong.message}. ${wrong.hint}`);
+    if (!data) return el("p", { class: "dim" }, "Loading…");
+    if (!data.known) return el("p", { class: "reason" }, `Unknown: ${data.why}.`);
+    const why = data.why || wrong?.message;
+    return [
+      why
+        ? el("p", { key: "old", class: "reason" }, `This was known ${since(data.at)}: ${why}.`)
+        : null,
+      viewOf(tab, data, q),
+    ];
+  }
+
+  render() {
+    const { tab, q } = this.state;
+    const tabs = TABS.map(([key, words]) =>
+      el(
+        "a",
+        {
+          key,
+          class: "chip",
+          href: `#policy/${key}`,
+          "aria-current": key === tab ? "page" : undefined,
+        },
+        words,
+      ),
+    );
+    const onInput = (/** @type {{ currentTarget: HTMLInputElement }} */ { currentTarget }) =>
+      this.filter(currentTarget.value);
+    const search = el("input", {
+      ...{ type: "search", class: "grow", value: q, onInput },
+      ...{ placeholder: "Filter: a name, or part of one", "aria-label": "Filter", maxLength: 100 },
+    });
+    const plain = tab === "scheduler";
+    return [
+      el(
+        "div",
+        { key: "tabs", class: "row" },
+        el("div", { class: "row chips", role: "navigation", "aria-label": "What to show" }, tabs),
+        plain ? null : search,
+      ),
+      el("div", { key: `${tab} content`, class: plain ? "" : "card" }, this.content()),
+      h(HowToChange, { key: "how" }),
+    ];
+  }
+}

@@ -1,0 +1,73 @@
+// What a job was, as the fields of the submit form take it; and what is wrong with a field.
+/** @import { InputProps } from "../lib/view.js" */
+
+/**
+ * Words as a shell reads them: quotes keep blanks.
+ * @param {string} text
+ */
+export function wordsOf(text) {
+  const words = [];
+  let word = "";
+  let begun = false;
+  for (const [piece, blank, double, single, escaped] of text.matchAll(
+    /(\s+)|"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)|[^\s"'\\]+|["'\\]/gs,
+  )) {
+    if (blank !== undefined) {
+      if (begun) words.push(word);
+      word = "";
+      begun = false;
+    } else {
+      word += double?.replace(/\\(["\\])/g, "$1") ?? single ?? escaped ?? piece;
+      begun = true;
+    }
+  }
+  return begun ? [...words, word] : words;
+}
+
+/** @param {unknown} word */
+function quoted(word) {
+  const text = String(word);
+  if (text && !/[\s"'\\]/.test(text)) return text;
+  return `"${text.replace(/(["\\])/g, "\\$1")}"`;
+}
+
+/**
+ * A value as it is typed.
+ * @param {unknown} value
+ */
+export function typedOf(value) {
+  if (Array.isArray(value)) return value.map(quoted).join(" ");
+  if (typeof value !== "object" || value === null) return String(value ?? "");
+  const pair = (/** @type {[string, unknown]} */ [name, given]) =>
+    quoted(`${name}=${Array.isArray(given) ? given.join(",") : given}`);
+  return Object.entries(value).map(pair).join(" ");
+}
+
+/**
+ * An input that begins with a value.
+ * @param {unknown} value
+ * @returns {InputProps}
+ */
+export function begunWith(value) {
+  if (value === undefined) return {};
+  return typeof value === "boolean" ? { defaultChecked: value } : { defaultValue: typedOf(value) };
+}
+
+/**
+ * What a refusal states of each field: "nodes: too few; time: not a time".
+ * @param {string} message
+ * @param {string[]} names
+ * @returns {Record<string, string>}
+ */
+export function faultsOf(message, names) {
+  /** @type {Record<string, string>} */
+  const faults = {};
+  for (const part of message.replace(/^[^:]*: /, "").split("; ")) {
+    const [, name, text] = /^(\w+)[.\w]*: (.*)/s.exec(part) ?? [];
+    if (names.includes(name)) {
+      const form = text.startsWith("String should match pattern");
+      faults[name] = form ? "this is not in the form that is described here" : text;
+    }
+  }
+  return faults;
+}

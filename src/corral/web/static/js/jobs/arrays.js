@@ -1,0 +1,158 @@
+// An array as one row of the list of jobs: counts by state, and its tasks below it when unfolded.
+import { Component, h } from "../../vendor/preact.mjs";
+import { Box } from "../lib/bulk.js";
+import { listen } from "../lib/live.js";
+import { call, Latest, records } from "../lib/server.js";
+import { badge, complain, el, formatted, leadsTo, many } from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import { ArrayRow, JobRow, Jobs, StateCount } from "../api.js" */
+
+export const TASKS = 100;
+const NEWS_MS = 300;
+
+/** @param {{ counts: StateCount[] }} props */
+export const Counts = ({ counts }) =>
+  el(
+    "span",
+    { class: "counts" },
+    counts.map(({ state, kind, count }) =>
+      el("span", { key: state }, badge(`${formatted(count)} ${state}`, kind)),
+    ),
+  );
+
+/**
+ * "8 each"; nothing where tasks differ.
+ * @param {ArrayRow} array
+ * @param {string | number} each
+ */
+const ofEach = ({ alike }, each) => (alike && each ? `${each} each` : "");
+
+/**
+ * @typedef {object} ArrayProps
+ * @property {JobRow} job one of its tasks
+ * @property {ArrayRow} array
+ * @property {string} gpus of the one
+ * @property {boolean} open
+ * @property {boolean} ended the list is that of ended jobs
+ * @property {(() => void) | null} choose null: it cannot be chosen
+ * @property {boolean} chosen
+ * @property {() => void} unfold
+ */
+
+/** @param {ArrayProps} props */
+export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfold }) {
+  const label = `${array.array}_[…]`;
+  const words = `${array.exact ? "" : "at least "}${many(array.tasks, "task")}`;
+  const sign = open ? "▾" : "▸";
+  const button = el(
+    "button",
+    {
+      class: "fold",
+      "aria-expanded": open ? "true" : "false",
+      "aria-label": `Tasks of array ${array.array}`,
+      "data-key": `fold ${array.array}`,
+      onClick: unfold,
+    },
+    sign,
+  );
+  const box =
+    choose && h(Box, { label: `Choose array ${array.array}`, checked: chosen, onChange: choose });
+  const address = `jobs/all?q=${encodeURIComponent(`array=${array.array}`)}`;
+  return el(
+    "tr",
+    {
+      class: "array",
+      "data-array": array.array,
+      "data-key": `array ${array.array}`,
+      ...leadsTo(address),
+    },
+    ended ? null : el("td", { class: "boxes" }, box),
+    el(
+      "td",
+      { class: "nowrap" },
+      button,
+      el("a", { class: "plain", href: `#${address}`, tabIndex: -1 }, label),
+    ),
+    el("td", { class: "cut", title: job.name }, job.name),
+    el("td", null, job.user),
+    el("td", { colSpan: 2 }, h(Counts, { counts: array.counts })),
+    el("td", { class: "num" }, ofEach(array, gpus)),
+    el("td", { class: "num" }, ofEach(array, job.cpus)),
+    el("td", { class: "num nowrap" }, words),
+    ended ? el("td") : null,
+  );
+}
+
+/**
+ * @typedef {object} TasksProps
+ * @property {string} array
+ * @property {string} list "jobs" or "past", with what else is chosen of it
+ * @property {URLSearchParams} query of the list
+ * @property {(job: JobRow) => ComponentChildren} row
+ * @property {number} columns
+ */
+
+/**
+ * The tasks of an array that pass the list's filter, as rows.
+ * @extends {Component<TasksProps, { jobs: JobRow[] | null, total: number }>}
+ */
+export class ArrayTasks extends Component {
+  /** @type {{ jobs: JobRow[] | null, total: number }} */
+  state = { jobs: null, total: 0 };
+  newest = new Latest();
+  stop = () => {};
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  load = () => {
+    const query = new URLSearchParams(this.props.query);
+    query.set("q", `${query.get("q") ?? ""} array=${this.props.array}`.trim());
+    for (const [name, value] of Object.entries({ arrays: "false", offset: "0", limit: `${TASKS}` }))
+      query.set(name, value);
+    /** @type {Promise<Jobs>} */
+    const answer = call(`${this.props.list}?${query}`);
+    this.newest.take(
+      answer,
+      ({ columns, rows, total }) => this.setState({ jobs: records(columns, rows), total }),
+      complain,
+    );
+  };
+
+  componentDidMount() {
+    this.stop = listen("jobs", () => {
+      this.wait ??= setTimeout(() => {
+        this.wait = undefined;
+        this.load();
+      }, NEWS_MS);
+    });
+    this.load();
+  }
+
+  /** @param {TasksProps} before */
+  componentDidUpdate(before) {
+    if (String(before.query) !== String(this.props.query)) this.load();
+  }
+
+  componentWillUnmount() {
+    this.newest.drop();
+    this.stop();
+    clearTimeout(this.wait);
+  }
+
+  render() {
+    const { jobs, total } = this.state;
+    const { array, row, columns } = this.props;
+    if (!jobs) return el("tr", null, el("td", { colSpan: columns, class: "dim" }, "Loading…"));
+    const all = `#jobs/all?q=${encodeURIComponent(`array=${array}`)}`;
+    const more = el(
+      "tr",
+      { key: "more", class: "task" },
+      el(
+        "td",
+        { colSpan: columns },
+        el("a", { href: all }, `All ${many(total, "record")} of ${array}`),
+      ),
+    );
+    return [jobs.map(row), total > jobs.length ? more : null];
+  }
+}

@@ -1,0 +1,437 @@
+// One job: how it stands, why, its live log and script, and what may be done to it.
+import { Component, h } from "../../vendor/preact.mjs";
+import { Curves } from "../lib/curves.js";
+import { exitOf, gpus, timeOf } from "./jobs.js";
+import { listen, now } from "../lib/live.js";
+import { Log } from "../logs/log.js";
+import { call, Latest, refused, ticketed } from "../lib/server.js";
+import { AskedUsed } from "./use.js";
+import * as view from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import * as api from "../api.js" */
+/** @import { Refused } from "../lib/server.js" */
+
+const { ask, badge, bar, clock, complain, el, fact, FailureCard, gib, many, pre, span } = view;
+const TICK_MS = 5000;
+const MEASURE_MS = 4500;
+const AGAIN_MS = 2000;
+const PARTS = /** @type {const} */ (["compute", "communication", "overlap", "idle"]);
+
+/** @param {api.JobDetail} job */
+function givenWords(job) {
+  const given = [many(job.cpus, "CPU"), gib(job.memory)];
+  if (gpus(job)) given.unshift(`${gpus(job)} ${gpus(job) === "1" ? "GPU" : "GPUs"}`);
+  return given.join(", ");
+}
+
+/**
+ * @param {api.JobDetail} job
+ * @param {number} at
+ */
+function timeFact(job, at) {
+  const end = job.ended && job.end_at ? job.end_at : at;
+  const progress = job.limit && job.start_at ? bar(end - job.start_at, job.limit, true) : null;
+  const limit = job.limit ? ` of ${span(job.limit)}` : ", no limit";
+  return fact("time", el("span", null, progress, `${timeOf(job, at)}${limit}`));
+}
+
+/**
+ * Why it is pending, or how it ended.
+ * @param {api.JobDetail} job
+ */
+const outcomeFacts = (job) => [
+  fact("why pending", job.why && el("span", { class: "reason" }, job.why)),
+  fact("reason", job.ended && job.reason),
+  fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
+];
+
+/**
+ * Whether there may be output: of an array that waits some tasks may have begun.
+ * @param {api.JobDetail} job
+ */
+const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includes("_["));
+
+/** @param {number} at unix seconds */
+const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
+
+/** @param {string} path */
+const code = (path) => path && el("code", null, path);
+
+/** @param {{ job: api.JobDetail, at?: number }} props */
+export function JobFacts({ job, at = Date.now() / 1000 }) {
+  const started = job.waiting ? "may start" : "started";
+  return el(
+    "dl",
+    { class: "facts" },
+    fact("job", job.label),
+    outcomeFacts(job),
+    fact("user", job.account ? `${job.user} (${job.account})` : job.user),
+    fact("partition", job.qos ? `${job.partition}, QOS ${job.qos}` : job.partition),
+    fact("nodes", job.nodes || many(job.node_count, "node")),
+    fact("given", givenWords(job)),
+    timeFact(job, at),
+    fact("submitted", clock(job.submit_at)),
+    fact(started, job.start_at && clock(job.start_at)),
+    fact("priority", job.priority),
+    fact("depends on", job.dependency),
+    fact("restarts", job.restarts || null),
+    fact("folder", code(job.workdir)),
+    fact("output", code(job.stdout)),
+    fact("submitted by", code(job.submit_line)),
+    fact("comment", job.comment),
+  );
+}
+
+/**
+ * The way back to the form with what the job was; on each of the viewer's jobs that ended.
+ * @param {{ job: api.JobDetail, me: api.Me }} props
+ */
+export const SubmitAgain = ({ job, me }) =>
+  job.ended && job.mine && me.mine
+    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
+    : null;
+
+/**
+ * What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
+ * @param {{ ranks: api.RankTimes[] }} props
+ */
+export function RankTable({ ranks }) {
+  const heads = ["rank", "steps", "ms/step", ...PARTS];
+  const rows = ranks.map((rank) => {
+    const step = (rank.wall_ms / Math.max(1, rank.steps)).toFixed(1);
+    const shares = PARTS.map((part) => {
+      const share = (100 * rank[`${part}_ms`]) / (rank.wall_ms || 1);
+      return el("td", { key: part }, `${share.toFixed(1)} %`);
+    });
+    const cells = [el("td", null, rank.rank), el("td", null, rank.steps), el("td", null, step)];
+    return el("tr", { key: rank.rank }, cells, shares);
+  });
+  return el(
+    "table",
+    { class: "profile" },
+    el(
+      "thead",
+      null,
+      el(
+        "tr",
+        null,
+        heads.map((text) => el("th", { key: text, scope: "col" }, text)),
+      ),
+    ),
+    el("tbody", null, rows),
+  );
+}
+
+/** @param {{ job: number, extras: api.Extras, ranks: api.RankTimes[] }} props */
+function RunAndProfile({ job, extras, ranks }) {
+  const download = async () => {
+    try {
+      const link = document.createElement("a");
+      link.href = await ticketed(`jobs/${job}/profile.json.gz`);
+      link.download = `job-${job}.json.gz`;
+      link.click();
+    } catch (error) {
+      complain(error);
+    }
+  };
+  const { run, tracking, recordings } = extras;
+  if (!run && !recordings.length) return null;
+  const address = `${tracking}/#/runs/${run}`;
+  const link = el("a", { href: address, target: "_blank", rel: "noopener" }, "Its run in MLflow");
+  const save = el(
+    "button",
+    { class: "quiet", type: "button", onClick: download },
+    "Download the timeline of all ranks",
+  );
+  return el(
+    "div",
+    { class: "card" },
+    el("h2", null, "Run and profile"),
+    run && el("p", null, link, el("span", { class: "dim" }, `  ${tracking}, run ${run}`)),
+    recordings.length
+      ? el(
+          "p",
+          null,
+          many(recordings.length, "recording"),
+          " of its ranks; ",
+          el("code", null, `corral profile ${job}`),
+          " keeps them.",
+        )
+      : null,
+    ranks.length
+      ? el(
+          "div",
+          null,
+          h(RankTable, { ranks }),
+          el("p", null, save, " and open it in ", el("code", null, "ui.perfetto.dev"), "."),
+        )
+      : null,
+  );
+}
+
+/** @param {{ environment: [string, string][] }} props */
+function Environment({ environment }) {
+  if (!environment.length) return null;
+  const rows = environment.map(([name, value]) =>
+    el(
+      "tr",
+      { key: name },
+      el("td", { class: "mono" }, name),
+      el("td", { class: "mono wrap" }, value),
+    ),
+  );
+  return el(
+    "details",
+    { class: "card" },
+    el("summary", null, "Environment of its first process"),
+    el("div", { class: "scroll", tabIndex: 0 }, el("table", null, el("tbody", null, rows))),
+  );
+}
+
+/** @param {{ use: api.Curves | null, wrong: string }} props */
+function Usage({ use, wrong }) {
+  if (!use) return null;
+  const from = use.from === "here" ? "sampled while this page is open" : "";
+  return el(
+    "div",
+    { class: "card" },
+    el(
+      "div",
+      { class: "row between" },
+      el("h2", null, "Use over time"),
+      el("span", { class: "dim" }, wrong || from),
+    ),
+    h(Curves, { curves: use.curves }),
+  );
+}
+
+/**
+ * @typedef {object} JobState
+ * @property {api.JobDetail} [job]
+ * @property {Refused} [failure]
+ * @property {string} [script]
+ * @property {api.Extras} [extras]
+ * @property {api.RankTimes[]} ranks
+ * @property {api.Curves | null} use
+ * @property {string} wrong
+ * @property {boolean} following
+ */
+
+/** @extends {Component<{ me: api.Me, args: string[], query: URLSearchParams }, JobState>} */
+export class JobPage extends Component {
+  /** @type {JobState} */
+  state = { ranks: [], use: null, wrong: "", following: false };
+  newestJob = new Latest();
+  newestUse = new Latest();
+  measured = 0;
+  loaded = 0;
+  ended = false;
+  stop = () => {};
+
+  get id() {
+    return this.props.args[0];
+  }
+
+  componentDidMount() {
+    const silence = listen("jobs", (jobs) => {
+      const { job } = this.state;
+      if (!job || job.forgotten) return;
+      if (!jobs || jobs.some(({ id }) => id === job.id)) this.load();
+    });
+    const tick = setInterval(() => {
+      this.answered();
+      if (!this.state.job || this.state.job.ended) return;
+      this.forceUpdate();
+      if (Date.now() - this.measured > MEASURE_MS) this.measure();
+    }, TICK_MS);
+    const deaf = listen("head", this.answered);
+    this.stop = () => {
+      silence();
+      deaf();
+      clearInterval(tick);
+    };
+    this.load();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    this.newestJob.drop();
+    this.newestUse.drop();
+    this.stop();
+  }
+
+  // Who opens the page sees why a job cannot be shown; later the page stays as it is.
+  load() {
+    this.loaded = Date.now();
+    /** @type {Promise<api.JobDetail>} */
+    const answer = call(`jobs/${this.id}`);
+    return this.newestJob.take(answer, this.shown, (failure) => {
+      if (!this.state.job) this.setState({ failure });
+    });
+  }
+
+  // A page that has no news of Slurm's, or has not its job yet, asks again once Slurm answers.
+  answered = () => {
+    const { job, failure } = this.state;
+    if (now.head?.trouble || Date.now() - this.loaded < AGAIN_MS) return;
+    if (job?.known_at || (!job && failure)) this.load();
+  };
+
+  /** @param {api.JobDetail} job */
+  shown = (job) => {
+    const before = this.state.job;
+    document.title = `${job.name} · job ${job.label} · Corral`;
+    const own = job.mine && this.props.me.mine;
+    this.setState({
+      job,
+      failure: undefined,
+      following: this.state.following || (own && prints(job)),
+    });
+    if (before?.state === job.state) return;
+    this.measure(job);
+    if (!own) return;
+    this.more();
+    if (!before && !job.forgotten) this.script();
+  };
+
+  /** @param {api.JobDetail | undefined} job */
+  measure(job = this.state.job) {
+    if (!job || !this.props.me.figures || !job.may || job.waiting) return;
+    this.measured = Date.now();
+    /** @type {Promise<api.Curves>} */
+    const answer = call(`jobs/${this.id}/figures`);
+    this.newestUse.take(
+      answer,
+      (use) => use.curves.length && this.setState({ use, wrong: "" }),
+      (failure) => this.setState({ wrong: failure.message }),
+    );
+  }
+
+  async more() {
+    /** @type {api.Extras | null} */
+    const extras = await call(`jobs/${this.id}/extras`).catch(() => null);
+    if (!extras || this.ended) return;
+    this.setState({ extras });
+    if (!extras.recordings.length || !this.props.me.corral) return;
+    /** @type {api.Profile | null} */
+    const profile = await call(`jobs/${this.id}/profile`).catch(() => null);
+    if (profile && !this.ended) this.setState({ ranks: profile.ranks });
+  }
+
+  async script() {
+    /** @type {api.BatchScript | null} */
+    const batch = await call(`jobs/${this.id}/script`).catch(() => null);
+    if (batch && !this.ended) this.setState({ script: batch.script });
+  }
+
+  /**
+   * @param {{ do: string, minutes?: number }} body
+   * @param {string} words
+   */
+  async act(body, words) {
+    try {
+      await call(`jobs/${this.id}`, body);
+      view.toast(words);
+      await this.load();
+    } catch (error) {
+      complain(refused(error));
+    }
+  }
+
+  /** @param {api.JobDetail} job */
+  async cancel(job) {
+    const text = "What it has not saved is lost.";
+    const how = { confirm: "Cancel the job", danger: true, text };
+    const sure = await ask(`Cancel job ${job.label}?`, [], how);
+    if (sure) this.act({ do: "cancel" }, `job ${job.label} is cancelled`);
+  }
+
+  /** @param {api.JobDetail} job */
+  async limit(job) {
+    const value = job.limit ? String(Math.round(job.limit / 60)) : "60";
+    const values = await ask(
+      `Time limit of job ${job.label}`,
+      [{ name: "minutes", label: "Minutes", type: "number", min: 1, value }],
+      {
+        confirm: "Change",
+        text: "Slurm lets users shorten a limit; only operators make a running job's longer.",
+      },
+    );
+    if (!values) return;
+    const minutes = Number(values.minutes);
+    this.act({ do: "limit", minutes }, `the limit is ${minutes} minutes now`);
+  }
+
+  /** @param {api.JobDetail} job */
+  buttons(job) {
+    return el(
+      "div",
+      { class: "row" },
+      this.actions(job),
+      h(SubmitAgain, { job, me: this.props.me }),
+    );
+  }
+
+  /** @param {api.JobDetail} job */
+  actions(job) {
+    if (!job.may || job.forgotten) return null;
+    const pending = job.waiting && !job.nodes; // with nodes it is being started
+    /** @type {[boolean, string, () => void][]} */
+    const offers = [
+      [pending && job.held, "Release", () => this.act({ do: "release" }, "it may start again")],
+      [pending && !job.held, "Hold", () => this.act({ do: "hold" }, "it is held")],
+      [!job.ended, "Change limit", () => this.limit(job)],
+      [
+        job.mine && this.props.me.mine && !pending,
+        "Requeue",
+        () => this.act({ do: "requeue" }, "it is back in the queue"),
+      ],
+      [!job.ended, "Cancel", () => this.cancel(job)],
+    ];
+    const shown = offers.filter(([offered]) => offered);
+    return shown.map(([, word, onClick]) =>
+      el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
+    );
+  }
+
+  /** @param {api.JobDetail} job */
+  summary(job) {
+    const forgotten =
+      "Slurm's controller has forgotten this job: this is what accounting keeps of it.";
+    return el(
+      "div",
+      { key: "summary", class: "card" },
+      el(
+        "div",
+        { class: "row between" },
+        el("h1", null, `${job.name} `, badge(job.state, job.kind)),
+        this.buttons(job),
+      ),
+      job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
+      job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
+      el("br"),
+      JobFacts({ job }),
+    );
+  }
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { job, failure, following, script, extras, ranks, use, wrong } = this.state;
+    const back = el("p", { key: "back" }, el("a", { href: "#jobs" }, "← all jobs"));
+    if (!job) return [back, failure ? h(FailureCard, { failure }) : null];
+    return [
+      back,
+      this.summary(job),
+      following
+        ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
+        : null,
+      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
+      h(Usage, { key: "use", use, wrong }),
+      extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
+      script === undefined
+        ? null
+        : el("div", { key: "script", class: "card" }, el("h2", null, "Batch script"), pre(script)),
+      extras ? h(Environment, { key: "vars", environment: extras.environment }) : null,
+    ];
+  }
+}

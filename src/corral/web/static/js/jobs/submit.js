@@ -1,0 +1,598 @@
+// Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
+import { Component, createRef, h } from "../../vendor/preact.mjs";
+import { begunWith, faultsOf, wordsOf } from "./again.js";
+import { call, Latest, refused } from "../lib/server.js";
+import { complain, el, Loaded, pre, toast } from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import * as api from "../api.js" */
+/** @import { InputProps } from "../lib/view.js" */
+
+/**
+ * The part of JSON Schema that JobSpec has.
+ * @typedef {object} Schema
+ * @property {string} [type]
+ * @property {string} [title]
+ * @property {string} [description]
+ * @property {unknown} [default]
+ * @property {unknown} [const]
+ * @property {string[]} [enum]
+ * @property {number} [minimum]
+ * @property {number} [maximum]
+ * @property {string} [pattern]
+ * @property {string} [$ref]
+ * @property {Schema[]} [anyOf]
+ * @property {Schema} [items]
+ * @property {Schema | boolean} [additionalProperties]
+ * @property {Record<string, Schema>} [patternProperties]
+ * @property {Record<string, Schema>} [properties]
+ * @property {Record<string, Schema>} [$defs]
+ */
+
+const FIRST = [
+  "script",
+  "command",
+  "args",
+  "name",
+  "nodes",
+  "gpus_per_node",
+  "time",
+  "mem",
+  "partition",
+  "env",
+];
+const LONGEST_PATTERN = 400;
+
+/**
+ * @param {Schema} schema
+ * @param {Schema} root
+ * @returns {Schema}
+ */
+function resolved(schema, root) {
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").at(-1) ?? "";
+    return { ...root.$defs?.[name], ...schema, $ref: undefined };
+  }
+  if (schema.anyOf) {
+    return { ...schema, anyOf: schema.anyOf.map((option) => resolved(option, root)) };
+  }
+  return schema;
+}
+
+/**
+ * What a field takes, where it may also be left out.
+ * @param {Schema} schema
+ * @returns {Schema}
+ */
+function kindOf(schema) {
+  if (!schema.anyOf) return schema;
+  const { title, description, default: given } = schema;
+  const kind = schema.anyOf.find(({ type }) => type !== "null");
+  return { ...kind, title, description, default: given };
+}
+
+/**
+ * What an object's values are: texts (env), or lists of them (sweep); pydantic gives it by pattern.
+ * @param {Schema} schema
+ */
+function valuesOf(schema) {
+  const candidates = [
+    schema.additionalProperties,
+    ...Object.values(schema.patternProperties ?? {}),
+  ];
+  for (const candidate of candidates)
+    if (typeof candidate === "object" && candidate.type) return candidate.type;
+  return undefined;
+}
+
+/**
+ * An input by the type of its schema.
+ * @type {Record<string, (schema: Schema) => InputProps | null>}
+ */
+const INPUTS = {
+  boolean: (schema) => ({ type: "checkbox", defaultChecked: Boolean(schema.default) }),
+  integer: (schema) => numberOf(schema),
+  number: (schema) => numberOf(schema),
+  array: ({ items }) =>
+    items?.type === "string" || items?.$ref
+      ? { placeholder: "separated by blanks; quotes keep them" }
+      : null,
+  object: (schema) => {
+    const values = valuesOf(schema);
+    if (!values) return null;
+    return { placeholder: values === "array" ? "name=1,2,3 other=a,b" : "NAME=value OTHER=value" };
+  },
+  string: ({ pattern, default: given }) => ({
+    pattern:
+      pattern && pattern.length < LONGEST_PATTERN ? pattern.replace(/^\^|\$$/g, "") : undefined,
+    defaultValue: String(given ?? ""),
+  }),
+};
+
+/**
+ * @param {Schema} schema
+ * @returns {InputProps}
+ */
+const numberOf = ({ minimum, maximum, default: given }) => ({
+  type: "number",
+  min: minimum,
+  max: maximum,
+  defaultValue: String(given ?? ""),
+});
+
+/**
+ * Only fields whose value one line can hold; what is richer belongs into a file for corral run.
+ * @param {string} name
+ * @param {Schema} schema
+ * @param {InputProps} more
+ */
+export function field(name, schema, more) {
+  const id = `field-${name}`;
+  if (schema.enum) {
+    const begun = more.defaultValue;
+    const options = schema.enum.map((value) =>
+      el("option", { key: value, value, selected: value === (begun ?? schema.default) }, value),
+    );
+    return el("select", { name, id }, options);
+  }
+  const props =
+    schema.const === undefined && Object.hasOwn(INPUTS, schema.type ?? "")
+      ? INPUTS[schema.type ?? ""](schema)
+      : null;
+  if (!props) return null;
+  const all = { name, id, autocomplete: "off", spellcheck: false, ...props, ...more };
+  return el("input", /** @type {InputProps} */ (all));
+}
+
+/**
+ * @param {string} text
+ * @param {boolean} lists
+ */
+function pairsOf(text, lists) {
+  const pairs = wordsOf(text).map((pair) => {
+    const at = pair.includes("=") ? pair.indexOf("=") : pair.length;
+    const value = pair.slice(at + 1);
+    return [pair.slice(0, at), lists ? value.split(",") : value];
+  });
+  return Object.fromEntries(pairs);
+}
+
+/**
+ * What was filled in, as JobSpec takes it; undefined where it is as it would be anyway.
+ * @param {{ checked?: boolean, value: string }} input
+ * @param {Schema} schema
+ */
+export function valueOf(input, schema) {
+  if (schema.type === "boolean") {
+    return input.checked === Boolean(schema.default) ? undefined : input.checked;
+  }
+  const text = input.value.trim();
+  if (!text || text === String(schema.default ?? "")) return undefined;
+  if (schema.type === "integer" || schema.type === "number") return Number(text);
+  if (schema.type === "array") return wordsOf(text);
+  return schema.type === "object" ? pairsOf(text, valuesOf(schema) === "array") : text;
+}
+
+/**
+ * The fields of the form, those that most jobs need first.
+ * @param {Schema} root
+ * @returns {[string, Schema][]}
+ */
+export function fieldsOf(root) {
+  const all = Object.entries(root.properties ?? {});
+  return all.map(([name, schema]) => [name, kindOf(resolved(schema, root))]);
+}
+
+/**
+ * What is missing of a job that is submitted again, and belongs to no field.
+ * @param {{ notes: string[] }} props
+ */
+export function Notes({ notes }) {
+  if (!notes.length) return null;
+  const rows = notes.map((text) => el("li", { key: text }, text));
+  return el("ul", { class: "reason notes" }, rows);
+}
+
+/** @param {number} id */
+function submitted(id) {
+  toast(`job ${id} is submitted`);
+  location.hash = `job/${id}`;
+}
+
+/** A job that was not there before. @type {Pick<api.JobAgain, "form" | "notes">} */
+const NEW = { form: {}, notes: {} };
+
+/** @typedef {{ form: api.JobForm, again: api.JobAgain | null }} FormProps */
+/** @typedef {{ script: string | null, sending: boolean, faults: Record<string, string> }} FormState */
+
+/** @extends {Component<FormProps, FormState>} */
+class JobForm extends Component {
+  /** @type {FormState} */
+  state = { script: null, sending: false, faults: {} };
+  /** @type {{ current: HTMLFormElement | null }} */
+  form = createRef();
+  newest = new Latest();
+  fields = fieldsOf(/** @type {Schema} */ (this.props.form.schema));
+
+  componentWillUnmount() {
+    this.newest.drop();
+  }
+
+  read() {
+    const inputs = this.form.current?.elements;
+    const values = this.fields.map(([name, schema]) => {
+      const input = /** @type {HTMLInputElement | null} */ (inputs?.namedItem(name) ?? null);
+      return [name, input ? valueOf(input, schema) : undefined];
+    });
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+  }
+
+  // What is submitted is what was shown: an answer about fields that were changed since is not.
+  changed = () => {
+    this.newest.drop();
+    this.setState({ script: null, faults: {} });
+  };
+
+  /** @param {Event} event */
+  preview = (event) => {
+    event.preventDefault();
+    /** @type {Promise<api.BatchScript>} */
+    const answer = call("jobs/preview", this.read());
+    const show = (/** @type {api.BatchScript} */ { script }) =>
+      this.setState({ script }, () =>
+        this.form.current?.querySelector("pre")?.scrollIntoView({ block: "nearest" }),
+      );
+    this.newest.take(answer, show, (failure) => {
+      this.setState({ script: null });
+      this.failed(failure);
+    });
+  };
+
+  /**
+   * What is wrong is shown at its field, where the refusal names one.
+   * @param {unknown} thrown
+   */
+  failed(thrown) {
+    const failure = refused(thrown);
+    const faults = faultsOf(
+      failure.message,
+      this.fields.map(([name]) => name),
+    );
+    const [first] = Object.keys(faults);
+    if (!first) complain(failure);
+    this.setState({ faults }, () => {
+      const input = this.form.current?.elements.namedItem(first);
+      if (input instanceof HTMLElement) {
+        const details = input.closest("details");
+        if (details) details.open = true;
+        input.focus();
+      }
+    });
+  }
+
+  send = async () => {
+    this.setState({ sending: true });
+    try {
+      /** @type {{ id: number }} */
+      const { id } = await call("jobs/spec", this.read());
+      submitted(id);
+    } catch (error) {
+      this.failed(error);
+      this.setState({ sending: false });
+    }
+  };
+
+  /** @param {[string, Schema]} field */
+  line = ([name, schema]) => {
+    const { storage } = this.props.form;
+    const script = { placeholder: `${storage[0] || ""}/train.py` };
+    const fault = this.state.faults[name];
+    const { form: values, notes } = this.props.again ?? NEW;
+    const input = field(name, schema, {
+      ...(name === "script" ? script : {}),
+      ...begunWith(values[name]),
+      ...(fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {}),
+    });
+    if (!input) return null;
+    const about =
+      name === "script"
+        ? `A program on the cluster's shared storage (${storage.join(", ") || "none"}).`
+        : schema.description;
+    return el(
+      "label",
+      { key: name },
+      name.replaceAll("_", " "),
+      el("small", null, about),
+      notes[name] && el("small", { class: "reason" }, notes[name]),
+      input,
+      fault && el("small", { class: "fault", id: `fault-${name}` }, fault),
+    );
+  };
+
+  /** What the job was and no field of this form takes. */
+  unshown() {
+    const { form: values, notes } = this.props.again ?? NEW;
+    const inputs = this.fields.filter(([name, schema]) => field(name, schema, {}));
+    const names = inputs.map(([name]) => name);
+    const left = Object.keys(values).filter((name) => !names.includes(name));
+    const words = left.map(
+      (name) => `${name}: not in this form; it was ${JSON.stringify(values[name])}`,
+    );
+    const others = Object.keys(notes).filter(
+      (name) => !names.includes(name) && !left.includes(name),
+    );
+    return [...words, ...others.map((name) => notes[name])];
+  }
+
+  render() {
+    const { script, sending } = this.state;
+    const known = new Map(this.fields);
+    const first = FIRST.flatMap((name) => {
+      const schema = known.get(name);
+      return schema ? [this.line([name, schema])] : [];
+    });
+    const rest = this.fields.filter(([name]) => !FIRST.includes(name)).map(this.line);
+    const blocked = script === null || sending;
+    const send = { class: "main", type: /** @type {const} */ ("button"), onClick: this.send };
+    return el(
+      "form",
+      { ref: this.form, onSubmit: this.preview, onInput: this.changed },
+      h(Notes, { notes: this.unshown() }),
+      el("div", { class: "fields" }, first),
+      el("br"),
+      el(
+        "details",
+        null,
+        el("summary", null, "More"),
+        el("br"),
+        el("div", { class: "fields" }, rest),
+      ),
+      el("br"),
+      el(
+        "div",
+        { class: "row" },
+        el("button", null, "Show the batch script"),
+        el("button", { ...send, disabled: blocked }, "Submit"),
+      ),
+      script === null
+        ? null
+        : el("div", null, el("h3", null, "This batch script goes to Slurm"), pre(script)),
+    );
+  }
+}
+
+/** @typedef {{ [name in "name" | "workdir" | "partition" | "nodes" | "gpus" | "minutes"]: string }} ScriptValues */
+
+/** The fields next to a script, and what their input takes.
+ * @type {[keyof ScriptValues, string, InputProps][]} */
+const SCRIPT_FIELDS = [
+  ["name", "Name", { maxLength: 64 }],
+  ["workdir", "Folder it runs in and writes slurm-ID.out to", { required: true, pattern: "/.*" }],
+  ["partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["nodes", "Nodes", { type: "number", min: 1 }],
+  ["gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }],
+  ["minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }],
+];
+
+/**
+ * What the fields next to a script hold: what was typed, else what its lines ask for.
+ * @param {Partial<ScriptValues>} typed
+ * @param {api.Directives["fields"]} given
+ * @param {string} folder where the job runs unless another one is given
+ * @returns {ScriptValues}
+ */
+export function scriptValues(typed, given, folder) {
+  const values = SCRIPT_FIELDS.map(([name]) => {
+    const blank = name === "workdir" ? folder : "";
+    return [name, typed[name] ?? given[name]?.value ?? blank];
+  });
+  return Object.fromEntries(values);
+}
+
+/**
+ * What is sent of the fields next to a script: only what its own lines do not ask for already.
+ * @param {string} script
+ * @param {ScriptValues} values
+ * @param {api.Directives["fields"]} given
+ */
+export function scriptBody(script, values, given) {
+  const own = (/** @type {keyof ScriptValues} */ name) =>
+    values[name] && values[name] !== given[name]?.value ? values[name] : "";
+  const [nodes, gpus, minutes] = [own("nodes"), own("gpus"), own("minutes")];
+  return {
+    script: script.replaceAll("\r\n", "\n"),
+    ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
+    ...(nodes ? { nodes: Number(nodes) } : {}),
+    ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
+    ...(minutes ? { minutes: Number(minutes) } : {}),
+  };
+}
+
+/**
+ * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
+ * @param {{ read: api.Directives }} props
+ */
+export function DirectiveLines({ read: { others, faults } }) {
+  if (!others.length && !faults.length) return null;
+  const line = (/** @type {api.ScriptLine} */ { line: number, text }) =>
+    el("li", { key: `${number} ${text}` }, `line ${number}: `, el("code", null, text));
+  return el(
+    "div",
+    null,
+    faults.length
+      ? el(
+          "div",
+          { class: "reason", role: "alert" },
+          "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
+          el("ul", null, faults.map(line)),
+        )
+      : null,
+    others.length
+      ? el(
+          "div",
+          { class: "dim" },
+          "Also asked for by the script:",
+          el("ul", null, others.map(line)),
+        )
+      : null,
+  );
+}
+
+/** @type {api.Directives} */
+const NOTHING = { fields: {}, others: [], faults: [] };
+const TYPED_MS = 250;
+
+/**
+ * @typedef {{ sending: boolean, script: string, read: api.Directives, typed: Partial<ScriptValues> }} ScriptState
+ * @extends {Component<FormProps & { me: api.Me }, ScriptState>} */
+class ScriptForm extends Component {
+  /** @type {ScriptState} */
+  state = {
+    sending: false,
+    script: this.again?.script || "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
+    read: NOTHING,
+    typed: {
+      ...(this.again?.name ? { name: this.again.name } : {}),
+      ...(this.again?.workdir ? { workdir: this.again.workdir } : {}),
+    },
+  };
+  newest = new Latest();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  componentDidMount() {
+    this.look();
+  }
+
+  componentWillUnmount() {
+    clearTimeout(this.wait);
+    this.newest.drop();
+  }
+
+  get again() {
+    return this.props.again?.mode === "script" ? this.props.again : null;
+  }
+
+  get folder() {
+    return this.props.form.storage[0] || `/home/${this.props.me.user}`;
+  }
+
+  look = () => {
+    /** @type {Promise<api.Directives>} */
+    const answer = call("jobs/directives", { script: this.state.script });
+    return this.newest.take(answer, (read) => this.setState({ read }), complain);
+  };
+
+  /** @param {string} script */
+  edited(script) {
+    this.newest.drop();
+    clearTimeout(this.wait);
+    this.setState({ script });
+    this.wait = setTimeout(this.look, TYPED_MS);
+  }
+
+  /** @param {SubmitEvent} event */
+  send = async (event) => {
+    event.preventDefault();
+    clearTimeout(this.wait);
+    this.setState({ sending: true });
+    await this.look(); // the fields of the script as it is now
+    const { script, read, typed } = this.state;
+    try {
+      if (!read.faults.length) {
+        const values = scriptValues(typed, read.fields, this.folder);
+        /** @type {{ id: number }} */
+        const { id } = await call("jobs", scriptBody(script, values, read.fields));
+        submitted(id);
+      }
+    } catch (error) {
+      complain(error);
+    }
+    this.setState({ sending: false });
+  };
+
+  fields() {
+    const { read, typed } = this.state;
+    const values = scriptValues(typed, read.fields, this.folder);
+    return SCRIPT_FIELDS.map(([name, label, props]) => {
+      const given = read.fields[name];
+      const overridden = given && values[name] && values[name] !== given.value;
+      const about =
+        given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
+      const onInput = (/** @type {{ currentTarget: HTMLInputElement }} */ { currentTarget }) =>
+        this.setState({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+      const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+      return el(
+        "label",
+        { key: name },
+        label,
+        about && el("small", null, about),
+        el("input", /** @type {InputProps} */ (all)),
+      );
+    });
+  }
+
+  render() {
+    const { read, sending, script } = this.state;
+    const about =
+      "It goes to Slurm with your own token, exactly as it is here. The fields below hold what " +
+      "its #SBATCH lines ask for; one that you change overrides its line.";
+    return el(
+      "form",
+      { onSubmit: this.send },
+      el("p", { class: "dim" }, about),
+      el("textarea", {
+        name: "script",
+        class: "code",
+        spellcheck: false,
+        required: true,
+        value: script,
+        onInput: ({ currentTarget }) => this.edited(currentTarget.value),
+        "aria-label": "Batch script",
+      }),
+      h(Notes, { notes: Object.values(this.again?.notes ?? {}) }),
+      h(DirectiveLines, { read }),
+      el("br"),
+      el("div", { class: "fields" }, this.fields()),
+      el("br"),
+      el("button", { class: "main", disabled: sending || read.faults.length > 0 }, "Submit"),
+    );
+  }
+}
+
+/** @extends {Component<FormProps & { me: api.Me }, { mode: string }>} */
+class SubmitCard extends Component {
+  state = { mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script") };
+
+  tabs() {
+    const modes = [["script", "By script"]];
+    if (this.props.form.can_spec) modes.unshift(["form", "By form"]);
+    const chips = modes.map(([mode, words]) => {
+      const pressed = mode === this.state.mode ? "true" : "false";
+      const onClick = () => this.setState({ mode });
+      return el("button", { key: mode, class: "chip", "aria-pressed": pressed, onClick }, words);
+    });
+    return el("div", { class: "row", role: "group", "aria-label": "How to submit" }, chips);
+  }
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { form, me, again } = this.props;
+    const title = again ? `Submit job ${again.label} again` : "Submit a job";
+    return el(
+      "div",
+      { class: "card" },
+      el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
+      this.state.mode === "form" ? h(JobForm, { form, again }) : h(ScriptForm, { form, me, again }),
+    );
+  }
+}
+
+/** @param {{ me: api.Me, query: URLSearchParams }} props */
+export function SubmitPage({ me, query }) {
+  const job = Number(query.get("again")) || 0;
+  /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
+  const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
+  const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
+    h(SubmitCard, { form, again, me });
+  return h(Loaded, { key: job, load, view });
+}

@@ -1,0 +1,293 @@
+// Plots over time by uPlot, which is loaded when the first one is drawn: what a job uses, and what
+// the cluster uses.
+import { Component, createRef, h } from "../../vendor/preact.mjs";
+import { clock, colour, el } from "./view.js";
+/** @import uPlot from "uplot" */
+
+/** @typedef {{ what: string, title: string, scale: number, top?: number }} Kind */
+/**
+ * What is drawn as one line; null: unknown, which is a gap.
+ * @typedef {{ what: string, name: string, points: [number, number | null][] }} Plotted
+ */
+/**
+ * What is in use over time. null: unknown.
+ * @typedef {{ at: number[], used: (number | null)[], running: (number | null)[] }} Past
+ */
+
+const GIB = 1073741824;
+const MANY = 1000;
+/** @type {Kind[]} */
+const KINDS = [
+  { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 },
+  { what: "gpu_memory", title: "GPU memory, GiB", scale: 1 / GIB },
+  { what: "watts", title: "GPU power, W", scale: 1 },
+  { what: "celsius", title: "GPU temperature, °C", scale: 1 },
+  { what: "memory", title: "Memory, GiB", scale: 1 / GIB },
+  { what: "cpus", title: "Processors in use", scale: 1 },
+];
+const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
+const MOST = 12;
+const HEIGHT = 190;
+const TIMELINE_HEIGHT = 150;
+const LEAST = 0.1; // of the values of an axis: uPlot rounds smaller steps to thousandths
+const SHORTEST_S = 60; // of an axis
+const LABEL_PX = 72; // between the times of an axis, so that they do not touch
+const MINUTE_S = 60;
+const DAY_S = 86400;
+
+/** @type {Promise<typeof uPlot> | null} */
+let loading = null;
+function plotter() {
+  loading ||= new Promise((resolve, reject) => {
+    const style = document.createElement("link");
+    style.rel = "stylesheet";
+    style.href = "vendor/uPlot.min.css";
+    const script = document.createElement("script");
+    script.src = "vendor/uPlot.iife.min.js";
+    script.onload = () => resolve(/** @type {any} */ (window).uPlot);
+    script.onerror = () => reject(new Error("uPlot could not be loaded"));
+    document.head.append(style, script);
+  });
+  return loading;
+}
+
+/** @returns {uPlot.Axis} */
+const axis = () => ({
+  stroke: () => colour("dim"),
+  grid: { stroke: () => colour("line") },
+  ticks: { stroke: () => colour("line") },
+});
+
+/**
+ * The words for a time at an axis whose lines are so many seconds apart.
+ * @param {number} at
+ * @param {number} apart
+ */
+export function moment(at, apart) {
+  const [day, time] = clock(at).split(" ");
+  if (apart >= DAY_S) return day.slice(5);
+  return apart >= MINUTE_S ? time.slice(0, 5) : time;
+}
+
+/** @returns {uPlot.Axis} */
+const timeAxis = () => ({
+  ...axis(),
+  space: LABEL_PX,
+  values: (_plot, at, _axis, _space, apart) => at.map((time) => moment(time, apart)),
+});
+
+/** @type {uPlot.Series} */
+const TIME = {
+  label: "time",
+  value: (_plot, at) => (at === null ? "-" : clock(at)),
+};
+
+/**
+ * Colours of a legend follow the theme on their own.
+ * @param {string[]} inks
+ * @returns {uPlot.Legend}
+ */
+const legend = (inks) => ({
+  markers: { stroke: (_plot, i) => `var(--${inks[(i - 1) % inks.length]})` },
+});
+
+/**
+ * The axis of times: uPlot draws one of years where all samples are of one moment.
+ * @param {unknown} _plot
+ * @param {number} low
+ * @param {number} high
+ * @returns {[number, number]}
+ */
+export const shortest = (_plot, low, high) =>
+  high - low < SHORTEST_S ? [high - SHORTEST_S, high] : [low, high];
+
+/**
+ * Curves share one axis of times; where one has no value there is a gap.
+ * @param {Plotted[]} curves
+ * @param {number} scale
+ * @returns {[number[], ...(number | null)[][]]}
+ */
+export function aligned(curves, scale) {
+  const all = curves.flatMap((curve) => curve.points.map(([at]) => Math.round(at)));
+  const times = [...new Set(all)].sort((a, b) => a - b);
+  const index = new Map(times.map((time, i) => [time, i]));
+  const rows = curves.map((curve) => {
+    /** @type {(number | null)[]} */
+    const row = new Array(times.length).fill(null);
+    for (const [at, value] of curve.points) {
+      row[index.get(Math.round(at)) ?? 0] = value === null ? null : value * scale;
+    }
+    return row;
+  });
+  return [times, ...rows];
+}
+
+/**
+ * @param {HTMLElement | null} target
+ * @param {Past} past
+ * @param {boolean} gpus
+ */
+export async function timeline(target, past, gpus) {
+  if (!target) return { more: () => {}, close: () => {} };
+  const UPlot = await plotter();
+  /** @returns {uPlot.AlignedData} */
+  const data = () => [past.at, past.used, past.running];
+  const width = () => target.clientWidth || 800;
+  const paths = UPlot.paths.stepped?.({ align: 1 });
+  const plot = new UPlot(
+    {
+      width: width(),
+      height: TIMELINE_HEIGHT,
+      scales: {
+        x: { range: shortest },
+        y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] },
+      },
+      axes: [timeAxis(), axis()],
+      legend: legend(["accent", "busy"]),
+      series: [
+        TIME,
+        {
+          ...{ label: gpus ? "GPUs in use" : "CPUs in use", width: 2, paths },
+          stroke: () => colour("accent"),
+        },
+        { label: "jobs running", stroke: () => colour("busy"), width: 2, paths },
+      ],
+    },
+    data(),
+    target,
+  );
+  const resize = () => plot.setSize({ width: width(), height: TIMELINE_HEIGHT });
+  const redraw = () => plot.redraw();
+  addEventListener("resize", resize);
+  document.addEventListener("theme", redraw);
+  return {
+    more: () => plot.setData(data()),
+    close: () => {
+      removeEventListener("resize", resize);
+      document.removeEventListener("theme", redraw);
+      plot.destroy();
+    },
+  };
+}
+
+/** @param {number} value */
+export const digits = (value) =>
+  Math.abs(value) >= MANY ? String(Math.round(value)) : value.toPrecision(3);
+
+/**
+ * @param {Plotted[]} curves
+ * @param {number} width
+ * @param {number | undefined} top
+ * @returns {uPlot.Options}
+ */
+function options(curves, width, top) {
+  return {
+    width,
+    height: HEIGHT,
+    scales: {
+      x: { range: shortest },
+      y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
+    },
+    axes: [timeAxis(), { ...axis(), size: 52 }],
+    legend: legend(INKS),
+    series: [
+      TIME,
+      ...curves.map((curve, i) => ({
+        label: curve.name,
+        stroke: () => colour(INKS[i % INKS.length]),
+        width: 2,
+        dash: i >= INKS.length ? [6, 4] : undefined,
+        value: (/** @type {uPlot} */ _u, /** @type {number | null} */ value) =>
+          value === null ? "-" : digits(value),
+      })),
+    ],
+  };
+}
+
+/** The first curves of a kind, in the order of their names.
+ * @param {Plotted[]} curves
+ * @param {string} what
+ */
+const ofKind = (curves, what) =>
+  curves
+    .filter((curve) => curve.what === what && curve.points.length)
+    .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }))
+    .slice(0, MOST);
+
+/** One kind of curves, drawn again only where other curves come.
+ * @typedef {{ kind: Kind, curves: Plotted[] }} CurveProps
+ * @extends {Component<CurveProps>} */
+class CurvePlot extends Component {
+  /** @type {{ current: HTMLElement | null }} */
+  box = createRef();
+  /** @type {uPlot | null} */
+  plot = null;
+  names = "";
+  ended = false;
+
+  resize = () => this.plot?.setSize({ width: this.width(), height: HEIGHT });
+  redraw = () => this.plot?.redraw();
+
+  width() {
+    const all = this.box.current?.parentElement?.clientWidth ?? 0;
+    return Math.max(260, all > 760 ? (all - 24) / 2 : all);
+  }
+
+  async draw() {
+    const UPlot = await plotter();
+    const { kind, curves } = this.props;
+    if (this.ended || !this.box.current) return;
+    const names = curves.map((curve) => curve.name).join("|");
+    const data = aligned(curves, kind.scale);
+    if (this.plot && this.names === names) {
+      this.plot.setData(data);
+      return;
+    }
+    this.plot?.destroy();
+    this.plot = new UPlot(options(curves, this.width(), kind.top), data, this.box.current);
+    this.names = names;
+  }
+
+  componentDidMount() {
+    addEventListener("resize", this.resize);
+    document.addEventListener("theme", this.redraw);
+    this.draw();
+  }
+
+  componentDidUpdate() {
+    this.draw();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    removeEventListener("resize", this.resize);
+    document.removeEventListener("theme", this.redraw);
+    this.plot?.destroy();
+  }
+
+  render() {
+    const { kind, curves } = this.props;
+    const values = curves.map((curve) => {
+      const last = curve.points.at(-1);
+      const value = last?.[1] ?? null;
+      return `${curve.name} ${value === null ? "-" : digits(value * kind.scale)}`;
+    });
+    const label = `${kind.title}: ${values.join(", ")}`;
+    return el(
+      "figure",
+      { class: "curve", role: "img", "aria-label": label, ref: this.box },
+      el("figcaption", null, kind.title),
+    );
+  }
+}
+
+/** @param {{ curves: Plotted[], kinds?: Kind[] }} props */
+export function Curves({ curves, kinds = KINDS }) {
+  const shown = kinds.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
+  const plots = shown.filter((plot) => plot.curves.length);
+  return el(
+    "div",
+    { class: "curves" },
+    plots.map((plot) => h(CurvePlot, { key: plot.kind.what, ...plot })),
+  );
+}

@@ -1,0 +1,194 @@
+// One stream of changes for the entire page; pages listen to it.
+import { call, Latest, records, Refused, ticketed } from "./server.js";
+/** @import { AllFigures, Head, JobRow, Me, NodeFigures, NodeRow, Nodes } from "../api.js" */
+
+/**
+ * An event of the stream: all of the head, or how fresh the last one is.
+ * @typedef {object} Rest
+ * @property {string[]} [columns]
+ * @property {unknown[][]} [nodes]
+ * @property {string[]} [nodes_gone]
+ * @property {unknown[][]} [jobs]
+ * @property {boolean} [again]
+ * @typedef {(Head & Rest) | { rev?: undefined, seen_at: number, at: number, columns?: undefined }} News
+ */
+
+export const live = new EventTarget();
+export const now = {
+  /** @type {Head | null} */
+  head: null,
+  /** @type {Map<string, NodeRow>} */
+  nodes: new Map(),
+  /** @type {string[]} */
+  nodeColumns: [],
+  /** @type {string[]} */
+  jobColumns: [],
+  /** @type {Record<string, NodeFigures>} */
+  figures: {},
+  skew: 0,
+  /** @type {boolean | null} null: unknown yet */
+  ok: false,
+  loaded: false,
+};
+const AGAIN_MS = 2000;
+const FIGURES_MS = 20000;
+/** @type {EventSource | null} */
+let source = null;
+let turn = 0;
+
+/**
+ * @param {"age" | "head" | "jobs" | "nodes"} name
+ * @param {JobRow[] | null} [detail]
+ */
+const notify = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
+
+/**
+ * Calls back at each event of a name; returns what ends that.
+ * @param {"age" | "head" | "jobs" | "nodes"} name
+ * @param {(jobs: JobRow[] | null) => void} does
+ */
+export function listen(name, does) {
+  const heard = (/** @type {Event} */ event) =>
+    does(/** @type {CustomEvent<JobRow[] | null>} */ (event).detail);
+  live.addEventListener(name, heard);
+  return () => live.removeEventListener(name, heard);
+}
+
+/** @type {Promise<void> | null} */
+let loading = null;
+export function loadNodes() {
+  loading ||= fetchNodes(3).finally(() => {
+    loading = null;
+  });
+  return loading;
+}
+
+/**
+ * An answer may be older than the events that came meanwhile: then it is asked for again.
+ * @param {number} tries
+ * @returns {Promise<void>}
+ */
+async function fetchNodes(tries) {
+  /** @type {Nodes} */
+  const data = await call("nodes");
+  if (now.head && data.nodes_rev < now.head.nodes_rev && tries) return fetchNodes(tries - 1);
+  now.nodeColumns = data.columns;
+  /** @type {NodeRow[]} */
+  const nodes = records(data.columns, data.rows);
+  now.nodes = new Map(nodes.map((node) => [node.name, node]));
+  now.loaded = true;
+  notify("nodes");
+}
+
+/** @param {News} data */
+function took(data) {
+  if (data.at) now.skew = data.at - Date.now() / 1000;
+  if (data.columns) now.jobColumns = data.columns;
+  if (data.rev === undefined) {
+    if (now.head) now.head.seen_at = data.seen_at;
+    notify("age");
+    return;
+  }
+  const before = now.head;
+  now.head = data;
+  tookNodes(data, before);
+  if (!before || before.jobs_rev !== data.jobs_rev) {
+    notify("jobs", data.jobs ? records(now.jobColumns, data.jobs) : null);
+  }
+  notify("head");
+}
+
+/**
+ * @param {Head & Rest} data
+ * @param {Head | null} before
+ */
+function tookNodes(data, before) {
+  if (data.nodes && now.loaded) {
+    /** @type {NodeRow[]} */
+    const changed = records(now.nodeColumns, data.nodes);
+    for (const node of changed) now.nodes.set(node.name, node);
+    for (const name of data.nodes_gone ?? []) now.nodes.delete(name);
+    notify("nodes");
+  } else if (!now.loaded || data.again || (before && before.nodes_rev !== data.nodes_rev)) {
+    loadNodes().catch(() => {});
+  }
+}
+
+export function start() {
+  stop();
+  now.ok = null;
+  connect(turn);
+}
+
+/**
+ * A browser would reconnect on its own, but with a ticket that is used up.
+ * @param {number} mine
+ */
+async function connect(mine) {
+  const lost = () => {
+    if (mine !== turn) return;
+    if (source) source.close();
+    now.ok = false;
+    notify("age");
+    setTimeout(() => {
+      if (mine === turn) connect(mine);
+    }, AGAIN_MS);
+  };
+  let address;
+  try {
+    address = await ticketed("events");
+  } catch (error) {
+    if (!(error instanceof Refused && error.status === 401)) lost();
+    return;
+  }
+  if (mine !== turn) return;
+  source = new EventSource(address);
+  source.onopen = () => {
+    now.ok = true;
+    notify("age");
+  };
+  source.onmessage = (event) => took(JSON.parse(event.data));
+  source.onerror = lost;
+  source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));
+}
+
+export function stop() {
+  turn += 1;
+  if (source) source.close();
+  source = null;
+  now.ok = false;
+}
+
+/** Forgets the cluster: the session has ended. */
+export function forget() {
+  stop();
+  now.head = null;
+  now.nodes = new Map();
+  now.figures = {};
+  now.loaded = false;
+}
+
+/**
+ * Keeps the metrics of nodes new, where there are any; returns what ends that.
+ * @param {Me} me
+ * @param {() => void} changed
+ */
+export function watchFigures(me, changed) {
+  if (!me.figures) return () => {};
+  const newest = new Latest();
+  const measure = () => {
+    /** @type {Promise<AllFigures>} */
+    const answer = call("figures");
+    const show = (/** @type {AllFigures} */ data) => {
+      now.figures = data.nodes;
+      changed();
+    };
+    newest.take(answer, show, () => {});
+  };
+  measure();
+  const watch = setInterval(measure, FIGURES_MS);
+  return () => {
+    newest.drop();
+    clearInterval(watch);
+  };
+}

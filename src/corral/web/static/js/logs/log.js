@@ -1,0 +1,354 @@
+// The output of a job: its files or one of them, as they grow; earlier parts, search, download.
+import { Component, createRef, h } from "../../vendor/preact.mjs";
+import { LogBox } from "./logbox.js";
+import { bytes, fileWords } from "./logtext.js";
+import { logPath, LogSearch } from "./logsearch.js";
+import { call, Latest, refused, ticketed } from "../lib/server.js";
+import { complain, el } from "../lib/view.js";
+/** @import * as api from "../api.js" */
+
+const EARLIER = 128 << 10;
+const AROUND = 96 << 10;
+/** Of more files together no earlier part is loaded: one is chosen first. */
+const FILES_TOGETHER = 8;
+
+/** @typedef {{ job: number, ended: boolean, waiting?: boolean }} LogProps */
+/**
+ * @typedef {object} LogState
+ * @property {string} how
+ * @property {number} task the job whose log is shown; 0 while none of an array's is chosen
+ * @property {string} file
+ * @property {api.LogFile[]} files
+ * @property {api.LogTask[]} tasks
+ * @property {number} total
+ * @property {number} leftOut ranks that are not listed
+ * @property {boolean} wrap
+ * @property {number} before bytes before what is shown
+ * @property {boolean} following
+ * @property {number} after bytes after what is shown, where it is not followed
+ */
+
+/** @extends {Component<LogProps, LogState>} */
+export class Log extends Component {
+  /** @type {{ current: HTMLPreElement | null }} */
+  box = createRef();
+  /** @type {LogBox | null} */
+  shown = null;
+  /** @type {EventSource | null} */
+  source = null;
+  newestFiles = new Latest();
+  newestPart = new Latest();
+  ended = false;
+  lost = false;
+  asked = 0;
+
+  /** @param {LogProps} props */
+  constructor(props) {
+    super(props);
+    /** @type {LogState} */
+    this.state = {
+      how: props.waiting ? "" : "loading",
+      task: props.waiting ? 0 : props.job,
+      file: "all",
+      ...{ files: [], leftOut: 0, tasks: [], total: 0 },
+      ...{ wrap: true, before: 0, following: true, after: 0 },
+    };
+  }
+
+  componentDidMount() {
+    if (this.box.current) this.shown = new LogBox(this.box.current);
+    this.list();
+    if (this.state.task) this.follow();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    this.source?.close();
+    this.shown?.drop();
+    this.newestFiles.drop();
+    this.newestPart.drop();
+  }
+
+  // The page draws a running job every few seconds: a broken connection is tried again then. A job
+  // that ended and was put back into the queue writes again.
+  /** @param {LogProps} next */
+  componentWillReceiveProps(next) {
+    const again = this.props.ended && !next.ended;
+    if (again || next.ended !== this.props.ended) this.list();
+    if (this.lost || again) this.follow();
+  }
+
+  list = () => {
+    /** @type {Promise<api.LogFiles>} */
+    const answer = call(logPath(this.state.task || this.props.job, "files"));
+    return this.newestFiles.take(
+      answer,
+      ({ files, left_out: leftOut, tasks, tasks_total: total }) =>
+        this.setState({ files, leftOut, tasks, total }),
+      (failure) => this.setState({ how: failure.message }),
+    );
+  };
+
+  /** @param {string} how */
+  over(how) {
+    this.source?.close();
+    this.setState({ how });
+  }
+
+  /** @param {string} how */
+  broke(how) {
+    this.lost = true;
+    this.over(how);
+  }
+
+  async follow() {
+    const { task, file } = this.state;
+    this.asked += 1;
+    const mine = this.asked;
+    this.lost = false;
+    this.source?.close();
+    this.newestPart.drop();
+    let address;
+    try {
+      address = await ticketed(logPath(task, "", { file }));
+    } catch (error) {
+      this.broke(refused(error).message);
+      return;
+    }
+    if (this.ended || mine !== this.asked) return;
+    this.shown?.clear(); // the server sends the end of each file again
+    this.setState({ how: "loading", following: true, after: 0, before: 0 });
+    this.source = new EventSource(address);
+    this.source.onmessage = (event) => this.take(JSON.parse(event.data));
+    this.source.addEventListener("end", (event) => {
+      /** @type {{ error?: api.Failure }} */
+      const { error } = JSON.parse(event.data);
+      this.over(error ? error.message : "the end");
+    });
+    this.source.onerror = () => this.broke("the connection broke");
+  }
+
+  /** @param {api.LogBatch} batch */
+  take({ pieces, live, ranks }) {
+    if (!this.shown) return;
+    this.shown.ranks = this.state.file === "all" ? ranks : 1; // one alone needs no number
+    this.shown.take(pieces);
+    if (live && this.state.how === "loading") this.setState({ how: "live" });
+    const known = new Set(this.state.files.map(({ name }) => name));
+    if (pieces.some(({ file, trouble }) => !trouble && !known.has(file)) && known.size) this.list();
+    this.measure();
+  }
+
+  measure() {
+    const before = this.shown?.before.reduce((sum, { first }) => sum + first, 0) ?? 0;
+    if (before !== this.state.before) this.setState({ before });
+  }
+
+  /** @param {number} task */
+  toTask(task) {
+    this.setState({ task, file: "all", files: [], leftOut: 0 }, () => {
+      this.list();
+      this.follow();
+    });
+  }
+
+  /** @param {string} file */
+  toFile(file) {
+    this.setState({ file }, () => this.follow());
+  }
+
+  /**
+   * @param {string} file
+   * @param {number} start
+   * @param {number} end
+   * @returns {Promise<api.LogPart>}
+   */
+  part = (file, start, end) =>
+    call(logPath(this.state.task, "part", { file, start: Math.max(0, start), end }));
+
+  earlier = async () => {
+    const files = this.shown?.before ?? [];
+    const share = EARLIER / Math.max(1, files.length);
+    const asked = files.map(({ file, first }) => this.part(file, first - share, first));
+    await this.newestPart.take(
+      Promise.all(asked),
+      (parts) => {
+        const complete = parts.reverse().map((part) => this.shown?.prepend(part));
+        if (complete.includes(false)) this.stop();
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  later = async () => {
+    const [[file, stream] = []] = this.shown?.streams ?? [];
+    if (!file || !stream) return;
+    const answer = this.part(file, stream.end, stream.end + EARLIER);
+    await this.newestPart.take(
+      answer,
+      (part) => {
+        this.shown?.add(file, part.text, part.start, part.end);
+        this.shown?.trim();
+        this.setState({ after: Math.max(0, part.size - part.end) });
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  /** What comes now is not shown: the part on the page is an earlier one. */
+  stop() {
+    this.asked += 1;
+    this.source?.close();
+    this.lost = false;
+    this.setState({ following: false, how: "an earlier part", after: 1 });
+  }
+
+  /** @param {api.LogHit} hit */
+  toHit = async ({ name, start }) => {
+    await this.newestPart.take(
+      this.part(name, start - AROUND, start + AROUND),
+      (part) => {
+        this.stop();
+        this.shown?.showAround(part, start);
+        const words = `${bytes(part.start)} to ${bytes(part.end)} of ${bytes(part.size)}`;
+        this.setState({ how: `${fileWords(name)}: ${words}`, after: part.size - part.end });
+        this.measure();
+      },
+      complain,
+    );
+  };
+
+  toEnd = () => {
+    if (this.state.following) this.shown?.toEnd();
+    else this.follow();
+  };
+
+  download = async () => {
+    const { task, file } = this.state;
+    try {
+      const link = document.createElement("a");
+      link.href = await ticketed(logPath(task, "download", { file }));
+      link.download = "";
+      link.click();
+    } catch (error) {
+      complain(error);
+    }
+  };
+
+  choices() {
+    const { task, file, files, leftOut, tasks, total } = this.state;
+    const readable = files.filter(({ trouble }) => !trouble);
+    const taskOptions = tasks.map(({ id, label, state }) =>
+      el("option", { key: id, value: id }, `task ${label.split("_")[1]} (${state.toLowerCase()})`),
+    );
+    const more =
+      total > tasks.length ? `Task (the first ${tasks.length} of ${total} that began)` : "Task";
+    const known = tasks.some(({ id }) => id === task);
+    const none = known ? null : el("option", { key: 0, value: 0, disabled: true }, "choose a task");
+    const fileOptions = readable.map(({ name, size }) =>
+      el("option", { key: name, value: name }, `${fileWords(name)} (${bytes(size)})`),
+    );
+    return [
+      taskOptions.length
+        ? el(
+            "select",
+            {
+              ...{ key: "task", class: "narrow", "aria-label": more, title: more },
+              value: known ? task : 0,
+              onChange: ({ currentTarget }) => this.toTask(Number(currentTarget.value)),
+            },
+            none,
+            taskOptions,
+          )
+        : null,
+      readable.length > 1
+        ? el(
+            "select",
+            {
+              ...{ key: "file", class: "narrow", "aria-label": "File", value: file },
+              onChange: ({ currentTarget }) => this.toFile(currentTarget.value),
+            },
+            el("option", { key: "all", value: "all" }, "all files"),
+            fileOptions,
+            leftOut
+              ? el("option", { key: "more", disabled: true }, `${leftOut} more ranks: not listed`)
+              : null,
+          )
+        : null,
+    ];
+  }
+
+  buttons() {
+    const { wrap, before, following, after, task } = this.state;
+    if (!task) return null;
+    const together = (this.shown?.before.length ?? 0) > FILES_TOGETHER;
+    const quiet = { class: "small", type: /** @type {const} */ ("button") };
+    const why = together ? "choose one of the files first" : `${bytes(before)} before this`;
+    return [
+      el(
+        "button",
+        {
+          key: "wrap",
+          ...quiet,
+          "aria-pressed": wrap,
+          onClick: () => this.setState({ wrap: !wrap }),
+        },
+        "Wrap",
+      ),
+      before
+        ? el(
+            "button",
+            { key: "earlier", ...quiet, disabled: together, title: why, onClick: this.earlier },
+            `Earlier part (${bytes(before)})`,
+          )
+        : null,
+      !following && after && this.shown?.streams.size === 1
+        ? el("button", { key: "later", ...quiet, onClick: this.later }, "Later part")
+        : null,
+      el("button", { key: "end", ...quiet, onClick: this.toEnd }, "Jump to end"),
+      el("button", { key: "save", ...quiet, onClick: this.download }, "Download"),
+    ];
+  }
+
+  get words() {
+    const { how, tasks, task } = this.state;
+    if (!task && !how) return tasks.length ? "choose a task" : "no task has begun";
+    // The job has ended, and what it printed last is on its way.
+    return how === "live" && this.props.ended && task === this.props.job ? "ended" : how;
+  }
+
+  render() {
+    const { file, files, task, wrap } = this.state;
+    const names = files.filter(({ trouble }) => !trouble).map(({ name }) => name);
+    const searched = file === "all" ? names : [file];
+    return el(
+      "div",
+      { class: "card" },
+      el(
+        "div",
+        { class: "row between" },
+        el("h2", null, "Output"),
+        el("span", { class: "dim", role: "status" }, this.words),
+      ),
+      el("div", { class: "row logbar" }, this.choices(), this.buttons()),
+      task
+        ? h(LogSearch, {
+            key: `${task} ${file}`,
+            job: task,
+            files: searched,
+            go: this.toHit,
+            mark: (/** @type {string} */ text) => this.shown?.seek(text),
+          })
+        : null,
+      el("pre", {
+        class: wrap ? "log" : "log nowrap",
+        role: "log",
+        tabIndex: 0,
+        "aria-label": "Output of the job",
+        ref: this.box,
+      }),
+    );
+  }
+}

@@ -1,0 +1,88 @@
+// Tokens of the API: which there are, and ending them. They are made in a terminal.
+import { Component, h } from "../../vendor/preact.mjs";
+import { call, refused } from "../lib/server.js";
+import { ask, clock, complain, el, Table, toast } from "../lib/view.js";
+/** @import { ApiToken, ApiTokens, Me } from "../api.js" */
+
+/**
+ * @param {{ tokens: ApiToken[], revoke: (token: ApiToken) => void }} props
+ */
+export function TokenTable({ tokens, revoke }) {
+  if (!tokens.length) return el("p", { class: "dim" }, "There are no tokens.");
+  const rows = tokens.map((token) =>
+    el(
+      "tr",
+      { key: token.id, "data-key": token.id },
+      el("td", null, token.name),
+      el("td", null, token.user),
+      el("td", null, token.scopes.join(", ")),
+      el("td", { class: "nowrap" }, clock(token.made)),
+      el("td", { class: "nowrap" }, clock(token.ends)),
+      el(
+        "td",
+        { class: "num pin" },
+        el(
+          "button",
+          {
+            class: "danger",
+            "aria-label": `Revoke ${token.name}`,
+            onClick: () => revoke(token),
+          },
+          "Revoke",
+        ),
+      ),
+    ),
+  );
+  return h(Table, { heads: ["name", "user", "scopes", "made", "expires", ""] }, rows);
+}
+
+/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, { tokens: ApiToken[] | null, wrong: string }>} */
+export class TokensPage extends Component {
+  /** @type {{ tokens: ApiToken[] | null, wrong: string }} */
+  state = { tokens: null, wrong: "" };
+
+  componentDidMount() {
+    this.load();
+  }
+
+  async load() {
+    try {
+      /** @type {ApiTokens} */
+      const { tokens } = await call("tokens");
+      this.setState({ tokens, wrong: "" });
+    } catch (error) {
+      this.setState({ wrong: refused(error).message });
+    }
+  }
+
+  /** @param {ApiToken} token */
+  revoke = async (token) => {
+    const text = `What uses it is refused from its next request on. It is ${token.user}'s.`;
+    const how = { confirm: "Revoke", danger: true, text };
+    if (!(await ask(`Revoke ${token.name}?`, [], how))) return;
+    try {
+      await call(`tokens/${token.id}`, {}, "DELETE");
+      toast(`${token.name} is revoked`);
+    } catch (error) {
+      complain(error);
+    }
+    await this.load();
+  };
+
+  render() {
+    const { tokens, wrong } = this.state;
+    return el(
+      "div",
+      { class: "card" },
+      el("h2", null, "Tokens of the API"),
+      el(
+        "p",
+        { class: "dim" },
+        "Programs use them as Authorization: Bearer. Make one in a terminal: ",
+        el("code", null, "corral ui token create NAME --scope read"),
+      ),
+      wrong ? el("p", { class: "reason", role: "alert" }, wrong) : null,
+      tokens ? TokenTable({ tokens, revoke: this.revoke }) : null,
+    );
+  }
+}
