@@ -59,6 +59,12 @@ def test_it_needs_no_other_file() -> None:
     assert any("default-src 'none'" in value for _, value in seen.attributes)
 
 
+def test_the_indentation_of_its_template_is_not_in_it() -> None:
+    """It would make a report with a heat map of 1,000 cells twice as large."""
+    text = render(proof_report(proof("fine", PLOT, MATRIX)))
+    assert not re.findall("^ +<", text, re.MULTILINE)
+
+
 def test_only_the_scripts_of_the_policy_run() -> None:
     seen = Seen(render(proof_report(proof("fine", PLOT))))
     content = next(value for _, value in seen.attributes if "script-src" in value)

@@ -130,7 +130,7 @@ def test_folders_of_the_page_import_each_other_one_way() -> None:
 
 
 def test_the_first_view_is_fetched_at_once() -> None:
-    """Each module that it imports is named in index.html: else the browser finds it file by file."""
+    """Each module that it imports is in index.html: else a browser finds them one by one."""
     needed = {STATIC / "js/app.js"}
     fresh = set(needed)
     while fresh:
