@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from corral import api
+from corral.api.page import history
 from tests.browser.conftest import wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
+from tests.unit.web.users.test_owner import spec
 
 __all__ = ["window"]
 
@@ -141,6 +143,37 @@ def test_drained_and_resumed_are_events_with_who_did_it(window: Any, desk: Desk)
         assert "ola" in events[0]
         assert "drained" in events[1]
         assert "ola" in events[1]
+
+
+def test_a_run_of_corral_is_one_event_that_unfolds(
+    window: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"kind": "event", "run": "r1", "by": "ada"}
+    done = [
+        {"kind": "change-done", "node": "gpu003", "message": f"wrote file {n}"} for n in range(27)
+    ]
+    failed = [{"kind": "node-failed", "node": "gpu003", "message": "no space left"}] * 2
+    records = [
+        {**fields, "at": time.time() - 600 + n, "event": event}
+        for n, event in enumerate([*done, *failed])
+    ]
+    monkeypatch.setattr(history, "read_journal", lambda _: iter(records))
+    rest = DeskRest()
+    rest.nodes(4)
+    with served(rest, spec=spec()) as desk:
+        desk.app.state.corral.figures = Metrics()
+        with tab(window, desk) as page:
+            page.evaluate("location.hash = 'node/gpu003'")
+            page.wait_for_selector("tr.run >> text=27 changes")
+            events = rows(page, "Events")
+            assert sum("ada" in line for line in events) == 1
+            assert "2 failed: no space left" in next(line for line in events if "ada" in line)
+            pictures(page, "node-runs")
+            page.click("tr.run button.fold")
+            page.wait_for_selector("text=wrote file 3")
+            assert sum("ada" in line for line in rows(page, "Events")) == 30
+            page.click("tr.run button.fold")
+            wait_until(page, "!document.body.innerText.includes('wrote file 3')")
 
 
 def test_nodes_of_a_filter_are_drained_and_resumed_together(window: Any, desk: Desk) -> None:

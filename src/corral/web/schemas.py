@@ -290,17 +290,21 @@ class NodeGpu(TypedDict):
 
 
 class NodeEvent(TypedDict):
-    """What happened to a node; by is "" where nothing records who."""
+    """What happened to a node; by: "" where nothing records who; run: that of Corral, or ""."""
 
     at: float
     what: str
     by: str
     why: str
     source: Literal["page", "slurm", "journal"]
+    run: str
 
 
 class NodeDetail(TypedDict):
-    """One node; events before ``since`` are known in part, journal: Corral's are among them."""
+    """One node; events before ``since`` are known in part, journal: Corral's are among them.
+
+    cut: there are older events.
+    """
 
     jobs: Rows
     gpus: list[NodeGpu]
@@ -308,6 +312,7 @@ class NodeDetail(TypedDict):
     events: list[NodeEvent]
     since: float
     journal: bool
+    cut: bool
 
 
 class HealthLine(TypedDict):

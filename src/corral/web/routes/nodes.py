@@ -61,6 +61,7 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
         "events": sorted(events, key=lambda event: -event["at"])[:MOST_EVENTS],
         "since": state.node_events.since,
         "journal": _owns(state, session),
+        "cut": len(events) > MOST_EVENTS,
     }
 
 
@@ -113,6 +114,7 @@ async def _journal(state: State, session: Session, name: str) -> list[dict[str, 
             "by": record["by"],
             "why": record["text"],
             "source": "journal",
+            "run": record["run"],
         }
         for record in records
         if record.get("node") == name

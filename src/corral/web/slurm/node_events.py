@@ -40,7 +40,7 @@ class NodeEvent:
 
     def as_dict(self) -> dict[str, Any]:
         fields = {"at": self.at, "what": self.what, "by": self.by, "why": self.why}
-        return {**fields, "source": self.source}
+        return {**fields, "source": self.source, "run": ""}
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ const GPU = {
 /** @type {import("../../../../src/corral/web/static/js/api.js").NodeDetail} */
 const DETAIL = {
   ...{ jobs: { columns: [], rows: [] }, gpus: [GPU], readings: true, events: [] },
-  ...{ since: 1000, journal: false },
+  ...{ since: 1000, journal: false, cut: false },
 };
 
 test("a GPU: what is unknown is neither free nor 0", () => {
@@ -114,12 +114,13 @@ test("a GPU: what is unknown is neither free nor 0", () => {
 
 test("an event: who did it, or that nothing records it", () => {
   /** @type {import("../../../../src/corral/web/static/js/api.js").NodeEvent} */
-  const event = { at: 1000, what: "resumed", by: "", why: "", source: "page" };
+  const event = { at: 1000, what: "resumed", by: "", why: "", source: "page", run: "" };
   assert.match(byWords(event), /Slurm records nobody/);
   assert.equal(byWords({ ...event, by: "ola" }), "ola");
   assert.equal(byWords({ ...event, what: "drained" }), "unknown");
   assert.equal(byWords({ ...event, what: "booted" }), "");
-  const words = texts(EventsCard({ detail: { ...DETAIL, events: [{ ...event, by: "ola" }] } }));
+  const card = new EventsCard({ detail: { ...DETAIL, events: [{ ...event, by: "ola" }] } });
+  const words = texts(card.render());
   assert.match(words, /resumed ola seen here/);
   assert.match(words, /known in part/);
 });

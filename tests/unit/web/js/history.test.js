@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  HistoryView,
-  runsOf,
-  summaryOf,
-} from "../../../../src/corral/web/static/js/operations/history.js";
-import { shown } from "./records.js";
+import { HistoryView } from "../../../../src/corral/web/static/js/operations/history.js";
+import { runsOf, summaryOf } from "../../../../src/corral/web/static/js/lib/runs.js";
+import { EventsCard } from "../../../../src/corral/web/static/js/nodes/node_cards.js";
+import { shown, texts } from "./records.js";
 
 /** @param {string} what @param {object} [more] */
 const record = (what, more = {}) => ({
@@ -56,4 +54,29 @@ test("a run is one row, and unfolds", () => {
   assert.doesNotMatch(shown(view.render()), /write slurm.conf/);
   const none = new HistoryView({ journal: { records: [] } });
   assert.match(shown(none.render()), /Nothing was done/);
+});
+
+test("on a node's page a run of Corral is one row among its events, and unfolds", () => {
+  const changes = Array.from({ length: 27 }, (_, i) => ({
+    ...{ at: 200 + i, what: "change-done", by: "ada", why: `change ${i}`, source: "journal" },
+    run: "r1",
+  }));
+  const failed = ["disk full", "no ssh"].map((why, i) => ({
+    ...{ at: 230 + i, what: "node-failed", by: "ada", why, source: "journal", run: "r1" },
+  }));
+  const boot = { at: 210, what: "booted", by: "", why: "", source: "slurm", run: "" };
+  const events = [...changes, ...failed, boot].sort((a, b) => b.at - a.at);
+  const detail = { events, since: 100, journal: true, cut: true };
+  const view = new EventsCard({ detail: /** @type {any} */ (detail) });
+  view.setState = (/** @type {any} */ change) => Object.assign(view.state, change);
+  const folded = shown(view.render());
+  assert.equal(folded.match(/<tr/g)?.length, 1 + 2); // with the head
+  const words = texts(view.render());
+  assert.match(words, /apply ada 27 changes, 31 s; 2 failed: disk full Corral's journal/);
+  assert.match(words, /booted/);
+  assert.doesNotMatch(words, /change 3/);
+  assert.match(words, /The newest 30 are shown/);
+  view.toggle("r1");
+  assert.equal(shown(view.render()).match(/<tr/g)?.length, 1 + 2 + 29);
+  assert.match(texts(view.render()), /change done ada change 3 Corral's journal/);
 });

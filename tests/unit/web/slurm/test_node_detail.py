@@ -12,14 +12,18 @@ import pytest
 from pydantic import TypeAdapter
 
 from corral import api
+from corral.api.page import history
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
 from corral.web import schemas
 from corral.web.figures import Prometheus
+from corral.web.routes.nodes import MOST_EVENTS
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.node_gpus import given, gpus_of, jobs_on
 from corral.web.slurm.snapshot import Snapshot
 from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.routes.test_report import owner
+from tests.unit.web.users.test_owner import spec
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -167,6 +171,34 @@ def test_the_page_is_sent_all_of_it() -> None:
             assert drained[0]["why"] == "fan"
 
     run(work())
+
+
+def test_what_corral_did_to_a_node_names_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page shows a run of ``corral up`` as one row, and whether older events are left out."""
+    done = {"kind": "change-done", "node": "node0", "message": "written"}
+    others = {**done, "node": "node1"}
+    records = [
+        {"at": 100.0 + n, "run": f"r{n // 150}", "by": "kim", "kind": "event", "event": event}
+        for n, event in enumerate([done] * 210 + [others])
+    ]
+    monkeypatch.setattr(history, "read_journal", lambda _: iter(records))
+
+    async def work() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            every = (await page.get("nodes/node0")).json()
+            del records[:200]
+            return every, (await page.get("nodes/node0")).json()
+
+    every, few = run(work())
+    held(schemas.NodeDetail, every)
+    runs = [event["run"] for event in every["events"] if event["source"] == "journal"]
+    assert set(runs) == {"r0", "r1"}
+    assert every["cut"]
+    assert len(every["events"]) == MOST_EVENTS
+    assert sum(event["source"] == "journal" for event in few["events"]) == 10
+    assert {e["run"] for e in few["events"] if e["source"] != "journal"} == {""}
+    assert not few["cut"]
 
 
 def test_a_day_and_the_gpus_come_from_prometheus() -> None:

@@ -567,7 +567,9 @@ export interface NamedJob {
   user: string;
 }
 
-/** One node; events before ``since`` are known in part, journal: Corral's are among them. */
+/** One node; events before ``since`` are known in part, journal: Corral's are among them.
+
+cut: there are older events. */
 export interface NodeDetail {
   jobs: Rows;
   gpus: NodeGpu[];
@@ -575,15 +577,17 @@ export interface NodeDetail {
   events: NodeEvent[];
   since: number;
   journal: boolean;
+  cut: boolean;
 }
 
-/** What happened to a node; by is "" where nothing records who. */
+/** What happened to a node; by: "" where nothing records who; run: that of Corral, or "". */
 export interface NodeEvent {
   at: number;
   what: string;
   by: string;
   why: string;
   source: "page" | "slurm" | "journal";
+  run: string;
 }
 
 /** What a node's metrics report; only what there is. */

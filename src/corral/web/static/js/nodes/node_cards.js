@@ -1,10 +1,12 @@
 // The parts of a node's page: GPUs, jobs, events, health checks. What is not known is named so.
-import { h } from "../../vendor/preact.mjs";
+import { Component, h } from "../../vendor/preact.mjs";
 import { gpus, timeOf } from "../jobs/jobs.js";
+import { foldOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
 import { records } from "../lib/server.js";
 import { badge, clock, el, formatted, gib, leadsTo, many, Table } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import { HealthLine, JobRow, NamedJob, NodeDetail, NodeEvent, NodeGpu, NodeHealth } from "../api.js" */
+/** @import { Run } from "../lib/runs.js" */
 /** @import { Kind } from "../lib/view.js" */
 
 const MIB = 1048576;
@@ -150,26 +152,67 @@ export function byWords({ what, by }) {
 /** @type {Record<NodeEvent["source"], string>} */
 const SOURCES = { page: "seen here", slurm: "Slurm's record", journal: "Corral's journal" };
 
-/** @param {{ detail: NodeDetail | null }} props */
-export function EventsCard({ detail }) {
-  if (!detail) return card("Events", h(LOADING, null));
-  const rows = detail.events.map((event, i) =>
+/** @param {{ event: NodeEvent }} props */
+function EventLine({ event }) {
+  return el(
+    "tr",
+    null,
+    el("td", { class: "nowrap" }, clock(event.at)),
+    el("td", null, event.what.replace("-", " ")),
+    el("td", null, dimmed(byWords(event))),
+    el("td", { class: "wrap" }, event.why),
+    el("td", { class: "dim nowrap" }, SOURCES[event.source]),
+  );
+}
+
+/** What one run of Corral did to the node, as a row that unfolds.
+ * @param {{ run: Run<NodeEvent>, open: boolean, toggle: () => void }} props */
+function RunLines({ run: { records: events }, open, toggle }) {
+  if (events.length === 1) return h(EventLine, { event: events[0] });
+  const { what, kind, words } = summaryOf(events.map((event) => ({ ...event, text: event.why })));
+  const last = events[events.length - 1];
+  return [
     el(
       "tr",
-      { key: `${event.at} ${event.what} ${i}` },
-      el("td", { class: "nowrap" }, clock(event.at)),
-      el("td", null, event.what),
-      el("td", null, dimmed(byWords(event))),
-      el("td", { class: "wrap" }, event.why),
-      el("td", { class: "dim nowrap" }, SOURCES[event.source]),
+      { key: "run", class: "run" },
+      el("td", { class: "nowrap" }, foldOf(events.length, open, toggle), clock(last.at)),
+      el("td", null, badge(what.replace("-", " "), kind)),
+      el("td", null, dimmed(byWords(last))),
+      el("td", { class: "wrap" }, words),
+      el("td", { class: "dim nowrap" }, SOURCES[last.source]),
     ),
-  );
-  const journal = detail.journal
-    ? ""
-    : ", and Corral's journal is on the machine with the cluster file";
-  const before = `What happened before ${clock(detail.since)} is known in part: Slurm keeps the last reason and the last boot${journal}.`;
-  const table = h(Table, { heads: ["time", "event", "by", "reason", "source"] }, rows);
-  return card("Events", [rows.length ? table : null, el("p", { class: "dim" }, before)]);
+    open ? events.map((event, i) => h(EventLine, { key: i, event })) : null,
+  ];
+}
+
+/** @extends {Component<{ detail: NodeDetail | null }, { open: Set<string> }>} */
+export class EventsCard extends Component {
+  state = { open: new Set() };
+
+  /** @param {string} run */
+  toggle(run) {
+    this.setState({ open: toggledRun(this.state.open, run) });
+  }
+
+  render() {
+    const { detail } = this.props;
+    if (!detail) return card("Events", h(LOADING, null));
+    const rows = runsOf(detail.events).map((run) =>
+      h(RunLines, {
+        key: run.run,
+        run,
+        open: this.state.open.has(run.run),
+        toggle: () => this.toggle(run.run),
+      }),
+    );
+    const journal = detail.journal
+      ? ""
+      : ", and Corral's journal is on the machine with the cluster file";
+    const before = `What happened before ${clock(detail.since)} is known in part: Slurm keeps the last reason and the last boot${journal}.`;
+    const cut = detail.cut ? ` The newest ${formatted(detail.events.length)} are shown.` : "";
+    const table = h(Table, { heads: ["time", "event", "by", "reason", "source"] }, rows);
+    return card("Events", [rows.length ? table : null, el("p", { class: "dim" }, before + cut)]);
+  }
 }
 
 /**

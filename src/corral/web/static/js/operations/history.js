@@ -1,64 +1,12 @@
 // The journal of this machine: what was done to the cluster, and by whom.
 import { Component, h } from "../../vendor/preact.mjs";
 import { call } from "../lib/server.js";
-import { badge, clock, el, formatted, Loaded, many, span, Table } from "../lib/view.js";
+import { foldOf, kindOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
+import { badge, clock, el, Loaded, many, Table } from "../lib/view.js";
 /** @import { Journal, JournalRow } from "../api.js" */
-/** @import { Kind } from "../lib/view.js" */
+/** @import { Run } from "../lib/runs.js" */
 
 const MOST = 500; // what the server sends
-
-/**
- * @param {string} what
- * @returns {Kind}
- */
-function kindOf(what) {
-  if (what.endsWith("failed")) return "bad";
-  return what === "proof" || what === "plan" ? "busy" : "off";
-}
-
-/**
- * The records of one run of a command, in the order of time.
- * @typedef {{ run: string, records: JournalRow[] }} Run
- */
-
-/**
- * Records by run, that of the newest record first; a record that names no run is alone.
- * @param {JournalRow[]} records the newest first
- * @returns {Run[]}
- */
-export function runsOf(records) {
-  /** @type {Map<string, Run>} */
-  const runs = new Map();
-  records.forEach((record, i) => {
-    const key = record.run || `alone ${records.length - i}`;
-    const known = runs.get(key) ?? { run: key, records: [] };
-    known.records.unshift(record);
-    runs.set(key, known);
-  });
-  return [...runs.values()];
-}
-
-/**
- * What a run was, and its records in one sentence.
- * @param {JournalRow[]} records in the order of time
- * @returns {{ what: string, kind: Kind, words: string, nodes: string[] }}
- */
-export function summaryOf(records) {
-  const failed = records.filter(({ what }) => what.endsWith("failed"));
-  const count = (/** @type {string} */ name) => records.filter(({ what }) => what === name).length;
-  const [changes, stages] = [count("change-done"), count("stage-done")];
-  const nodes = [...new Set(records.map(({ node }) => node ?? "").filter(Boolean))];
-  const applied = changes + stages + failed.length > 0;
-  const last = records[records.length - 1];
-  const what = applied ? "apply" : last.what;
-  /** @type {Kind} */
-  const kind = failed.length ? "bad" : applied ? "good" : kindOf(what);
-  if (!applied) return { what, kind, words: last.text, nodes };
-  const took = span(last.at - records[0].at);
-  const done = `${many(changes, "change")} in ${many(stages, "stage")}, ${took}`;
-  const why = failed.length ? `; ${formatted(failed.length)} failed: ${failed[0].text}` : "";
-  return { what, kind, words: done + why, nodes };
-}
 
 /** @param {{ record: JournalRow }} props */
 function Row({ record: { at, by, what, node, text, changes = [] } }) {
@@ -76,26 +24,21 @@ function Row({ record: { at, by, what, node, text, changes = [] } }) {
 }
 
 /** One run as a row that unfolds.
- * @param {{ run: Run, open: boolean, toggle: () => void }} props */
+ * @param {{ run: Run<JournalRow>, open: boolean, toggle: () => void }} props */
 function RunRows({ run: { records }, open, toggle }) {
   if (records.length === 1) return h(Row, { record: records[0] });
   const { what, kind, words, nodes } = summaryOf(records);
-  const fold = el(
-    "button",
-    {
-      class: "quiet fold",
-      "aria-expanded": open ? "true" : "false",
-      "aria-label": `${open ? "Fold" : "Unfold"} ${many(records.length, "record")}`,
-      onClick: toggle,
-    },
-    open ? "▾" : "▸",
-  );
   const where = nodes.length > 2 ? many(nodes.length, "node") : nodes.join(", ");
   return [
     el(
       "tr",
       { key: "run", class: "run" },
-      el("td", { class: "nowrap" }, fold, clock(records[records.length - 1].at)),
+      el(
+        "td",
+        { class: "nowrap" },
+        foldOf(records.length, open, toggle),
+        clock(records[records.length - 1].at),
+      ),
       el("td", null, records.find(({ by }) => by)?.by || "-"),
       el("td", null, badge(what.replace("-", " "), kind)),
       el("td", { title: nodes.join(", ") }, where),
@@ -111,9 +54,7 @@ export class HistoryView extends Component {
 
   /** @param {string} run */
   toggle(run) {
-    const open = new Set(this.state.open);
-    if (!open.delete(run)) open.add(run);
-    this.setState({ open });
+    this.setState({ open: toggledRun(this.state.open, run) });
   }
 
   render() {
