@@ -35,6 +35,7 @@ class Helper:
     folders: dict[int, Path] = field(default_factory=dict[int, Path])
     scripts: dict[int, str] = field(default_factory=dict[int, str])
     recorded: dict[int, api.Recorded] = field(default_factory=dict[int, api.Recorded])
+    templates: api.TemplateFolder = field(default_factory=lambda: api.TemplateFolder(""))
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -49,6 +50,10 @@ class Helper:
             yield asdict(self.recorded.get(request["job"], api.Recorded()))
         elif request["do"] == "extras":
             yield {"environment": [], "run": "", "tracking": "", "recordings": []}
+        elif request["do"] == "templates":
+            for file in self.templates.as_dict()["files"]:
+                yield {"file": file}
+            yield {"path": self.templates.path, "trouble": self.templates.trouble}
         elif request["do"] == "submit":
             yield {"id": 1}
 

@@ -140,6 +140,11 @@ from corral.api.page.job_logs import log_matches as log_matches
 from corral.api.page.job_resubmission import Recorded as Recorded
 from corral.api.page.job_resubmission import job_recorded as job_recorded
 from corral.api.page.job_resubmission import recorded_of as recorded_of
+from corral.api.page.job_templates import TemplateFile as TemplateFile
+from corral.api.page.job_templates import TemplateFolder as TemplateFolder
+from corral.api.page.job_templates import job_templates as job_templates
+from corral.api.page.job_templates import template_fields as template_fields
+from corral.api.page.job_templates import templates_of as templates_of
 from corral.api.page.page_server import Page as Page
 from corral.api.page.page_server import reach_page as reach_page
 from corral.api.page.page_server import serve_page as serve_page

@@ -41,7 +41,16 @@ def read_job_file(path: Path) -> dict[str, Any]:
         ) from error
     if len(data) > BYTES_AT_MOST:
         raise CorralError(Code.SPEC_INVALID, f"{path} is larger than 1 MiB", hint="a job file?")
-    top, faults = tree.parse(data.decode("utf-8-sig", errors="replace"))
+    return parse_job_file(data.decode("utf-8-sig", errors="replace"), path)
+
+
+def parse_job_file(text: str, path: Path) -> dict[str, Any]:
+    """The fields of the text of a job file that is at ``path``, which is not read.
+
+    Raises:
+        CorralError: SPEC_INVALID, with every fault in it.
+    """
+    top, faults = tree.parse(text)
     lines = [f"{path}:{f.line}:{f.column}: {f.message}. {f.hint}" for f in faults]
     if top is None or top.pairs is None or faults:
         _refuse(path, lines or [f"{path}: a job file is a mapping: script: train.py"])

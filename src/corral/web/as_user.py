@@ -41,7 +41,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: Annotated[str, Field(max_length=16384, repr=False)]
-    do: Literal["log", "script", "recorded", "requeue", "extras", "submit"]
+    do: Literal["log", "script", "recorded", "requeue", "extras", "submit", "templates"]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
 
@@ -169,6 +169,11 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
             here=True,
         )
         _answer(extras.as_dict())
+    elif request.do == "templates":
+        folder = await api.job_templates(spec, login.user, here=True)
+        for file in folder.as_dict()["files"]:
+            _answer({"file": file})
+        _answer({"path": folder.path, "trouble": folder.trouble})
     elif request.do == "requeue":
         await api.requeue_job(spec, login.user, request.job, here=True)
         _answer({"ok": True})

@@ -544,6 +544,26 @@ class JobForm(TypedDict):
     storage: list[str]
 
 
+class JobTemplate(TypedDict):
+    """A job file as a filled form; notes: by field, what is not as it is in the file.
+
+    fault: what is wrong with the file, "" for nothing; one on each line.
+    """
+
+    name: str
+    form: dict[str, object]
+    notes: dict[str, str]
+    fault: str
+
+
+class JobTemplates(TypedDict):
+    """Job files that are kept for all; trouble: why files of the folder are not listed."""
+
+    folder: str
+    trouble: str
+    templates: list[JobTemplate]
+
+
 class ClusterFile(TypedDict):
     """The cluster file; path is "" where it is not on this machine."""
 
@@ -1136,7 +1156,8 @@ SHAPES: Final = (
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
     Profile, Timeline,
     BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
-    ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost, WorkEvent, Work,
+    JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
+    WorkEvent, Work,
     MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -281,6 +281,48 @@ job_program() (
   exit 0
 )
 
+# templates_list MOUNT TOP KIND MOST LONGEST: of each job file in MOUNT/TOP/KIND its name and its text, in base64, or its trouble;
+# "more" where there are more than MOST. Folder and files must be root's, so that no user fills in others' forms.
+templates_list() (
+  folder=$1/$2/$3 count=0
+  [ -e "$folder" ] || [ -L "$folder" ] || exit 0
+  held "$1" 0 && roots "$1/$2" && roots "$folder" || exit 1
+  if [ ! -r "$folder" ] || ! cd "$folder"; then
+    echo "$folder cannot be read" >&2
+    exit 1
+  fi
+  for file in ./*.yaml ./*.yml; do
+    [ -e "$file" ] || [ -L "$file" ] || continue
+    count=$((count + 1))
+    if [ "$count" -gt "$4" ]; then
+      echo more
+      exit 0
+    fi
+    printf 'file %s\n' "$(printf %s "${file#./}" | base64 -w0)"
+    trouble=$(template_trouble "$file" "$5")
+    if [ -n "$trouble" ]; then
+      printf 'trouble %s\n' "$trouble"
+    else
+      printf 'text %s\n' "$(head -c "$5" "$file" | base64 -w0)"
+    fi
+  done
+)
+
+# template_trouble FILE LONGEST: why it is not taken; nothing where it is.
+template_trouble() {
+  if [ -L "$1" ] || [ ! -f "$1" ]; then
+    echo "it is not a plain file"
+  elif [ "$(stat -c %u "$1")" != 0 ]; then
+    echo "it belongs to $(stat -c %U "$1") and must be root's"
+  elif stat -c %A "$1" | grep -qE '^(.{5}|.{8})w'; then
+    echo "others than root may write to it"
+  elif [ ! -r "$1" ]; then
+    echo "you may not read it"
+  elif [ "$(stat -c %s "$1")" -gt "$2" ]; then
+    echo "it is larger than $2 bytes"
+  fi
+}
+
 # job_find ID MOUNT TOP KIND: its user, its folder, and its description, where Corral submitted it.
 job_find() (
   user=$(squeue --noheader --states=all --jobs="$1" --format=%u 2>/dev/null | head -n 1)

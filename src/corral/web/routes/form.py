@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
@@ -37,6 +38,33 @@ async def form(session: Viewer, state: Here) -> Any:
         "can_spec": can_spec(state, session),
         "storage": [s.mount for s in spec.storage] if spec else [],
     }
+
+
+@router.get("/templates")
+async def templates(session: Viewer, state: Here) -> Any:
+    """Job files that are kept for all, each as a filled form, or with what is wrong with it.
+
+    They are in ``corral/templates`` of the first shared storage. Folder and files are root's, else
+    they are not taken: a user's file would be in the forms of others.
+    """
+    if not can_spec(state, session):
+        return {"folder": "", "trouble": "", "templates": []}
+    async with state.questions.turn(session.user):
+        folder = await own_commands(state).templates(session.login)
+    read = await state.workers.templates(folder, session.user) if folder.files else []
+    return {
+        "folder": folder.path,
+        "trouble": folder.trouble,
+        "templates": [_template(file["name"], file["fields"], file["fault"]) for file in read],
+    }
+
+
+def _template(name: str, fields: dict[str, Any], fault: str) -> dict[str, Any]:
+    form, notes = filled_in(fields)
+    if left := sorted((OF_THIS_MACHINE | {"user"}) & fields.keys()):
+        words = ", ".join(f"{field} {fields[field]}" for field in left)
+        notes["options"] = f"not carried over: {words}"
+    return {"name": name, "form": form, "notes": notes, "fault": fault}
 
 
 @router.get("/{job_id}/again")
@@ -77,13 +105,8 @@ def _named(record: Job) -> dict[str, Any]:
 
 def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[str, str]]:
     """What was filled in that is not as it would be anyway, and what is to be stated of it."""
-    fields, notes = dict[str, Any](), dict[str, str]()
-    usual = {name: info.get_default(call_default_factory=True) for name, info in FIELDS.items()}
-    for name, value in recorded.job.items():
-        if name not in usual:
-            notes[name] = f"this version of Corral has no such field; it was {value!r}"
-        elif name not in OF_THIS_MACHINE | {"user", "script"} and value != _plain(usual[name]):
-            fields[name] = value
+    fields, notes = filled_in(recorded.job)
+    fields.pop("script", None)
     script = str(recorded.job.get("script") or "")
     if script and recorded.program:
         fields["script"] = recorded.program
@@ -101,6 +124,18 @@ def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[s
         notes["sweep"] = (
             f"this was task {label.written} of array {label.array}: all points are submitted again"
         )
+    return fields, notes
+
+
+def filled_in(job: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Fields of a job that the page takes and that were filled in; notes on unknown ones."""
+    fields, notes = dict[str, Any](), dict[str, str]()
+    usual = {name: info.get_default(call_default_factory=True) for name, info in FIELDS.items()}
+    for name, value in job.items():
+        if name not in usual:
+            notes[name] = f"this version of Corral has no such field; it was {value!r}"
+        elif name not in OF_THIS_MACHINE | {"user"} and value != _plain(usual[name]):
+            fields[name] = value
     return fields, notes
 
 

@@ -35,6 +35,7 @@ _READ: Final = (
     "GET /api/policy/scheduler",
     "GET /api/jobs",
     "GET /api/jobs/form",
+    "GET /api/jobs/templates",
     "GET /api/jobs/{job_id}",
     "GET /api/jobs/{job_id}/figures",
     "GET /api/jobs/{job_id}/extras",

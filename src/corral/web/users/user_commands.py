@@ -37,6 +37,10 @@ class UserCommands(Protocol):
         """What the job was: its script, its submit line, the form that Corral keeps."""
         ...
 
+    async def templates(self, login: Login) -> api.TemplateFolder:
+        """Job files that are kept for all."""
+        ...
+
     async def requeue(self, login: Login, job_id: int) -> None:
         """Put it back into the queue."""
         ...
@@ -64,6 +68,9 @@ class BySsh:
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return await api.job_recorded(self._spec, login.user, job)
+
+    async def templates(self, login: Login) -> api.TemplateFolder:
+        return await api.job_templates(self._spec, login.user)
 
     async def requeue(self, login: Login, job_id: int) -> None:
         await api.requeue_job(self._spec, login.user, job_id)
@@ -107,6 +114,16 @@ class ByHelper:
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
+
+    async def templates(self, login: Login) -> api.TemplateFolder:
+        folder = dict[str, Any]()
+        files = list[dict[str, Any]]()
+        async for reply in self._ask(login, do="templates"):  # a line for each file
+            if "file" in reply:
+                files.append(reply["file"])
+            else:
+                folder = reply
+        return api.templates_of({**folder, "files": files})
 
     async def requeue(self, login: Login, job_id: int) -> None:
         await self._first(login, do="requeue", job=job_id)

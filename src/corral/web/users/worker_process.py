@@ -12,9 +12,10 @@ import json
 import resource
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from corral import api
@@ -75,6 +76,17 @@ class WorkerProcesses:
             reply = await self._ask(sent, "job", hint)
         return api.JobSpec.model_validate(reply["job"]), reply["script"]
 
+    async def templates(self, folder: api.TemplateFolder, user: str) -> list[dict[str, Any]]:
+        """The fields of each file of the folder, or what is wrong with it.
+
+        Raises:
+            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+        """
+        hint = f"keep fewer and smaller files in {folder.path}"
+        async with self._turn(user):
+            reply = await self._ask({"do": "templates", **folder.as_dict()}, "folder", hint)
+        return reply["templates"]
+
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncGenerator[None]:
         """One question of a user at a time, of all users ``AT_ONCE``, in the order they came."""
@@ -121,7 +133,7 @@ def main() -> None:
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """The answer to a question, JSON-ready; ``error`` where it is a refusal."""
     try:
-        return (_lint if question["do"] == "lint" else _job)(question)
+        return _ANSWERS[question["do"]](question)
     except CorralError as error:
         return {"error": error.as_dict()}
 
@@ -138,6 +150,26 @@ def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
     script = api.job_script(ClusterSpec.model_validate(question["spec"]), job)
     return {"job": job.model_dump(mode="json", exclude_unset=True), "script": script}
+
+
+def _templates(question: dict[str, Any]) -> dict[str, Any]:
+    folder = api.templates_of(question)
+    return {"templates": [_template(file, folder.path) for file in folder.files]}
+
+
+def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
+    fields, fault = dict[str, Any](), file.trouble
+    try:
+        if not fault:
+            fields = api.template_fields(file, folder)
+    except CorralError as error:
+        fault = error.tail or error.message
+    return {"name": file.name, "fields": fields, "fault": fault}
+
+
+_ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(
+    {"lint": _lint, "job": _job, "templates": _templates}
+)
 
 
 if __name__ == "__main__":

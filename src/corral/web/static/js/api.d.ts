@@ -358,6 +358,23 @@ export interface JobRow {
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
 }
 
+/** A job file as a filled form; notes: by field, what is not as it is in the file.
+
+fault: what is wrong with the file, "" for nothing; one on each line. */
+export interface JobTemplate {
+  name: string;
+  form: Record<string, unknown>;
+  notes: Record<string, string>;
+  fault: string;
+}
+
+/** Job files that are kept for all; trouble: why files of the folder are not listed. */
+export interface JobTemplates {
+  folder: string;
+  trouble: string;
+  templates: JobTemplate[];
+}
+
 /** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
 export interface JobUse {
   cpu_s: number | null;

@@ -1,6 +1,7 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { begunWith, faultsOf, wordsOf } from "./again.js";
+import { TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
 import { complain, el, Loaded, pre, toast } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -201,10 +202,14 @@ function submitted(id) {
 /** A job that was not there before. @type {Pick<api.JobAgain, "form" | "notes">} */
 const NEW = { form: {}, notes: {} };
 
+/** @type {api.JobTemplates} */
+const NO_TEMPLATES = { folder: "", trouble: "", templates: [] };
+
 /** @typedef {{ form: api.JobForm, again: api.JobAgain | null }} FormProps */
+/** What the form begins with: a job of before, or a template. @typedef {typeof NEW} Given */
 /** @typedef {{ script: string | null, sending: boolean, faults: Record<string, string> }} FormState */
 
-/** @extends {Component<FormProps, FormState>} */
+/** @extends {Component<{ form: api.JobForm, given: Given }, FormState>} */
 class JobForm extends Component {
   /** @type {FormState} */
   state = { script: null, sending: false, faults: {} };
@@ -286,7 +291,7 @@ class JobForm extends Component {
     const { storage } = this.props.form;
     const script = { placeholder: `${storage[0] || ""}/train.py` };
     const fault = this.state.faults[name];
-    const { form: values, notes } = this.props.again ?? NEW;
+    const { form: values, notes } = this.props.given;
     const input = field(name, schema, {
       ...(name === "script" ? script : {}),
       ...begunWith(values[name]),
@@ -310,7 +315,7 @@ class JobForm extends Component {
 
   /** What the job was and no field of this form takes. */
   unshown() {
-    const { form: values, notes } = this.props.again ?? NEW;
+    const { form: values, notes } = this.props.given;
     const inputs = this.fields.filter(([name, schema]) => field(name, schema, {}));
     const names = inputs.map(([name]) => name);
     const left = Object.keys(values).filter((name) => !names.includes(name));
@@ -559,9 +564,44 @@ class ScriptForm extends Component {
   }
 }
 
-/** @extends {Component<FormProps & { me: api.Me }, { mode: string }>} */
-class SubmitCard extends Component {
-  state = { mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script") };
+/**
+ * @typedef {{ mode: string, kept: api.JobTemplates, template: api.JobTemplate | null }} CardState
+ * @extends {Component<FormProps & { me: api.Me }, CardState>} */
+export class SubmitCard extends Component {
+  /** @type {CardState} */
+  state = {
+    mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script"),
+    kept: NO_TEMPLATES,
+    template: null,
+  };
+  newest = new Latest();
+
+  componentDidMount() {
+    const { form, again } = this.props;
+    if (!form.can_spec || again) return;
+    this.newest.take(
+      call("jobs/templates"),
+      (/** @type {api.JobTemplates} */ kept) => this.setState({ kept }),
+      (failure) => this.setState({ kept: { ...NO_TEMPLATES, trouble: refused(failure).message } }),
+    );
+  }
+
+  componentWillUnmount() {
+    this.newest.drop();
+  }
+
+  /** The form, as a template or the job of before fills it in. */
+  filled() {
+    const { form, again } = this.props;
+    const { kept, template } = this.state;
+    const chosen = template?.name ?? "";
+    const choose = (/** @type {api.JobTemplate | null} */ next) =>
+      this.setState({ template: next });
+    return [
+      again ? null : h(TemplateChoice, { key: "choice", kept, chosen, choose }),
+      h(JobForm, { key: `form ${chosen}`, form, given: again ?? template ?? NEW }),
+    ];
+  }
 
   tabs() {
     const modes = [["script", "By script"]];
@@ -582,7 +622,7 @@ class SubmitCard extends Component {
       "div",
       { class: "card" },
       el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
-      this.state.mode === "form" ? h(JobForm, { form, again }) : h(ScriptForm, { form, me, again }),
+      this.state.mode === "form" ? this.filled() : h(ScriptForm, { form, me, again }),
     );
   }
 }
