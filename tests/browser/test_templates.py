@@ -35,7 +35,7 @@ def test_a_template_fills_the_form(at: Desk, shoot: Callable[[Any, str], None]) 
     faults = page.inner_text(".templates .notes")
     assert f"{FOLDER}/broken.yaml:2:1: nodse: no such field" in faults
     assert "<img src=x onerror=alert(1)>.yaml cannot be used: it belongs to kim" in faults
-    assert page.locator("#template option").all_inner_texts() == ["none", "sweep", "train"]
+    assert page.locator("#template option").all_inner_texts() == ["none", "train", "sweep"]
     page.select_option("#template", "train.yaml")
     page.wait_for_function("document.querySelector('#field-nodes').value === '2'")
     assert page.input_value("#field-command") == 'python train.py "a b"'
@@ -63,5 +63,6 @@ def test_a_folder_that_is_not_taken_is_stated(at: Desk) -> None:
     words = f"{FOLDER} belongs to kim and must be a folder of root"
     at.helper.templates = TemplateFolder(FOLDER, trouble=words)
     at.open("submit")
-    at.page.wait_for_selector(f".templates >> text={words}")
+    at.page.wait_for_selector(".templates .notes")
+    assert at.page.inner_text(".templates .notes") == f"Templates: {words}"
     at.page.wait_for_selector("#field-command")
