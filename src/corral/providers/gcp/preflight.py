@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
-from corral.providers.gcp.section import CPU_MACHINES, MACHINE, Gcp
+from corral.providers.gcp.machines import (
+    CPU_MACHINES,
+    CPU_QUOTA,
+    GpuMachine,
+    gpu_machines,
+    gpu_type_of,
+)
+from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
-GPUS: Final = 8
-GPU_NETWORKS: Final = 8
-"""One for each of eight NICs; one more for everything else, unless the file names it."""
-C2_CPUS: Final = 8 + 4 + 8
-"""Controller, login node, and the machine that the image is made on."""
 BOOT_DISK_GB: Final = 50
-PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
-"""Quota of spot and flex-start machines; a reservation's GPUs counted when it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Answers:
         region: ``regions.get``, with quotas.
         project: ``projects.get``, with quotas.
         networks: how many of the cluster's own networks are there already.
-        machines: how many of its A3 Mega machines are.
+        machines: how many of its machines with GPUs are.
         network: of ``networks.list``, the existing one that the file names.
     """
 
@@ -58,14 +58,15 @@ class Trouble:
 def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ...]:
     """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
+    machine = gpu_type_of(spec)
     kinds = [node.group.machine for node in nodes_of(spec)]
-    nodes = kinds.count(MACHINE) - answers.machines
-    n2_cpus = sum(CPU_MACHINES[kind][0] for kind in kinds if kind and kind in CPU_MACHINES)
+    nodes = kinds.count(machine) - answers.machines
+    cpus = sum(CPU_MACHINES[kind][0] for kind in kinds if kind and kind in CPU_MACHINES)
     return (
-        *_place(gcp, answers),
+        *_place(gcp, answers, machine),
         *_network(gcp, answers.network),
-        *_reservation(gcp, answers.reservation, nodes),
-        *_quotas(gcp, answers, nodes, n2_cpus),
+        *_reservation(gcp, answers.reservation, machine, nodes),
+        *_quotas(gcp, gpu_machines()[machine], answers, nodes, cpus),
     )
 
 
@@ -88,7 +89,7 @@ def require_none(spec: ClusterSpec, obstacles: Sequence[Trouble]) -> None:
     )
 
 
-def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
+def _place(gcp: Gcp, answers: Answers, machine: str) -> Iterator[Trouble]:
     if answers.project is None:
         yield Trouble(f"there is no project {gcp.project}", "write the project's id, not its name")
         return
@@ -100,8 +101,8 @@ def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
             f"zone {gcp.zone} is {answers.zone.get('status')}", "wait, or take another zone"
         )
     if answers.machine is None:
-        hint = f"gcloud compute machine-types list --filter=name={MACHINE} shows where they are"
-        yield Trouble(f"{gcp.zone} does not offer {MACHINE} to this project", hint)
+        hint = f"gcloud compute machine-types list --filter=name={machine} shows where they are"
+        yield Trouble(f"{gcp.zone} does not offer {machine} to this project", hint)
 
 
 def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
@@ -119,7 +120,9 @@ def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
         yield Trouble(text, hint)
 
 
-def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
+def _reservation(
+    gcp: Gcp, reservation: Mapping[str, Any] | None, needed: str, nodes: int
+) -> Iterator[Trouble]:
     name = gcp.reservation
     if not name:
         return
@@ -136,8 +139,8 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
         )
     specific = part(reservation, "specificReservation")
     machine = str(part(specific, "instanceProperties").get("machineType", ""))
-    if machine and machine != MACHINE:
-        yield Trouble(f"reservation {name} holds {machine}", f"one of {MACHINE} is needed")
+    if machine and machine != needed:
+        yield Trouble(f"reservation {name} holds {machine}", f"one of {needed} is needed")
         return
     left = _number(specific.get("count")) - _number(specific.get("inUseCount"))
     if specific and left < nodes:
@@ -145,19 +148,24 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
         yield Trouble(f"reservation {name} has {int(left)} machines left, {nodes} are needed", hint)
 
 
-def _quotas(gcp: Gcp, answers: Answers, nodes: int, n2_cpus: int) -> Iterator[Trouble]:
+def _quotas(
+    gcp: Gcp, kind: GpuMachine, answers: Answers, nodes: int, cpus: int
+) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    networks = GPU_NETWORKS + (gcp.network is None) - answers.networks
+    own = gcp.network is None
+    vpcs = kind.network.vpcs + own - answers.networks
+    subnetworks = kind.network.subnetworks + own - answers.networks
+    servers = kind.servers.cpus + (cpus if kind.servers.quota == CPU_QUOTA else 0)
     needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
-        ("NETWORKS", networks, answers.project, "the project"),
-        ("SUBNETWORKS", networks, answers.project, "the project"),
-        ("C2_CPUS", C2_CPUS, answers.region, region),
-        ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, answers.region, region),
+        ("NETWORKS", vpcs, answers.project, "the project"),
+        ("SUBNETWORKS", subnetworks, answers.project, "the project"),
+        (kind.servers.quota, servers, answers.region, region),
+        (kind.disk_quota, BOOT_DISK_GB * nodes, answers.region, region),
     ]
-    if n2_cpus:
-        needs.append(("N2_CPUS", n2_cpus, answers.region, region))
+    if cpus and kind.servers.quota != CPU_QUOTA:
+        needs.append((CPU_QUOTA, cpus, answers.region, region))
     if gcp.provisioning != "reservation":
-        needs.append((PREEMPTIBLE, GPUS * nodes, answers.region, region))
+        needs.append((kind.gpu_quota, kind.gpus * nodes, answers.region, region))
     for metric, amount, holder, where in needs:
         quota = _quota(holder, metric)
         if quota is None:

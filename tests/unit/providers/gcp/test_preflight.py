@@ -89,7 +89,7 @@ def test_an_existing_network_is_neither_counted_nor_left() -> None:
     spec = mega(network={"name": "mega-old", "subnetwork": "my-subnet"})
     google, section = Project(), section_of(spec)
     assert section is not None
-    answers = asyncio.run(ask(cast("Google", google), section, "mega", 0))
+    answers = asyncio.run(ask(cast("Google", google), section, spec, 0))
     assert answers.networks == 1
     assert answers.network == google.there[0]
     provider = GcpProvider(spec, cast("Google", google))

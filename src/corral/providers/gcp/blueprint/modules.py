@@ -1,7 +1,6 @@
-"""The modules of an A3 Mega blueprint and of its image, one function for each part. Pure.
+"""The modules of a blueprint and of its image, one function for each part. Pure.
 
-Figures are those of the toolkit's own example of the same release: a system network and eight GPU
-networks, all with an MTU of 8244; nodes with 2 x 52 cores; long waits for prologs that pull images.
+What differs between machines with GPUs is in ``machines.yaml``.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from corral.durations import max_time
+from corral.providers.gcp.blueprint import networks
+from corral.providers.gcp.blueprint.entry import module
 from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
-from corral.providers.gcp.section import MACHINE, Exascaler, Gcp, GcpStorage
+from corral.providers.gcp.machines import GpuMachine, gpu_machines
+from corral.providers.gcp.section import Exascaler, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.spec.models import NodeGroup, Partition
 
-MTU: Final = 8244
-SYSTEM_RANGE: Final = "172.16.0.0/16"
-GPU_RANGE: Final = "10.0.0.0/9"
 LOCAL_SSD: Final = "/mnt/localssd"
 LATER: Final = "0.0.0.0"  # noqa: S104  # no address: stands for one that is not known yet
 """The file system's address before the base was made: gcluster must be able to write, and remove,
@@ -36,69 +35,11 @@ _EXISTING: Final = {
     "filestore": ("nfs", "defaults,hard"),
 }
 """Type and options of a mount, as the module pre-existing-network-storage names them."""
-_DISK: Final = "pd-balanced"
 _EXA_NAME: Final = "exacloud"
 _LONG_PROLOG: Final = (
     "modules/embedded/community/modules/scheduler/schedmd-slurm-gcp-v6-controller/etc/"
     "long-prolog-slurm.conf.tpl"
 )
-
-
-def module(
-    id: str, source: str, *, use: Sequence[str] = (), outputs: Sequence[str] = (), **settings: Any
-) -> dict[str, Any]:
-    """One module as a blueprint writes it."""
-    entry: dict[str, Any] = {"id": id, "source": source}
-    if use:
-        entry["use"] = list(use)
-    if settings:
-        entry["settings"] = settings
-    if outputs:
-        entry["outputs"] = list(outputs)
-    return entry
-
-
-def system_network() -> dict[str, Any]:
-    """The network of everything but GPU traffic."""
-    subnet = {
-        "subnet_name": "$(vars.subnetwork_name_system)",
-        "subnet_region": "$(vars.region)",
-        "new_bits": 4,
-        "subnet_private_access": True,
-        "description": "control network of the cluster",
-    }
-    return module(
-        "sysnet",
-        "modules/network/vpc",
-        network_name="$(vars.network_name_system)",
-        network_address_range=SYSTEM_RANGE,
-        mtu=MTU,
-        subnetworks=[subnet],
-        outputs=("network_name", "subnetwork_name"),
-    )
-
-
-def known_network() -> dict[str, Any]:
-    """The same network, in a later blueprint than the one that made it."""
-    return module(
-        "sysnet",
-        "modules/network/pre-existing-vpc",
-        network_name="$(vars.network_name_system)",
-        subnetwork_name="$(vars.subnetwork_name_system)",
-    )
-
-
-def gpu_networks() -> dict[str, Any]:
-    """Eight networks, one for each NIC that carries GPU traffic."""
-    return module(
-        "gpunets",
-        "modules/network/multivpc",
-        network_name_prefix="$(vars.deployment_name)-gpunet",
-        global_ip_address_range=GPU_RANGE,
-        network_count=8,
-        subnetwork_cidr_suffix=20,
-        mtu=MTU,
-    )
 
 
 def ids(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
@@ -194,13 +135,14 @@ def cpu_nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
 
 
 def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
-    """The A3 Mega nodes of a group, and what they run at their first boot."""
+    """The nodes of a group with GPUs, and what they run at each boot."""
+    kind = gpu_machines()[group.machine or ""]
     old, flex = gcp.toolkit == "v1.39.0", gcp.provisioning == "flex-start"
     cached = [file_system.mount for file_system in gcp.file_systems() if file_system.cache]
     startup: dict[str, Any] = {
         "local_ssd_filesystem": {"mountpoint": LOCAL_SSD, "permissions": "1777"},
         "runners": [
-            shell("node-aperture.sh"),
+            *(shell(program) for program in kind.node_programs),
             shell("node-gpu-services.sh"),
             *((shell("node-ops-agent.sh"),) if gcp.ops_agent else ()),
             *(
@@ -216,21 +158,20 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         "name": group.name,
         "node_count_static": count,
         "node_count_dynamic_max": 0,
-        "disk_type": "pd-ssd",
-        "machine_type": MACHINE,
+        "disk_type": kind.disk,
+        "machine_type": group.machine,
         "enable_public_ips": False,
         "node_conf": {
-            "CoresPerSocket": 52,
-            "ThreadsPerCore": 2,
+            **kind.node_conf,
             **dict(pairs_of_fields("NodeName", group, keys_of_fields())),
         },
         "on_host_maintenance": "TERMINATE",
         "bandwidth_tier": "gvnic_enabled",
         "reservation_name": gcp.reservation or "",
         "enable_spot_vm": gcp.provisioning == "spot",
-        # Flex-start has compact placement for later machines only: slurm-dws-flex.md of the
-        # toolkit.
-        "enable_placement": not flex,
+        # Flex-start has compact placement for later machines only (slurm-dws-flex.md of the
+        # toolkit), whose example asks for none.
+        "enable_placement": kind.placement and not flex,
         "startup_script": f"$({group.name}_startup.startup_script)",
     }
     if old:
@@ -243,18 +184,21 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         module(
             f"{group.name}_nodeset",
             "community/modules/compute/schedmd-slurm-gcp-v6-nodeset",
-            use=("sysnet", "gpunets"),
+            use=("sysnet", *networks.used(kind)),
             **settings,
+            **networks.interfaces(kind),
         ),
     ]
 
 
-def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
-    """A partition; with GPUs complete nodes only, as jobs cannot share the eight NICs of a node."""
+def partition(declared: Partition, kind: GpuMachine | None) -> dict[str, Any]:
+    """A partition; with GPUs complete nodes only, as jobs cannot share the NICs of a node."""
     limit = {} if declared.max_time == "infinite" else {"MaxTime": max_time(declared.max_time)}
-    complete = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
+    complete = {"OverSubscribe": "EXCLUSIVE"}
+    if kind:
+        complete |= {"ResumeTimeout": kind.resume_s, "SuspendTimeout": kind.suspend_s}
     conf = {
-        **(complete if gpus else {}),
+        **(complete if kind else {}),
         **limit,
         **dict(pairs_of_fields("PartitionName", declared, keys_of_fields())),
     }
@@ -269,15 +213,18 @@ def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
     )
 
 
-def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
+def _staged(gcp: Gcp, kind: GpuMachine, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
     """Runners that put prolog and epilog of partitions with GPUs in place."""
+    scripts = " ".join(
+        f"{name}:{source}:{PROLOGS[source]}" for name, source in kind.prologs.items()
+    )
     runners = [
         shell(
-            "controller-tcpxo.sh",
-            at=f"tcpxo-{name}.sh",
+            "controller-prologs.sh",
+            at=f"prologs-{name}.sh",
             PARTITION=name,
             COMMIT=PROLOGS_COMMIT,
-            **PROLOGS,
+            SCRIPTS=scripts,
         )
         for name in gpu_partitions
     ]
@@ -291,25 +238,27 @@ def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
 
 def controller(
     gcp: Gcp,
+    kind: GpuMachine,
     partitions: Sequence[Partition],
     storage: Sequence[GcpStorage],
     gpu_partitions: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Login node and controller, which stages the prologs of TCPXO for partitions with GPUs."""
+    """Login node and controller, which stages the prologs of partitions with GPUs."""
     old = gcp.toolkit == "v1.39.0"
+    long = {"slurm_conf_tpl": ("" if old else "../_") + _LONG_PROLOG} if kind.long_prolog else {}
     return [
         module(
             "controller_startup",
             "modules/scripts/startup-script",
-            runners=[*_staged(gcp, gpu_partitions), shell("enroot-default.sh")],
+            runners=[*_staged(gcp, kind, gpu_partitions), shell("enroot-default.sh")],
         ),
         module(
             "slurm_login",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-login",
             use=("sysnet",),
             name_prefix="login",
-            disk_type=_DISK,
-            machine_type="c2-standard-4",
+            disk_type=kind.servers.disk,
+            machine_type=kind.servers.login,
             enable_login_public_ips=gcp.public_addresses,
         ),
         module(
@@ -322,10 +271,10 @@ def controller(
                 *ids(storage),
             ),
             enable_controller_public_ips=gcp.public_addresses,
-            machine_type="c2-standard-8",
+            machine_type=kind.servers.controller,
             enable_cleanup_compute=True,
             enable_external_prolog_epilog=True,
-            slurm_conf_tpl=("" if old else "../_") + _LONG_PROLOG,
+            **long,
             controller_startup_script="$(controller_startup.startup_script)",
             login_startup_script=escaped(script("enroot-default.sh")),
             prolog_scripts=[
@@ -475,14 +424,6 @@ def escaped(text: str) -> str:
     return re.sub(r"(\\*)\$\(", r"\1\1\\$(", text)
 
 
-BASE_IMAGES: Final = {
-    "v1.95.0": ("ubuntu-os-accelerator-images",
-                "ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260522"),
-    "v1.39.0": ("ubuntu-os-cloud", "ubuntu-2204-lts"),
-}  # fmt: skip
-"""Project and image; for v1.39.0 the image's family: EXAScaler's client takes Ubuntu, not the
-Debian of that release's example (seed 003)."""
-
 # Packages that change unattended on a machine with jobs; upgrades come with a new image.
 _NO_UPGRADES: Final = """\
 #cloud-config
@@ -497,17 +438,14 @@ write_files:
 """
 
 
-def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
+def image_script(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[str, Any]]:
     """What the image's machine runs before it is frozen."""
     old = gcp.toolkit == "v1.39.0"
     settings: dict[str, Any] = {
         "install_ansible": True,
-        # Root's known_hosts of the toolkit's image: nodes reach each other on all nine networks.
-        "configure_ssh_host_patterns": [
-            *(f"10.{i}.0.*" for i in range(8)),
-            "$(vars.slurm_cluster_name)*",
-        ],
-        "runners": _image_runners(gcp, users_script),
+        # Root's known_hosts of the toolkit's image: nodes reach each other on all networks.
+        "configure_ssh_host_patterns": [*kind.ssh_hosts, "$(vars.slurm_cluster_name)*"],
+        "runners": _image_runners(gcp, kind, users_script),
     }
     if old:
         settings |= {"install_docker": True, "enable_docker_world_writable": True}
@@ -519,9 +457,10 @@ def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     return [module("image_build_script", "modules/scripts/startup-script", **settings)]
 
 
-def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
+def _image_runners(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[str, Any]]:
     old = gcp.toolkit == "v1.39.0"
     lustre = any(s.kind == "lustre" for s in gcp.storage) or not (old or gcp.storage)
+    particular = ",\n".join(f'  "{name}": {str(on).lower()}' for name, on in kind.slurm_gcp.items())
     variables = "\n".join(
         [
             "{",
@@ -533,7 +472,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
             *([] if old else [f'  "install_managed_lustre": {str(lustre).lower()},']),
             '  "install_gcsfuse": true,',
             '  "monitoring_agent": "cloud-ops",',
-            '  "use_open_drivers": true',
+            particular,
             "}",
             "",
         ]
@@ -568,8 +507,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
         data("/etc/security/limits.d/99-corral.conf", limits),
         data("/etc/enroot/enroot.conf", enroot),
         shell("image-userns.sh"),
-        shell("image-dmabuf.sh"),
-        shell("image-aperture.sh"),
+        *(shell(program) for program in kind.image_programs),
         *(() if gcp.ops_agent else (shell("image-no-ops-agent.sh"),)),
         *((_users_script(users_script),) if users_script else ()),
     ]
@@ -583,17 +521,17 @@ def _users_script(text: str) -> dict[str, Any]:
     return {"type": "shell", "destination": "image-script.sh", "content": content}
 
 
-def image(gcp: Gcp) -> dict[str, Any]:
-    """The image itself, by Packer; not on an N-series machine, where the open driver is refused."""
-    project, name = BASE_IMAGES[gcp.toolkit]
-    old = gcp.toolkit == "v1.39.0"
+def image(gcp: Gcp, kind: GpuMachine) -> dict[str, Any]:
+    """The image itself, by Packer."""
+    base = kind.images[gcp.toolkit]
+    source = {"source_image_family": base.family} if base.family else {"source_image": base.image}
     packer = module(
         "slurm-image",
         "modules/packer/custom-image",
         use=("image_build_script", "sysnet"),
-        machine_type="c2-standard-8",
-        **{"source_image_family" if old else "source_image": name},
-        source_image_project_id=[project],
+        machine_type=kind.servers.image,
+        **source,
+        source_image_project_id=[base.project],
         image_family="$(vars.final_image_family)",
         disk_size="$(vars.disk_size_gb)",
         omit_external_ip=not gcp.public_addresses,

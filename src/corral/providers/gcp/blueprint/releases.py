@@ -20,10 +20,12 @@ PROLOGS_COMMIT: Final = "f10bb0e967cc6d29b03a21b5a80b7a7c2d7f151c"
 """slurm-gcp, 2026-07-20: plugin v1.0.17 and RxDM v1.0.23; its test takes any Ubuntu."""
 
 PROLOGS: Final = {
-    "RXDM_SHA256": "62025cc0df67d942a9d723f11a3efada4d419ffcda0d04e7788790f72199864b",
-    "SUDO_SHA256": "8b8094f6c29d0b40757586fd905248f28218860539010da38f7a4806db95d3e1",
+    "receive-data-path-manager-mega": (
+        "62025cc0df67d942a9d723f11a3efada4d419ffcda0d04e7788790f72199864b"
+    ),
+    "sudo-oslogin": "8b8094f6c29d0b40757586fd905248f28218860539010da38f7a4806db95d3e1",
 }
-"""Digests of receive-data-path-manager-mega and sudo-oslogin at that commit."""
+"""Digests of scripts in tools/prologs-epilogs at that commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Prolog and epilog of GPUDirect-TCPXO, pinned: fetched at one commit, with its digest checked, not
-# from a branch that moves under a standing cluster. This commit prepares every Ubuntu; the script
-# of 2024 asked for Debian 12 and left Ubuntu's jobs without /dev/aperture_devices (F45).
+# Prologs and epilogs of machines with GPUs, pinned: fetched at one commit, with their digests checked, not
+# from a branch that moves under a standing cluster. That commit's preparation of GPUDirect-TCPXO takes every
+# Ubuntu; the script of 2024 asked for Debian 12 and left Ubuntu's jobs without /dev/aperture_devices (F45).
 #
 # Installed as: nowhere: in the blueprint, for the controller
 # Started by: cluster-toolkit's startup-script, at each boot
@@ -19,12 +19,11 @@ fetch() { # NAME SHA256 TO
 mkdir -p "$root/scripts"
 chmod 0755 "$root" "$root/scripts"
 mkdir -p "$root/partition-@PARTITION@-prolog_slurmd.d" "$root/partition-@PARTITION@-epilog_slurmd.d"
-fetch receive-data-path-manager-mega @RXDM_SHA256@ "$root/scripts/rxdm"
-fetch sudo-oslogin @SUDO_SHA256@ "$root/scripts/sudo-oslogin"
-grep -q 'ID=ubuntu' "$root/scripts/rxdm"
-for when in prolog epilog; do
-  for name in rxdm sudo-oslogin; do
-    # On the partition of the A3 Mega nodes alone: elsewhere rxdm has nothing to do.
+for script in @SCRIPTS@; do # NAME:SOURCE:SHA256
+  name=${script%%:*} source=${script#*:}
+  fetch "${source%%:*}" "${source##*:}" "$root/scripts/$name"
+  for when in prolog epilog; do
+    # On the partition of these nodes alone: elsewhere they have nothing to do.
     ln -sfn "$root/scripts/$name" "$root/partition-@PARTITION@-${when}_slurmd.d/$name.${when}_slurmd"
   done
 done
