@@ -66,8 +66,9 @@ task_rails() {
 task_links() {
   echo "@ product $SLURMD_NODENAME $(cat "$1/class/dmi/id/product_name" 2>/dev/null)"
   ports=$(echo "${NCCL_IB_HCA#=}" | tr , ' ')
-  case ${ports:-${NCCL_NET:-IB}} in
-  gIB)
+  case ${ports:+given}${NCCL_NET:-IB} in
+  IB|Socket|given*) ;;
+  *)
     ports=$(grep -ls ACTIVE "$1"/class/infiniband/*/ports/*/state |
       sed -n 's|.*/infiniband/\(.*\)/ports/\(.*\)/state$|\1:\2|p')
     ;;
