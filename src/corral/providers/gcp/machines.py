@@ -59,6 +59,18 @@ class GpuNetwork(Row):
         return self.count + bool(self.second)
 
 
+class JobScript(Row):
+    """A script of slurm-gcp that slurmd runs.
+
+    Attributes:
+        source: its name in slurm-gcp.
+        when: before jobs, after them, or both.
+    """
+
+    source: str
+    when: tuple[Literal["prolog", "epilog"], ...] = ("prolog", "epilog")
+
+
 class Servers(Row):
     """Machines without GPUs that every cluster has.
 
@@ -67,7 +79,10 @@ class Servers(Row):
         controller: where slurmctld is.
         login: where people log in.
         quota: of their CPUs.
-        disk: type of their disks.
+        disk: type of the login node's disk.
+        image_disk: of the image's machine; "" for the module's default.
+        controller_disk: of the controller; "" for the module's default.
+        state_disk: whether slurmctld's state has a disk of its own, of a type that is not for all.
     """
 
     image: str
@@ -75,6 +90,9 @@ class Servers(Row):
     login: str
     quota: str
     disk: str = "pd-balanced"
+    image_disk: str = ""
+    controller_disk: str = ""
+    state_disk: bool = True
 
     @property
     def cpus(self) -> int:
@@ -100,17 +118,23 @@ class GpuMachine(Row):
         disk: type of its boot disk.
         disk_quota: of its boot disk.
         placement: whether the toolkit asks for compact placement; dense reservations have it.
+        domain: machines whose GPUs are on one NVLink; 0: NVLink is within a machine.
+        accelerator_topology: that domain, as the toolkit names it.
+        provisioning: ways to capacity.
+        cpu_groups: whether machines without GPUs can be in its cluster, with its image.
         resume_s: seconds for a node to come up.
         suspend_s: seconds for a node to go.
         long_prolog: Slurm waits ten minutes for prologs.
         first_job: why the first job on a node is slow; "" where it is not.
         servers: machines next to it.
+        cloud_parameters: what slurm-gcp writes into slurm.conf otherwise.
         slurm_gcp: variables of slurm-gcp's playbook.
+        stack: limit of a process's stack.
         ssh_hosts: addresses of nodes on their GPU networks, for ssh between them.
         image_programs: what makes the image one for this machine.
         node_programs: what a node runs at each boot.
-        prologs: scripts of slurm-gcp that slurmd runs before and after jobs, by local name.
-        zones: that are known to offer it; none: that is not known, and Google is asked at ``plan``.
+        prologs: scripts of slurm-gcp that slurmd runs for jobs, by the name that they get.
+        zones: that are known to offer it; none: that is not known, and ``plan`` asks Google.
     """
 
     gpu: str
@@ -125,16 +149,22 @@ class GpuMachine(Row):
     disk: str
     disk_quota: str
     placement: bool
+    domain: int = 0
+    accelerator_topology: str = ""
+    provisioning: tuple[str, ...] = ("reservation", "flex-start", "spot")
+    cpu_groups: bool = True
     resume_s: int
     suspend_s: int
     long_prolog: bool = False
     first_job: str = ""
     servers: Servers
+    cloud_parameters: Mapping[str, str] = {}
     slurm_gcp: Mapping[str, bool]
+    stack: str = "unlimited"
     ssh_hosts: tuple[str, ...] = ()
     image_programs: tuple[str, ...]
     node_programs: tuple[str, ...]
-    prologs: Mapping[str, str]
+    prologs: Mapping[str, JobScript]
     zones: tuple[str, ...] = ()
 
     @property

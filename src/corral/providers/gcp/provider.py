@@ -241,10 +241,11 @@ class GcpProvider:
     def predict(self, node: str) -> Facts:
         """What the machine type is known to be; its image is Ubuntu."""
         machine = self._node(node).group.machine
+        own = gpu_machines()[gpu_type_of(self._spec)]
         big = gpu_machines().get(machine or "")
-        servers = gpu_machines()[gpu_type_of(self._spec)].servers
-        cpus = int(servers.controller.rpartition("-")[2])
-        cpus, gib = CPU_MACHINES.get(machine or "", (cpus, 4 * cpus))
+        cpus = int(own.servers.controller.rpartition("-")[2])
+        gib = cpus * (2 if "-highcpu-" in own.servers.controller else 4)
+        cpus, gib = CPU_MACHINES.get(machine or "", (cpus, gib))
         if big:
             cpus, gib = big.cpus, big.memory_gib
         old = self._gcp.toolkit == "v1.39.0"
@@ -255,8 +256,8 @@ class GcpProvider:
             kernel="",
             cpus=cpus,
             sockets=2 if big else 1,
-            cores_per_socket=big.cores_per_socket if big else cpus // 2,
-            threads_per_core=big.threads_per_core if big else 2,
+            cores_per_socket=big.cores_per_socket if big else cpus // own.threads_per_core,
+            threads_per_core=own.threads_per_core,
             memory_mib=gib * 1024,
             cgroup="v2",
             systemd=True,

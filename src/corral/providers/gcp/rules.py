@@ -143,6 +143,35 @@ def one_type(view: View) -> Iterator[Problem]:
             yield Problem(("gcp", "toolkit"), message, hint)
 
 
+def for_type(view: View) -> Iterator[Problem]:
+    """Capacity and groups without GPUs as the type has them."""
+    gcp, types = section_of(view.spec), gpu_types_of(view.spec)
+    if gcp is None or not types:
+        return
+    name, kind = types[0], gpu_machines()[types[0]]
+    if gcp.provisioning not in kind.provisioning:
+        message = f"{name} cannot be had by {gcp.provisioning}"
+        yield Problem(
+            ("gcp", "provisioning"), message, "write reservation: NAME, and no provisioning"
+        )
+    for group in view.where(lambda c: c.configures):
+        if not kind.cpu_groups and group.group.machine and group.group.machine not in types:
+            hint = f"leave the group out, or run it on {name}"
+            message = f"{group.group.machine} cannot start the ARM image of {name}"
+            yield Problem(group.at("machine"), message, hint)
+
+
+def domain(view: View) -> Iterator[Problem]:
+    """Nodes beyond a complete NVLink domain."""
+    for group in view.where(lambda c: c.configures):
+        kind = gpu_machines().get(group.group.machine or "")
+        count = len(group.names)
+        if kind and kind.domain and count > kind.domain and count % kind.domain:
+            hint = f"a multiple of {kind.domain}, or {kind.domain} at most"
+            message = f"{count} nodes are {count // kind.domain} NVLink domains and a part of one"
+            yield Problem(group.at("nodes"), message, hint)
+
+
 def zone(view: View) -> Iterator[Problem]:
     """A zone that is not known to offer the machine, where zones that do are known."""
     gcp = section_of(view.spec)
@@ -310,6 +339,11 @@ RULES: Final = (
     Rule("gcp-one-type", Level.ERROR,
          "Two types of machine with GPUs in a cluster, none, or one that the release lacks.",
          ("groups.provider", "groups.machine", "gcp.toolkit"), one_type),
+    Rule("gcp-for-type", Level.ERROR,
+         "Capacity or machines without GPUs that the machine type does not go with.",
+         ("groups.machine", "gcp.provisioning"), for_type),
+    Rule("gcp-domain", Level.WARNING, "More nodes than complete NVLink domains.",
+         ("groups.machine", "groups.nodes"), domain),
     Rule("gcp-login", Level.WARNING, "No user to log in as: Corral cannot reach the machines.",
          ("groups.provider", "groups.ssh.user"), login),
     Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer the type.",

@@ -45,7 +45,8 @@ GOOGLE = "Google Compute Engine"
         # Nearly so: nobody published figures of these.
         (Machine((H200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
         (Machine((B200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
-        (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400, GOOGLE), ""),
+        (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400, GOOGLE), "a4x"),
+        (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400), ""),
         (Machine(("NVIDIA H100 PCIe",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA H100 NVL",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA A100 80GB PCIe",) * 8, "infiniband", 8, 200), ""),

@@ -45,7 +45,8 @@ def mega(**gcp: object) -> ClusterSpec:
 
 def rdma(machine: str, **gcp: object) -> ClusterSpec:
     """The example of A3 Ultra, of another type of machine."""
-    data, kind = example("a3ultra.yaml", **gcp).model_dump(), gpu_machines()[machine]
+    kind = gpu_machines()[machine]
+    data = example("a3ultra.yaml", **gcp).model_dump()
     data["groups"][1].update(machine=machine, gpu={"type": kind.gpu, "count": kind.gpus})
     return ClusterSpec.model_validate(data)
 
@@ -188,6 +189,24 @@ def test_rdma_has_its_zones_profile_and_two_gvnics_before_it(machine: str) -> No
     assert mtus == {8896}
 
 
+def test_a4x_is_placed_by_nvlink_domains_and_has_imex() -> None:
+    deployed = deployment_of(rdma("a4x-highgpu-4g"))
+    made = modules(deployed)
+    nodes = made["a3ultra_nodeset"]["settings"]
+    assert (nodes["enable_placement"], nodes["accelerator_topology"]) == (True, "1x72")
+    controller = made["slurm_controller"]["settings"]
+    assert controller["cloud_parameters"]["switch_type"] == "switch/nvidia_imex"
+    assert controller["controller_state_disk"] is None
+    assert "-arm64-" in made["slurm-image"]["settings"]["source_image"]
+    scripts = runners(deployed, "controller_startup")["prologs-a3ultra.sh"]
+    assert f"imex_prolog:imex_prolog:{releases.PROLOGS['imex_prolog']}:prolog " in scripts
+    assert f"imex_epilog:imex_epilog:{releases.PROLOGS['imex_epilog']}:epilog;" in scripts
+    assert any("stack 8192" in text for text in runners(deployed, "image_build_script").values())
+    for machine in ("a3-ultragpu-8g", "a4-highgpu-8g"):
+        text = "".join(deployment_of(rdma(machine)).files.values())
+        assert "imex" not in text.replace("fabricmanager|imex", "") and "1x72" not in text
+
+
 def test_ranges_of_a_machines_interfaces_do_not_overlap() -> None:
     for kind in gpu_machines().values():
         ranges = [networks.SYSTEM_RANGE, kind.network.range, kind.network.second]
@@ -214,7 +233,7 @@ def test_each_type_has_its_base_image_in_each_of_its_releases() -> None:
             assert bool(base.image) is not bool(base.family)
         programs = (*kind.image_programs, *kind.node_programs)
         assert all(releases.script(name) for name in programs)
-        assert set(kind.prologs.values()) <= set(releases.PROLOGS)
+        assert {script.source for script in kind.prologs.values()} <= set(releases.PROLOGS)
 
 
 def test_capacity_is_asked_for_one_way_only() -> None:
@@ -234,8 +253,8 @@ def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
         text = runners["runners"][0]["content"]
         assert releases.PROLOGS_COMMIT in text
         assert "/master/" not in text
-        for name, source in gpu_machines()["a3-megagpu-8g"].prologs.items():
-            assert f"{name}:{source}:{releases.PROLOGS[source]}" in text
+        for name, each in gpu_machines()["a3-megagpu-8g"].prologs.items():
+            assert f"{name}:{each.source}:{releases.PROLOGS[each.source]}:prolog,epilog" in text
         assert "@" not in text.replace("@tcp", "")
         assert "partition-a3mega-prolog_slurmd.d" in text
 
@@ -450,11 +469,13 @@ def binary(release: str) -> str:
 
 FORMS = {
     **{case: debugged(mega(**settings)) for case, settings in CASES.items()},
-    **{machine: debugged(rdma(machine)) for machine in RDMA},
+    **{machine: rdma(machine) for machine in RDMA},
+    "a3-ultragpu-8g-debug": debugged(rdma("a3-ultragpu-8g")),
     **{
         f"{machine}-{how}": rdma(machine, provisioning=how, reservation=None)
         for machine in RDMA
         for how in ("flex-start", "spot")
+        if how in gpu_machines()[machine].provisioning
     },
 }
 MOCK = {

@@ -28,6 +28,7 @@ GUIDE = Path(__file__).parents[4] / "docs/guide/a3mega.md"
 NONE: Final = "left out"
 MEGA: Final = ("a3-megagpu-8g",)
 RDMA: Final = tuple(name for name in EXAMPLES if name not in MEGA)
+A4X: Final = ("a4x-highgpu-4g",)
 
 
 class Difference(NamedTuple):
@@ -48,6 +49,7 @@ class Difference(NamedTuple):
 
 YOURS: Final = "what the cluster file names"
 PRIVATE: Final = "no public address, unless `public_addresses` is set: Cloud NAT and IAP do"
+UNUSED: Final = "not used by the modules any more, or set for all modules at once"
 ADDRESSES: Final = "names and addresses as of all types here; the ranges do not overlap"
 DIFFERENCES: Final = (
     Difference("sysnet", "(?!mtu).*", ADDRESSES),
@@ -67,12 +69,18 @@ DIFFERENCES: Final = (
     ),
     Difference("slurm-image", "disk_size|image_family", YOURS, RDMA),
     Difference("slurm-image", "omit_external_ip", PRIVATE),
+    Difference(
+        "image_build_script",
+        "docker.*|install_ansible",
+        "installed in the image of each type",
+        A4X,
+    ),
     Difference("homefs", "name", YOURS),
     Difference(
         "homefs",
         ".*",
         "Managed Lustre unless `storage` has Filestore; the example has Lustre as a comment",
-        ("a4-highgpu-8g",),
+        ("a4-highgpu-8g", *A4X),
     ),
     Difference(
         "gcsfs",
@@ -83,7 +91,17 @@ DIFFERENCES: Final = (
     Difference("nodeset", "startup_script", "each group of nodes has its own script", RDMA),
     Difference("nodeset", "enable_placement", "the module's default, written out", MEGA),
     Difference("nodeset", "enable_public_ips", PRIVATE, RDMA),
-    Difference("partition", "partition_name", YOURS, ("a4-highgpu-8g",)),
+    Difference(
+        "nodeset",
+        "additional_networks",
+        "the second gVNIC written out, as in the example of A3 Ultra",
+        A4X,
+    ),
+    Difference("nodeset", r"dws_flex\.enabled|enable_spot_vm", "off, written out", A4X),
+    Difference("nodeset", "instance_image_custom", UNUSED, A4X),
+    Difference("slurm_login", "instance_image_custom|region|zone", UNUSED, A4X),
+    Difference("slurm_controller", "instance_image_custom", UNUSED, A4X),
+    Difference("partition", "partition_name", YOURS, ("a4-highgpu-8g", *A4X)),
     Difference("slurm_login", "enable_login_public_ips", PRIVATE),
     Difference("slurm_login", "disk_.*|name_prefix", "as of A3 Mega", RDMA),
     Difference("slurm_controller", "enable_controller_public_ips", PRIVATE),
@@ -91,7 +109,7 @@ DIFFERENCES: Final = (
         "slurm_controller",
         "disk_.*|machine_type",
         "80 CPUs and the fastest disk are for hundreds of nodes",
-        RDMA,
+        ("a3-ultragpu-8g", "a4-highgpu-8g"),
     ),
     Difference(
         "slurm_controller",
@@ -100,8 +118,9 @@ DIFFERENCES: Final = (
         RDMA,
     ),
 )
+ONE_LESS: Final = "the image is made in the system network: one network less"
 LEFT_OUT: Final = {
-    r"slurm-image-network": "the image is made in the system network: one network less",
+    r"slurm-image-network|a4x-slurm-image-net": ONE_LESS,
     r"gcs_(checkpoints|training_data|model_serving)": "the same bucket again, by other options",
     r"debug_(nodeset|partition|startup)": "a group of `n2-standard-2`, where the file has one",
 }
@@ -110,7 +129,7 @@ ADDED: Final = frozenset({"private_service_access"})
 
 
 def role(name: str, module: dict[str, Any]) -> str:
-    """The block that a module of an example or of Corral's is; "" for one that Corral leaves out."""
+    """The block that a module of an example or of Corral's is; "" for what Corral leaves out."""
     if any(re.fullmatch(pattern, name) for pattern in LEFT_OUT):
         return ""
     source = module["source"].rpartition("/")[2]

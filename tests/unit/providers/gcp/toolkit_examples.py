@@ -20,6 +20,7 @@ EXAMPLES: Final = {
     "a3-megagpu-8g": "a3mega-slurm-blueprint.yaml",
     "a3-ultragpu-8g": "a3ultra-slurm-blueprint.yaml",
     "a4-highgpu-8g": "a4high-slurm-blueprint.yaml",
+    "a4x-highgpu-4g": "a4xhigh-slurm-blueprint.yaml",
 }
 NAMED: Final = (
     "cuda-toolkit-[0-9-]+",
@@ -32,6 +33,10 @@ NAMED: Final = (
     "/slurm/scripts/tools/gpu-test",
     'sudo-oslogin(?=")',
     "receive-data-path-manager-mega",
+    "imex_(?:prolog|epilog)(?=\\.)",
+    "gpudirect-gib/nccl-plugin-gib-arm64:[a-z0-9.]+",
+    "/etc/slurm/plugstack.conf.d/pyxis.conf",
+    r"stack 8192",
     "aperture_devices",
     "apparmor_restrict_unprivileged_userns",
     '"(?:install_(?:cuda|gcsfuse|lustre|ompi)|allow_kernel_upgrades|use_open_drivers)": [a-z]+',

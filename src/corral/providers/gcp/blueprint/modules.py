@@ -172,6 +172,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         # Flex-start has compact placement for later machines only (slurm-dws-flex.md of the
         # toolkit), whose example asks for none.
         "enable_placement": kind.placement and not flex,
+        **({"accelerator_topology": kind.accelerator_topology} if kind.domain else {}),
         "startup_script": f"$({group.name}_startup.startup_script)",
     }
     if old:
@@ -216,7 +217,8 @@ def partition(declared: Partition, kind: GpuMachine | None) -> dict[str, Any]:
 def _staged(gcp: Gcp, kind: GpuMachine, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
     """Runners that put prolog and epilog of partitions with GPUs in place."""
     scripts = " ".join(
-        f"{name}:{source}:{PROLOGS[source]}" for name, source in kind.prologs.items()
+        f"{name}:{each.source}:{PROLOGS[each.source]}:{','.join(each.when)}"
+        for name, each in kind.prologs.items()
     )
     runners = [
         shell(
@@ -272,6 +274,7 @@ def controller(
             ),
             enable_controller_public_ips=gcp.public_addresses,
             machine_type=kind.servers.controller,
+            **_particular(kind),
             enable_cleanup_compute=True,
             enable_external_prolog_epilog=True,
             **long,
@@ -285,6 +288,18 @@ def controller(
             ],
         ),
     ]
+
+
+def _particular(kind: GpuMachine) -> dict[str, Any]:
+    """Settings of the controller that some machines need."""
+    particular: dict[str, Any] = {}
+    if kind.servers.controller_disk:
+        particular["disk_type"] = kind.servers.controller_disk
+    if not kind.servers.state_disk:
+        particular["controller_state_disk"] = None
+    if kind.cloud_parameters:
+        particular["cloud_parameters"] = dict(kind.cloud_parameters)
+    return particular
 
 
 def _peering(source: str) -> dict[str, Any]:
@@ -492,7 +507,7 @@ def _image_runners(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[s
         for what, value in (
             ("memlock", "unlimited"),
             ("nproc", "unlimited"),
-            ("stack", "unlimited"),
+            ("stack", kind.stack),
             ("nofile", "1048576"),
             ("cpu", "unlimited"),
             ("rtprio", "unlimited"),
@@ -530,6 +545,7 @@ def image(gcp: Gcp, kind: GpuMachine) -> dict[str, Any]:
         "modules/packer/custom-image",
         use=("image_build_script", "sysnet"),
         machine_type=kind.servers.image,
+        **({"disk_type": kind.servers.image_disk} if kind.servers.image_disk else {}),
         **source,
         source_image_project_id=[base.project],
         image_family="$(vars.final_image_family)",

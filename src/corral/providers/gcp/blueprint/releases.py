@@ -23,6 +23,8 @@ PROLOGS: Final = {
     "receive-data-path-manager-mega": (
         "62025cc0df67d942a9d723f11a3efada4d419ffcda0d04e7788790f72199864b"
     ),
+    "imex_prolog": "3b2aadc36bba1a4e16a7a836931c2539265fa782165dc5562f2ee80e24437517",
+    "imex_epilog": "524976c85e72f10a2c03b53a29e43f8e7ec51821fd75e96cf3f8e9d0916ea1ee",
     "sudo-oslogin": "8b8094f6c29d0b40757586fd905248f28218860539010da38f7a4806db95d3e1",
 }
 """Digests of scripts in tools/prologs-epilogs at that commit."""

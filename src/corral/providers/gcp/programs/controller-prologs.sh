@@ -19,11 +19,11 @@ fetch() { # NAME SHA256 TO
 mkdir -p "$root/scripts"
 chmod 0755 "$root" "$root/scripts"
 mkdir -p "$root/partition-@PARTITION@-prolog_slurmd.d" "$root/partition-@PARTITION@-epilog_slurmd.d"
-for script in @SCRIPTS@; do # NAME:SOURCE:SHA256
-  name=${script%%:*} source=${script#*:}
-  fetch "${source%%:*}" "${source##*:}" "$root/scripts/$name"
-  for when in prolog epilog; do
+for script in @SCRIPTS@; do
+  IFS=: read -r name source sha256 when <<<"$script"
+  fetch "$source" "$sha256" "$root/scripts/$name"
+  for which in ${when//,/ }; do
     # On the partition of these nodes alone: elsewhere they have nothing to do.
-    ln -sfn "$root/scripts/$name" "$root/partition-@PARTITION@-${when}_slurmd.d/$name.${when}_slurmd"
+    ln -sfn "$root/scripts/$name" "$root/partition-@PARTITION@-${which}_slurmd.d/$name.${which}_slurmd"
   done
 done
