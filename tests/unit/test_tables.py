@@ -24,6 +24,7 @@ from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.containers.podman import podman_errors
 from corral.providers.gcp.gcluster import gcluster_hints
+from corral.providers.gcp.machines import gpu_machines
 from corral.providers.paperspace.offers import prices
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
@@ -137,6 +138,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "keyrings.yaml": keyrings(),
         "reasons.yaml": reasons().words,
         "gcluster_hints.yaml": gcluster_hints(),
+        "machines.yaml": gpu_machines(),
         "prices.yaml": prices(),
         "round_hints.yaml": round_hints(),
         "node_flags.yaml": node_flags(),

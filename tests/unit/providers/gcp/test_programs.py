@@ -122,8 +122,10 @@ printf %s "${url##*/}" >"$to"
     done = node.run("controller-prologs.sh", PARTITION="p", COMMIT="c", SCRIPTS=scripts)
     assert done.returncode == 0, done.stderr
     slurm = node.root / "opt/apps/adm/slurm"
-    links = {when: sorted(p.name for p in (slurm / f"partition-p-{when}_slurmd.d").iterdir())
-             for when in ("prolog", "epilog")}  # fmt: skip
+    links = {
+        when: sorted(p.name for p in (slurm / f"partition-p-{when}_slurmd.d").iterdir())
+        for when in ("prolog", "epilog")
+    }
     assert links == {
         "prolog": ["both.prolog_slurmd"],
         "epilog": ["after.epilog_slurmd", "both.epilog_slurmd"],
