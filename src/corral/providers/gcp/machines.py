@@ -14,6 +14,8 @@ from corral.tables import Row, read_table
 CPU_MACHINES: Final = MappingProxyType({"n2-standard-2": (2, 8), "n2-standard-16": (16, 64)})
 """CPUs (two to a core) and GiB of the machine types without GPUs."""
 CPU_QUOTA: Final = "N2_CPUS"
+BOOT_DISK_GB: Final = 200
+"""Of each machine: the toolkit gives a variable of the deployment to all modules that have it."""
 
 
 class BaseImage(Row):

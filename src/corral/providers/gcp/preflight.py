@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
 from corral.providers.gcp.machines import (
+    BOOT_DISK_GB,
     CPU_MACHINES,
     CPU_QUOTA,
     GpuMachine,
@@ -18,8 +19,6 @@ from corral.providers.gcp.machines import (
 from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-
-BOOT_DISK_GB: Final = 50
 
 
 @dataclass(frozen=True, slots=True)

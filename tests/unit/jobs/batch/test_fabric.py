@@ -490,3 +490,33 @@ def test_a_job_without_the_plugin_ends_with_the_reason(machine: Machine) -> None
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "the TCPXO prolog did not run" in ran.stderr
+
+
+@pytest.mark.parametrize("shell", STRICT, ids=" ".join)
+def test_gib_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Machine) -> None:
+    gib(machine)  # its folder, with a profile
+    (machine.bin.parent / "gib/devices/uverbs0").touch()
+    machine.tcpxo = machine.bin.parent / "gib"
+    text = of_example("a3ultra.yaml", "a3ultra", machine, nccl=("NCCL_IB_TC=0",))
+    text = text.replace("ls -A /dev/infiniband", f"ls -A {machine.tcpxo}/devices")
+    env = run_sourced(machine, text, shell, LD_LIBRARY_PATH="/opt/lib", CUDA_VISIBLE_DEVICES="3")
+    assert (env["NCCL_NET"], env["NCCL_IB_QPS_PER_CONNECTION"]) == ("gIB", "4")
+    assert (env["NCCL_IB_TC"], env["CUDA_VISIBLE_DEVICES"]) == ("0", "3")
+    assert env["LD_LIBRARY_PATH"] == f"{machine.tcpxo}/lib64:/opt/lib"
+    assert (env["NCCL_SOCKET_IFNAME"], env["MASTER_ADDR"]) == ("=eth7", "10.0.0.5")
+    assert env["CORRAL_CONTAINER_MOUNTS"].split(",") == list(GIB.mounts)
+    assert {"NCCL_NET", "NCCL_IB_TC"} <= set(env["CORRAL_CONTAINER_ENV"].split(","))
+
+
+def test_a_node_without_the_plugin_ends_the_batch_script(machine: Machine) -> None:
+    text = of_example("a3ultra.yaml", "a3ultra", machine)
+    given = {"SLURM_JOB_NUM_NODES": "2", "PATH": f"{machine.bin}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "-c", f"{text}\necho went on"],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "the package nccl-gib is not installed" in ran.stderr
