@@ -1,7 +1,7 @@
 """A3 Mega machines: by corral up over a simulated Google Cloud, embedded nodes in disguise.
 
 Jobs, the proof, the page and the traps are for real. CORRAL_TEST_RXDM names slurm-gcp's own
-receive-data-path-manager-mega (toolkit.PROLOGS_COMMIT), then the nodes' prolog; with
+receive-data-path-manager-mega (blueprint/releases.yaml), then the nodes' prolog; with
 CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS (test_containers.py) the speed check runs in a container.
 """
 
@@ -30,7 +30,7 @@ from tests.hung_process import ended
 from corral import api
 from corral.jobs.follow import Outcome
 from corral.prove.model import CheckResult, Verdict
-from corral.providers.gcp.blueprint.releases import PROLOGS
+from corral.providers.gcp.blueprint.releases import known_releases
 from corral.roles.machine.nccl_plugin import TCPXO
 from corral.spec.models import ClusterSpec
 
@@ -75,7 +75,7 @@ def machines(
     rxdm = os.environ.get("CORRAL_TEST_RXDM", "")
     if rxdm:
         digest = hashlib.sha256(Path(rxdm).read_bytes()).hexdigest()
-        assert digest == PROLOGS["RXDM_SHA256"]
+        assert digest == known_releases().prologs.digests["receive-data-path-manager-mega"]
     with pytest.MonkeyPatch.context() as patch:
         mega = mega_at(tmp_path_factory.mktemp("mega"), patch, "v1.95.0", server)
         key = mega.folder / "key"

@@ -588,6 +588,14 @@ def test_decisions_have_one_number_and_four_parts() -> None:
     assert len(decisions()) == len(records) - 1, "a number was given twice"
 
 
+FEWEST, MOST = 20, 30
+
+
+def test_a_newcomer_reads_20_to_30_decisions() -> None:
+    hint = "fold what explains one page into that page, and list its number as folded"
+    assert FEWEST <= len(decisions()) <= MOST, hint
+
+
 def test_decisions_are_in_the_index() -> None:
     listed, folded = index_rows((DECISIONS / "README.md").read_text())
     assert set(listed) == set(decisions())

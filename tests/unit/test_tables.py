@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
@@ -11,8 +13,9 @@ from typing import TypeGuard
 import pytest
 
 from corral.doctor.catalog import catalog
+from corral.doctor.logs import counter_evidence
 from corral.doctor.logs.fatal_lines import fatal_table
-from corral.doctor.logs.message_reader import error_numbers
+from corral.doctor.logs.message_reader import error_numbers, readings
 from corral.errors import Code, CorralError
 from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
@@ -23,26 +26,28 @@ from corral.prove.measure.gpu import gpu_models, gpu_states
 from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.containers.podman import podman_errors
+from corral.providers.gcp.blueprint.releases import Module, known_releases, modules
+from corral.providers.gcp.figures import Figures, figures
 from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.gcp.machines import gpu_machines
 from corral.providers.paperspace.offers import prices
+from corral.providers.ssh.deepops.adoption import variables
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.conversion import DEFAULTS
-from corral.slurm.adopt.key_releases import KNOWN
 from corral.slurm.adopt.rules.gres import AUTODETECT
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
-from corral.slurm.adopt.word_releases import VALUES
+from corral.slurm.advisories import shipped
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
-from corral.slurm.packages import compatible
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
-from corral.spec.providers import CLOUDS, PROVIDERS
+from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities
 from corral.spec.rules.drivers import driver_table
-from corral.spec.slurm_keys import slurm_keys
+from corral.spec.slurm.keys import key_table, slurm_keys, word_table
+from corral.spec.slurm.releases import features, releases
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -115,49 +120,142 @@ def test_all_faults_are_named_at_once() -> None:
     assert refused(TEXT.replace("legs:", "legs: x")).count("animals.yaml:") == 2
 
 
-def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
-    read = {
-        "hardware.yaml": known_hardware(),
-        "gpu_models.yaml": gpu_models(),
-        "gpu_types.yaml": gpu_types(),
-        "health_checks.yaml": health_checks(),
-        "xids.yaml": xids(),
-        "errors.yaml": all(map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp"))),
-        "keys.yaml": all_keys(),
-        "key_releases.yaml": KNOWN.groups,
-        "word_releases.yaml": VALUES.groups,
-        "obsolete.yaml": OBSOLETE,
-        "autodetect.yaml": AUTODETECT,
-        "replacements.yaml": REPLACEMENTS,
-        "needs.yaml": NEEDS,
-        "cycle_exits.yaml": cycle_exits(),
-        "defaults.yaml": DEFAULTS,
-        "compatibility.yaml": compatible(),
-        "node_bases.yaml": node_bases(),
-        "ssh_errors.yaml": ssh_errors(),
-        "keyrings.yaml": keyrings(),
-        "reasons.yaml": reasons().words,
-        "gcluster_hints.yaml": gcluster_hints(),
-        "machines.yaml": gpu_machines(),
-        "prices.yaml": prices(),
-        "round_hints.yaml": round_hints(),
-        "node_flags.yaml": node_flags(),
-        "settings.yaml": slurm_keys(),
-        "drivers.yaml": driver_table().toolkits,
-        "gpu_states.yaml": gpu_states().slowed,
-        "podman_errors.yaml": podman_errors(),
-        "control_hints.yaml": control_hints(),
-        "link_speeds.yaml": link_speeds(),
-        "failures.yaml": [f for f in catalog() if f == "F45"],
-    }
-    assert all(read.values())
+def test_tables_that_come_with_corral_are_valid() -> None:
+    assert all(
+        [
+            known_hardware(),
+            gpu_models(),
+            gpu_types(),
+            health_checks(),
+            xids(),
+            all_keys(),
+            key_table().groups,
+            word_table().groups,
+            OBSOLETE,
+            AUTODETECT,
+            REPLACEMENTS,
+            NEEDS,
+            cycle_exits(),
+            DEFAULTS,
+            releases(),
+            features(),
+            ssh_errors(),
+            keyrings(),
+            reasons().words,
+            gcluster_hints(),
+            prices(),
+            round_hints(),
+            node_flags(),
+            slurm_keys(),
+            driver_table().toolkits,
+            gpu_states().slowed,
+            podman_errors(),
+            control_hints(),
+            link_speeds(),
+            catalog(),
+            fatal_table().fatal,
+            error_numbers(),
+            readings(),
+            counter_evidence.table(),
+            shipped(),
+            variables(),
+            figures(),
+            gpu_machines(),
+            PROVIDERS,
+            known_releases().releases,
+            *map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp")),
+            *map(modules, known_releases().releases),
+        ]
+    )
     assert set(node_bases()) == set(NodeBase)
-    assert catalog()
-    assert fatal_table().fatal
-    assert error_numbers()
-    doctor = repo / "src/corral/doctor"
-    others = [f for f in (repo / "src").rglob("*.yaml") if not f.is_relative_to(doctor)]
-    assert [f.name for f in others if f.name not in read] == []
+
+
+NOT_TABLES = {
+    "roles/data/dashboard.json": "of Grafana, which reads it",
+    "roles/data/alerts.yml": "of Prometheus, which reads it",
+}
+"""Data files that programs of others read."""
+DATA = {".yaml", ".yml", ".toml", ".json", ".csv", ".tsv", ".ini", ".cfg", ".xml"}
+
+BREAK = """\
+import corral.tables as tables
+from corral.errors import CorralError
+
+def broken(text, name):
+    if name.endswith(".toml"):
+        return f"no_such_field = 1\\n{text}", 1
+    begins = next(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    mark = "- " if begins.startswith("- ") else ""
+    return f"{text}{mark}no_such_field: [[1]]\\n", text.count("\\n") + 1
+
+original, kinds = tables.parse_table, set()
+
+def parsed(text, name, kind):
+    if str(kind) in kinds:
+        print(name, "read")
+        return original(text, name, kind)
+    kinds.add(str(kind))
+    wrong, line = broken(text, name)
+    try:
+        original(wrong, name, kind)
+        print(name, "taken")
+    except CorralError as error:
+        column = 3 if "- no_such_field" in wrong else 1
+        print(name, "refused" if f"{name}:{line}:{column}: " in error.message else error.message)
+    return original(text, name, kind)
+
+tables.parse_table = parsed
+from tests.unit import test_tables
+test_tables.test_tables_that_come_with_corral_are_valid()
+"""
+"""Reads every table, and the first one of each model with a fault at a known place too."""
+
+
+def test_every_data_file_is_read_through_a_model_that_names_faults_by_place(repo: Path) -> None:
+    source = repo / "src/corral"
+    files = {
+        str(file.relative_to(source))
+        for file in source.rglob("*")
+        if file.suffix in DATA and not file.is_relative_to(source / "web/static")
+    }
+    report = subprocess.run(
+        [sys.executable, "-c", BREAK], cwd=repo, capture_output=True, text=True, check=True
+    ).stdout
+    read = {line.partition(" ")[0] for line in report.splitlines()}
+    assert files - read == set(NOT_TABLES), "read it by corral.tables, and add it to the test above"
+    wrong = [line for line in report.splitlines() if not line.endswith((" refused", " read"))]
+    assert not wrong, wrong
+    assert report.count(" refused") > 30
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "right", "wrong", "place"),
+    [
+        ("providers/gcp/blueprint/toolkit.yaml", dict[str, dict[str, Module]],
+         "      allowed_ssh_ip_ranges: list\n", "      allowed_ssh_ip_ranges: lists\n",
+         "toolkit.yaml:11:7: v1.39.0.modules/network/vpc.settings.allowed_ssh_ip_ranges: String"),
+        ("providers/gcp/provider.toml", Capabilities, 'fabric = "tcpxo"', "fabric = 7",
+         "provider.toml:16:1: machines.a3-megagpu-8g.fabric: Input should be a valid string"),
+        ("providers/gcp/provider.toml", Capabilities, 'vendor = "Google"\nfabric', "fabric",
+         "provider.toml:13:1: machines.a3-megagpu-8g.vendor: Field required"),
+        ("providers/ssh/provider.toml", Capabilities, '"static"', "3",
+         "provider.toml:7:1: aliases.2: Input should be a valid string"),
+        ("providers/runpod/provider.toml", Capabilities, 'clusters = 2', 'clusters = "two"',
+         "provider.toml:15:1: rental.clusters: Input should be a valid integer"),
+        ("providers/runpod/provider.toml", Capabilities, "pods = true", "pods true",
+         "provider.toml: Expected '=' after a key in a key/value pair (at line 16, column 6)"),
+        ("providers/gcp/figures.yaml", Figures, "cpu_quota: N2_CPUS", "cpu_quota: [N2_CPUS]",
+         "figures.yaml:7:1: cpu_quota: Input should be a valid string"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_a_providers_data_is_named_with_its_place(
+    *, repo: Path, file: str, kind: type[object], right: str, wrong: str, place: str
+) -> None:
+    path = repo / "src/corral" / file
+    text = path.read_text()
+    with pytest.raises(CorralError) as caught:
+        parse_table(text.replace(right, wrong, 1), path.name, kind)
+    assert place in caught.value.message
 
 
 RELEASE = re.compile(r"\d\d\.\d\d")
@@ -194,6 +292,8 @@ def is_row(row: ast.expr) -> TypeGuard[ast.Tuple]:
     return isinstance(row, ast.Tuple) and len(row.elts) > 1
 
 
+SIZE = 100
+"""Whole numbers from which on one is a size or a limit; smaller ones are orders and counts."""
 LONG = 3
 """Texts next to its key from which on a row is one of a table."""
 
@@ -209,7 +309,9 @@ def is_datum(key: ast.expr | None, value: ast.expr) -> bool:
     if isinstance(value, ast.Tuple) and len(value.elts) >= LONG and all(map(is_text, value.elts)):
         return True
     return any(
-        type(v) is float or (isinstance(v, str) and (v.count(" ") > 2 or RELEASE.fullmatch(v)))
+        type(v) is float
+        or (type(v) is int and v >= SIZE)
+        or (isinstance(v, str) and (v.count(" ") > 2 or RELEASE.fullmatch(v)))
         for v in values
     )
 
@@ -218,7 +320,10 @@ def is_text(part: ast.expr | None) -> bool:
     return isinstance(part, ast.Constant) and isinstance(part.value, str)
 
 
-ROOMS = ("inspect", "mesh", "prove", "roles", "slurm", "spec/rules", "state", "hosts", "doctor")
+ROOMS = (
+    "doctor", "hosts", "inspect", "mesh", "providers", "prove", "roles", "slurm", "spec/rules",
+    "state",
+)  # fmt: skip
 """Rooms that know hardware, Slurm and failures; of ``spec`` its rules: the rest defines itself what
 it has texts for."""
 
@@ -226,6 +331,10 @@ it has texts for."""
 NO_TABLES = {
     "prove/fabric/transport.py: NETWORKS": "names that a log's reader looks for",
     "slurm/rest/commands.py: COMMANDS": "commands that are run",
+    "slurm/text.py: _TRES_WIDTHS": "widths of columns that Corral asks for",
+    "providers/embedded/provider.py: _SUMMARY": "sentences about Corral's own actions",
+    "providers/gcp/blueprint/cluster.py: _NOTES": "sentences about fields of the cluster file",
+    "providers/ssh/deepops/export.py: _NOTES": "sentences about fields of the cluster file",
     "doctor/pending_reason.py: _KINDS": "resources, and the field of a node that has them",
 }
 """Constants that look like a table, and what they are."""
@@ -235,7 +344,7 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
     source = repo / "src/corral"
     tables = {
         f"{file.relative_to(source)}: {name}"
-        for room in (*ROOMS, "providers/containers", "providers/cloud", "providers/local")
+        for room in ROOMS
         for file in (source / room).rglob("*.py")
         for _, name in tables_in(ast.parse(file.read_text()))
     }
@@ -246,6 +355,8 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
     ("code", "names"),
     [
         ("LANE = {1: 0.25, 2: 0.5, 3: 0.985}", ["LANE"]),
+        ("LUSTRE = M({1000: 9000, 500: 18000, 250: 36000})", ["LUSTRE"]),
+        ("RANK = {'a': 0, 'b': 1, 'c': 2}", []),
         ("H: Final = {401: 'a b c d', 403: 'b c d e', 404: 'c d e f'}", ["H"]),
         ("C: Final = (('a b', 'a b c d'), ('c', 'b c d e'), ('d', 'c d e f'))", ["C"]),
         ("R = M({1: (F, 'a b c d'), 2: (W, 'b c d e'), 3: (W, 'c d e f')})", ["R"]),

@@ -48,8 +48,8 @@ ROUNDS = 2
 """A node that is powered down is ended when this many rounds in a row have seen it so."""
 TRIES, TRY_S = 24, 5.0
 
-TOLERABLE = {404: "missing", 409: "busy"}
-"""Refusals that a call may tolerate (providers/cloud/calls.py)."""
+CALLS = "corral.providers.cloud.calls"
+"""Copied with every client; has what refusals mean by their status."""
 ANSWERS = "corral.providers.cloud.response"
 """Copied with every client; reads what clouds send."""
 SLURM_S = 300.0
@@ -173,7 +173,7 @@ class Round:
             try:
                 result = step.read(self.call(cloud, step.method, path, step.body))
             except Refused as error:
-                if TOLERABLE.get(error.status) not in step.tolerated:
+                if import_module(CALLS).BY_STATUS.get(error.status) not in step.tolerated:
                     raise
                 result = None
 

@@ -11,20 +11,16 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Reports
-from corral.hosts.quote import Script, call, sh
+from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result, check
+from corral.inspect.jobs import HOLDERS
 from corral.slurm.states.jobs import HOLDING
-from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import fold
 from corral.state import ledger
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
 
-_COLUMNS: Final = ("%i", "%u", "%N")
-_JOBS: Final = sh(
-    "timeout 10 squeue -h -t {states} -o {format}", states=HOLDING, format=queue_format(_COLUMNS)
-)
 _CANCEL: Final = call("gates/slurm.sh", "jobs_cancel_all", HOLDING)
 
 
@@ -71,10 +67,10 @@ async def survey(fleet: Fleet, nodes: Sequence[str]) -> tuple[Return, ...]:
 async def running_jobs(fleet: Fleet, controller: str) -> tuple[str, ...] | None:
     """``id user nodes`` of each job that holds nodes; None when the machine does not answer."""
     try:
-        answer = await fleet.run(controller, _JOBS, timeout=30)
+        answer = await fleet.run(controller, HOLDERS.shell, timeout=30)
     except CorralError:
         return None
-    jobs = readable_queue(answer.stdout, _COLUMNS) if answer.ok else ()
+    jobs = HOLDERS.parse(answer.stdout) if answer.ok else ()
     return tuple(f"{job.label} {job.user} {job.nodes}" for job in jobs)
 
 

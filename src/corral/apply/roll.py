@@ -18,10 +18,10 @@ from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
+from corral.inspect.jobs import blocking_jobs
+from corral.inspect.slurm import KNOWN_NODES, nodes_named
 from corral.plan.model import Stage
 from corral.slurm.records import Node
-from corral.slurm.states.jobs import HOLDING
-from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -48,8 +48,6 @@ LATER: Final = "stays drained: slurmctld does not list it; the next corral up re
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
 STEPS: Final = call("slurm-steps.sh", "no_steps")
-_STATES: Final = call("gates/slurm.sh", "nodes_seen")
-"""``slurmctld`` and its line of each node; or ``none``, or ``silent``."""
 
 Work = Callable[[str, Sequence[Change]], Awaitable[None]]
 Check = Callable[[Gate], Awaitable[None]]
@@ -147,12 +145,14 @@ class Rolling:
     async def _idle(self, node: str, *, resume: bool) -> None:
         """Wait until no job is on the node."""
         begin = time.monotonic()
+        blocking = blocking_jobs(node, POLL_S)
         noted = ""
         while True:
-            answer = await self._control(_jobs_script(node))
+            answer = await self._control(blocking.shell)
             if answer.ok:
                 return
-            waiting = ", ".join(answer.stdout.split("\n")[:6]).strip(", ") or "slurmctld's answer"
+            jobs = blocking.parse(answer.stdout)
+            waiting = ", ".join(jobs[:6]).strip(", ") or "slurmctld's answer"
             if waiting != noted:
                 noted = waiting
                 self._note(node, f"waits for {waiting}")
@@ -213,11 +213,11 @@ class Rolling:
 
     async def _until(self, node: str, seconds: float, good: Callable[[Node], bool]) -> Node | None:
         """What slurmctld last reports of a node: it is good, or time is over."""
-        show = sh("timeout 30 {show} {node}", show=SHOW_NODES, node=node)
+        named = nodes_named(node)
         end = time.monotonic() + seconds
         while True:
-            answer = await self._control(show)
-            seen = readable_nodes(answer.stdout).get(node)
+            answer = await self._control(named.shell)
+            seen = named.parse(answer.stdout).get(node)
             if (seen is not None and good(seen)) or time.monotonic() >= end:
                 return seen
             await asyncio.sleep(RETRY_S)
@@ -229,11 +229,11 @@ class Rolling:
             CorralError: NOT_GOOD, slurmctld does not answer and jobs run on some of them; its
                 answer could not be read: no node may be taken for one without Slurm then.
         """
-        answer = check(await self._control(_STATES), "reading node states")
-        first, _, listed = answer.stdout.partition("\n")
-        if first == "slurmctld":
-            return {node.name: node for node in parse_nodes(listed) if node.name in nodes}
-        if first == "silent":
+        answer = check(await self._control(KNOWN_NODES.shell), "reading node states")
+        known = KNOWN_NODES.parse(answer.stdout)
+        if known.nodes is not None:
+            return {node.name: node for node in known.nodes if node.name in nodes}
+        if known.silent:
             steps = await self._fleet.all(STEPS, nodes, timeout=30)
             busy = [n for n, a in steps.items() if isinstance(a, Result) and not a.ok]
             if busy:
@@ -253,11 +253,6 @@ class Rolling:
 
     def _note(self, node: str, message: str, seconds: float | None = None) -> None:
         self._emit(Event(Kind.NOTE, self._stage.name, node, message, seconds))
-
-
-def _jobs_script(node: str) -> Script:
-    """Succeeds once no job is on the node; else, after a while, reports which ones are."""
-    return call("gates/slurm.sh", "node_free", node, POLL_S, HOLDING)
 
 
 def _settled(node: Node) -> bool:

@@ -14,11 +14,11 @@ from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
 from corral.durations import clock
 from corral.errors import CorralError
-from corral.inspect.slurm import BATCH, JOB_COLUMNS, JOBS, LAST, SLURM_CONF, STEPS
+from corral.inspect.jobs import BATCH, JOBS, STEPS
+from corral.inspect.slurm import SLURM_CONF
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
-from corral.slurm.steps import BATCH_STEP, EXTERN, readable_batch, readable_steps
-from corral.slurm.text import parse_queue
+from corral.slurm.steps import BATCH_STEP, EXTERN
 from corral.spec.hostlist import NODES_AT_MOST, expand
 
 SETTLED_S: Final = 120
@@ -84,11 +84,10 @@ def _left(scene: Scene, machine: MachineReport, poll: str) -> dict[str, str]:
 
 def _jobs(lead: MachineReport, poll: str) -> dict[str, tuple[Job, list[str]]] | None:
     """Jobs that hold nodes, and those nodes; None where squeue's answer is incomplete."""
-    lines = lead.lines(JOBS.again(poll))
-    if lead.error is not None or lines[-1:] != [LAST]:
+    jobs = lead.get(JOBS.again(poll))
+    if lead.error is not None or jobs is None:
         return None
     try:
-        jobs = parse_queue("\n".join(lines[:-1]), columns=JOB_COLUMNS)
         return {str(job.id): (job, _expanded(job.nodes)) for job in jobs}
     except CorralError:
         return None
@@ -100,11 +99,11 @@ def _expanded(nodes: str) -> list[str]:
 
 def _steps(machine: MachineReport, poll: str) -> dict[str, int] | None:
     """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
-    lines = machine.lines(STEPS.again(poll))
-    if machine.error is not None or lines[-1:] != [LAST]:
+    listed = machine.get(STEPS.again(poll))
+    if machine.error is not None or listed is None or not listed.complete:
         return None
     ages: dict[str, int] = {}
-    for step in readable_steps("\n".join(lines)):
+    for step in listed.steps:
         ages[str(step.job)] = max(ages.get(str(step.job), 0), step.age)
     return ages
 
@@ -134,7 +133,7 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
     step is there because of ``PrologFlags=Contain``, which limits by cgroup and
     pam_slurm_adopt need. The doctor does not requeue: the job is its user's.
     """
-    for job, host in readable_batch(scene.lead.text(BATCH)):
+    for job, host in scene.lead.get(BATCH) or ():
         machine = scene.machines.get(host)
         if not job.running or machine is None or machine.error is not None:
             continue
@@ -144,7 +143,8 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def _never_began(job: Job, machine: MachineReport) -> str:
-    steps = {step.name for step in readable_steps(machine.text(STEPS)) if step.job == job.id}
+    listed = machine.get(STEPS)
+    steps = {step.name for step in listed.steps if step.job == job.id} if listed else set[str]()
     if steps & {BATCH_STEP, EXTERN} != {EXTERN}:
         return ""
     message = _UNCONFIRMED.format(job=job.id)

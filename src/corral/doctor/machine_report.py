@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.inspect import (
     gpu,
+    jobs,
     machine,
     network,
     services,
@@ -176,7 +177,7 @@ _EVERYWHERE: Final = (
     services.LIMITS,
     gpu.DEVICES,
     machine.DRIVER,
-    slurm.STEPS,
+    jobs.STEPS,
     network.LINKS,
     network.ADDRESSES,
     machine.KERNEL_LOG,
@@ -185,8 +186,8 @@ _CONTROLLER: Final = (
     slurm.STATE,
     slurm.PING,
     slurm.while_up(slurm.NODES),
-    slurm.while_up(slurm.BATCH),
-    slurm.while_up(slurm.JOBS),
+    slurm.while_up(jobs.BATCH),
+    slurm.while_up(jobs.JOBS),
     slurm.SLURM_CONF,
     slurm.GRES_CONF,
     slurm.CGROUP_CONF,

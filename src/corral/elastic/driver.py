@@ -15,12 +15,15 @@ from typing import Final
 from corral.agents import program
 from corral.apply.session import Session
 from corral.durations import interval_seconds
-from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
+from corral.elastic.marks import decide, nodes_of_jobs, states, together
 from corral.elastic.rental import proven
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import PLACED
+from corral.inspect.question import Question, T, answer_to
+from corral.inspect.slurm import NODES
 from corral.providers.cloud.elastic import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
 from corral.slurm.states.nodes import POWERING_UP
@@ -74,7 +77,7 @@ class Driver:
         rented = await rented_nodes(self.spec)
         async with await Session.open(with_present(self.spec, ())) as session:
             session.require_running()
-            seen = states(await self._asked(session, READ))
+            seen = states(await self._asked(session, NODES))
             groups = {
                 g.name: (tuple(expand(g.nodes)), g.elastic.min)
                 for g in self.spec.groups
@@ -96,7 +99,12 @@ class Driver:
                 await self._come(session, marks.come, rented)
         return bool(marks.come or marks.go or marks.wake or marks.back or self.missed)
 
-    async def _asked(self, session: Session, script: Script) -> str:
+    async def _asked(self, session: Session, question: Question[T]) -> T:
+        return await answer_to(
+            session.fleet, session.controller, question, "asking slurmctld", timeout=60
+        )
+
+    async def _done(self, session: Session, script: Script) -> str:
         answer = await session.fleet.run(session.controller, script, timeout=60)
         return check(answer, "asking slurmctld").stdout
 
@@ -110,7 +118,7 @@ class Driver:
             state=state,
             reason=reason,
         )
-        await self._asked(session, script)
+        await self._done(session, script)
 
     async def _go(self, nodes: Sequence[str]) -> None:
         self._note(f"{fold(list(nodes))}: idle, ended")
@@ -136,7 +144,7 @@ class Driver:
 
     async def _come(self, session: Session, nodes: Sequence[str], rented: Sequence[str]) -> None:
         """Rent, check and set up nodes: for each job all that it waits for, or none."""
-        waiting = jobs_of(await self._asked(session, READ_JOBS))
+        waiting = nodes_of_jobs(await self._asked(session, PLACED))
         groups = together(nodes, waiting.values())
         self._note(f"{fold(list(nodes))}: needed by a pending job")
         spec = with_present(self.spec, {*rented, *nodes})
@@ -150,7 +158,7 @@ class Driver:
             n=",".join(came),
             a=",".join(came.values()),
         )
-        await self._asked(session, script)
+        await self._done(session, script)
         await self.set_up(with_present(self.spec, {*rented, *came}))
         self.joined |= set(came)
         self._note(f"{fold(list(came))}: set up")
@@ -206,7 +214,7 @@ class Driver:
     async def _still_runs(self, session: Session, nodes: Sequence[str], left: int) -> bool:
         """Whether jobs still run there, or may: Slurm does not answer."""
         try:
-            printed = await self._asked(session, wind_down(fold(list(nodes)), left))
+            printed = await self._done(session, wind_down(fold(list(nodes)), left))
         except CorralError as error:
             self._note(f"Slurm was not asked: {error.message}")
             return True

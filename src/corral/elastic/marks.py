@@ -6,16 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import POWERED_DOWN, POWERED_OFF, POWERING_UP, NodeBase
-from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes, readable_queue
 from corral.spec.hostlist import expand
 
-READ: Final[Script] = sh("timeout 20 {show}", show=SHOW_NODES)
-_COLUMNS: Final = ("%A", "%N")
-READ_JOBS: Final[Script] = sh(
-    "timeout 20 squeue -h -t CF,R -o {format}", format=queue_format(_COLUMNS)
-)
 BY_HAND: Final = "BY_HAND"
 
 
@@ -41,22 +35,21 @@ class Marks:
     back: tuple[str, ...] = ()
 
 
-def states(text: str) -> dict[str, frozenset[str]]:
-    """The words of each node's state, from what ``READ`` printed.
+def states(nodes: Mapping[str, Node]) -> dict[str, frozenset[str]]:
+    """The words of each node's state.
 
     ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld.
     """
     words: dict[str, frozenset[str]] = {}
-    for name, node in readable_nodes(text).items():
+    for name, node in nodes.items():
         own = node.reason.startswith("corral: ") or node.reason_by == "slurm"
         by_hand = {BY_HAND} if node.reason and not own else set[str]()
         words[name] = node.state.flags | {node.state.base.value} | by_hand
     return words
 
 
-def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
-    """The nodes of each job, from what ``READ_JOBS`` printed."""
-    jobs = readable_queue(text, _COLUMNS)
+def nodes_of_jobs(jobs: Iterable[Job]) -> dict[str, tuple[str, ...]]:
+    """The nodes of each job that has some."""
     return {str(job.id): tuple(expand(job.nodes)) for job in jobs if job.nodes}
 
 

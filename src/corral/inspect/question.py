@@ -11,6 +11,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script
+from corral.hosts.transport import check
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -135,6 +136,26 @@ def inquiry(questions: Iterable[Question[object]], *, before: Script = NOTHING) 
         before: as of ``Inquiry``.
     """
     return Inquiry(shells(questions), before=before)
+
+
+async def answer_to(
+    fleet: Fleet, node: str, question: Question[T], doing: str, *, timeout: float, hint: str = ""
+) -> T:
+    """A machine's answer to one question, which comes alone.
+
+    Args:
+        fleet: the machines.
+        node: who is asked.
+        question: its shell must succeed.
+        doing: what that is for.
+        timeout: seconds.
+        hint: what to do when it failed.
+
+    Raises:
+        CorralError: COMMAND_FAILED; it does not answer; as the question's reader.
+    """
+    result = await fleet.run(node, question.shell, timeout=timeout)
+    return question.parse(check(result, doing, hint=hint).stdout)
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,26 @@
-"""Questions about Slurm: versions, files and keys on any node; nodes and jobs on the controller."""
+"""Questions about Slurm: versions, files and keys on any node; nodes and accounts; its daemons."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.hosts.quote import Script, call, defined, sh
+from corral.hosts.quote import Script, call, sh
 from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
-from corral.slurm.records import Association, Job, Partition
-from corral.slurm.states.jobs import HOLDING
-from corral.slurm.steps import QUEUE_BATCH
+from corral.slurm.records import Association, Node, Partition
 from corral.slurm.text import (
-    SHOW_JOB,
     SHOW_NODES,
     SHOW_PARTITION,
-    TIME_FORMAT,
-    parse_history,
-    parse_job,
-    parse_queue,
-    queue_format,
+    parse_nodes,
     readable_associations,
     readable_nodes,
     readable_partitions,
-    readable_queue,
     show_associations,
-    show_history,
-    show_queue,
 )
 from corral.slurm.version import SlurmVersion
+from corral.spec.client import PUBLISHED
 
 KEYS: Final = (
     "/etc/munge/munge.key",
@@ -40,9 +30,6 @@ KEYS: Final = (
 )
 CONF: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
 STATE_FOLDER: Final = "/var/spool/slurmctld"
-_USER_PROGRAM: Final = "jobs/user.sh"
-LAST: Final = "@last"
-"""The last line of an answer that is complete; without it the answer is unknown, not empty."""
 
 
 def versions(answer: str) -> dict[str, str]:
@@ -81,26 +68,6 @@ CONF_FILES: Final = Question(
         conf=list(CONF),
     ),
     pairs,
-)
-STEPS: Final = Question(
-    "steps",
-    sh(
-        "{functions}\nroot_steps etimes=,args= && echo {last}",
-        functions=defined("slurm-steps.sh", "root_steps"),
-        last=LAST,
-    ),
-    text,
-)
-JOB_COLUMNS: Final = ("%A", "%T", "%M", "%N")
-JOBS: Final = Question(
-    "jobs",
-    sh(
-        "timeout 15 squeue -h -t {states} -o {format} 2>/dev/null && echo {last}",
-        states=HOLDING,
-        format=queue_format(JOB_COLUMNS),
-        last=LAST,
-    ),
-    text,
 )
 
 
@@ -164,6 +131,8 @@ MADE_FROM: Final = Question(
 )
 """After ``IN_USE``: the digest of the cluster's slurm.conf of which a node's own was made."""
 STATE: Final = Question("state", sh("stat -c '%U %a' {state} 2>&1", state=STATE_FOLDER), str.strip)
+UP: Final = Question("up", call("slurmctld.sh", "slurmctld_is_up"), text)
+"""Whether slurmctld answers: the exit status is the answer."""
 PING: Final = Question(
     "ping", sh("p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\""), str.strip
 )
@@ -172,27 +141,67 @@ NODES: Final = Question(
     sh("timeout 15 {show} --details 2>&1", show=SHOW_NODES),
     readable_nodes,
 )
-BATCH: Final = Question(
-    "batch",
-    sh("timeout 15 {command} 2>/dev/null", command=[*QUEUE_BATCH]),
-    text,
-)
-QUEUE: Final = Question(
-    "queue", sh("timeout 15 squeue --noheader --format=%T 2>/dev/null"), str.split
-)
-OWN_QUEUE: Final = Question(
-    "own-queue",
-    sh('timeout 15 squeue --noheader --user="$(id -un)" --format=%T 2>/dev/null'),
-    str.split,
-)
+
+
+def nodes_named(nodes: str) -> Question[dict[str, Node]]:
+    """Some nodes, as ``NODES``.
+
+    Args:
+        nodes: a hostlist.
+    """
+    shell = sh("timeout 30 {show} {nodes}", show=SHOW_NODES, nodes=nodes)
+    return Question("named-nodes", shell, readable_nodes)
+
+
+def strictly(question: Question[dict[str, Node]]) -> Question[tuple[Node, ...]]:
+    """The same question; reading it raises CorralError for a line that is not of a node."""
+    return Question(question.name, question.shell, parse_nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNodes:
+    """Nodes that slurmctld knows.
+
+    Attributes:
+        nodes: all of them; None where Slurm is not there or slurmctld does not answer.
+        silent: slurmctld does not answer, and the node is set up for one.
+    """
+
+    nodes: tuple[Node, ...] | None
+    silent: bool = False
+
+
+def known_nodes(answer: str) -> KnownNodes:
+    """Read ``nodes_seen`` of ``gates/slurm.sh``.
+
+    Raises:
+        CorralError: a line is not of a node.
+    """
+    first, _, listed = answer.partition("\n")
+    if first == "slurmctld":
+        return KnownNodes(parse_nodes(listed))
+    return KnownNodes(None, silent=first == "silent")
+
+
+KNOWN_NODES: Final = Question("known-nodes", call("gates/slurm.sh", "nodes_seen"), known_nodes)
+"""All nodes, also where Slurm is not set up yet or slurmctld is down."""
 ACCOUNTING: Final = Question(
     "accounting", sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"), text
 )
+DATABASE_UP: Final = Question("database-up", sh("timeout 5 sacctmgr -nP show cluster"), text)
+"""Whether slurmdbd answers: the exit status is the answer."""
+COMMANDS_WORK: Final = Question("commands-work", sh("timeout 10 sinfo -h >/dev/null"), text)
+"""Whether Slurm's commands work on a node: the exit status is the answer."""
+NODE_LINES: Final = Question("node-lines", sh("timeout 10 sinfo -N -o '%N|%T|%E'"), text)
+"""State and reason of each node, for people."""
+NODE_VERSIONS: Final = Question("node-versions", sh("timeout 10 sinfo -N -o '%N|%v|%T|%E'"), text)
+"""The same with the version of its slurmd."""
 QOS: Final = Question(
     "qos", sh("sacctmgr --noheader --parsable2 show qos format=Name 2>/dev/null"), str.split
 )
 """Names of all QOS."""
 CHARGED: Final = ("Account", "QOS")
+_OF_ACCOUNT: Final = ("Account",)
 
 
 def _charged(answer: str) -> tuple[Association, ...]:
@@ -205,81 +214,11 @@ def associations_of(user: str) -> Question[tuple[Association, ...]]:
     return Question("associations", sh("{show} 2>/dev/null", show=[*show]), _charged)
 
 
-UNIX_TIMES: Final = sh("export {time}", time="=".join(TIME_FORMAT))
-"""Runs before ``job_queue`` and ``job_history``: Slurm's commands then print unix seconds."""
-
-
-def job_queue(mark: str, *options: str) -> Question[tuple[Job, ...]]:
-    """Jobs that slurmctld knows; reading them raises CorralError for a line of another kind.
-
-    Args:
-        mark: separates fields; letters and digits nobody can know beforehand.
-        options: of squeue.
-    """
-    shell = sh("{words}", words=[*show_queue(mark), *options])
-    return Question("job-queue", shell, lambda answer: parse_queue(answer, mark))
-
-
-def job_history(mark: str, *options: str) -> Question[tuple[Job, ...]]:
-    """Jobs that accounting knows, as ``job_queue``; none where it does not answer.
-
-    Args:
-        mark: as of ``job_queue``.
-        options: of sacct.
-    """
-    shell = sh("{words} 2>/dev/null", words=[*show_history(mark), *options])
-    return Question("job-history", shell, lambda answer: parse_history(answer, mark))
-
-
-def job_request(job: int | str) -> Question[Job | None]:
-    """One job as slurmctld has it."""
-    return Question("asked", sh("{show} {job} | head -n 1", show=[*SHOW_JOB], job=job), parse_job)
-
-
-def pending_in(partition: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
-    """Pending jobs of a partition, each task of an array for itself."""
-    shell = sh(
-        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
-        partition=partition,
-        format=queue_format(columns),
-    )
-    return Question("queue-ahead", shell, lambda answer: tuple(readable_queue(answer, columns)))
-
-
-def running_on(nodes: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
-    """Jobs that run on nodes, a hostlist."""
-    shell = sh("squeue -h -t R -w {nodes} -o {format}", nodes=nodes, format=queue_format(columns))
-    return Question("others", shell, lambda answer: tuple(readable_queue(answer, columns)))
-
-
-def past_jobs(mark: str, days: int) -> Question[str]:
-    """All jobs of accounting since so many days, as ``show_history`` prints them.
-
-    Args:
-        mark: as of ``job_queue``.
-        days: how far back.
-    """
-    shell = sh(
-        "timeout 40 {sacct} --allusers --starttime=now-{days}days --endtime=now",
-        sacct=[*show_history(mark, duplicates=False)],
-        days=days,
-    )
-    return Question("past-jobs", shell, text)
-
-
-def job_script(job: int, longest: int) -> Question[str]:
-    """A job's batch script, from slurmctld, else from accounting; "" where neither has it."""
-    return Question("script", call(_USER_PROGRAM, "job_script", job, longest), text)
-
-
-def submit_line(job: int) -> Question[str]:
-    """The command that submitted a job, as accounting keeps it."""
-    shell = sh(
-        "timeout 20 sacct --noheader --parsable2 --allocations --jobs={job} --format=SubmitLine"
-        " 2>/dev/null | head -n 1 | head -c 65536",
-        job=job,
-    )
-    return Question("line", shell, text)
+def accounts_of(user: str) -> Question[tuple[Association, ...]]:
+    """A user's accounts; fails where there is no such user, or no accounting."""
+    show = show_associations(f"user={user}", columns=_OF_ACCOUNT)
+    shell = sh("getent passwd {u} >/dev/null && timeout 20 {show}", u=user, show=[*show])
+    return Question("accounts", shell, lambda answer: readable_associations(answer, _OF_ACCOUNT))
 
 
 def partition_named(name: str) -> Question[tuple[Partition, ...]]:
@@ -287,6 +226,23 @@ def partition_named(name: str) -> Question[tuple[Partition, ...]]:
     return Question(
         "partition", sh("{show} {name}", show=[*SHOW_PARTITION], name=name), readable_partitions
     )
+
+
+CLIENT_PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
+UID: Final = Question("uid", sh("id -u"), int)
+MISSING: Final = Question(
+    "missing-commands",
+    call("jobs/user.sh", "programs_missing", *CLIENT_PROGRAMS),
+    str.split,
+)
+"""Commands of Slurm that are not on the user's PATH."""
+CLIENT: Final = Question("client", sh("cat {file} 2>/dev/null", file=PUBLISHED), text)
+ENFORCED: Final = setting("AccountingStorageEnforce")
+
+
+def login_questions(user: str) -> tuple[Question[object], ...]:
+    """What a login node is asked as the user, when a profile is made."""
+    return UID, MISSING, CLIENT, ENFORCED, associations_of(user)
 
 
 def mpi_kinds(answer: str) -> tuple[str, ...]:

@@ -6,36 +6,31 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import call, join, sh
+from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import array_changes, array_tasks, in_unix_times, job_history
 from corral.inspect.question import Answer, Answers, inquiry
-from corral.inspect.slurm import UNIX_TIMES, job_history
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
-from corral.jobs.sweep import MOST_POINTS, count_points, indices, points
+from corral.jobs.sweep import MOST_POINTS, count_points, points
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
+from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.reasons import explain
-from corral.slurm.text import (
-    queue_format,
-    readable_queue,
-)
 
 FOR_EVER: Final = 365 * 86400.0
 MANY: Final = 200
 """Parts from which on slurmctld is asked less often."""
 
-_PARTS: Final = re.compile(r"\d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _STATUS: Final = re.compile(r"[0-9]{1,3}")
-_COLUMNS: Final = ("%i", "%T", "%r", "%S")
 
 _PROGRAM: Final = "jobs/user.sh"
 
@@ -136,16 +131,9 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
         CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
     """
     progress = _Progress(job, emit)
-    script = call(
-        _PROGRAM,
-        "array_watch",
-        job.id,
-        queue_format(_COLUMNS),
-        f"[|]({'|'.join(GOING_ON)})[|]|error",
-        5 if len(job.array) > MANY else 2,
-    )
+    changes = array_changes(job.id, 5 if len(job.array) > MANY else 2)
     result = await fleet.run(
-        job.controller, as_user(job.user, script), timeout=FOR_EVER, on_line=progress.feed
+        job.controller, as_user(job.user, changes.shell), timeout=FOR_EVER, on_line=progress.feed
     )
     check(result, f"watching array {job.id}", hint="corral logs shows it")
     return await array_state(fleet, job, progress.states)
@@ -173,7 +161,7 @@ async def array_state(
     history = job_history(mark, f"--jobs={job.id}")
     questions = (
         _ABOUT.by(sh("cat {path}", path=f"{job.folder}/job.json")),
-        replace(history, shell=join([UNIX_TIMES, history.shell])),
+        in_unix_times(history),
         _LAST.by(call(_PROGRAM, "array_lines", job.folder)),
         _ENDED.by(call(_PROGRAM, "array_ends", job.folder)),
     )
@@ -190,10 +178,9 @@ async def array_state(
 
 async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
     progress = _Progress(job, ignore)
-    script = call(_PROGRAM, "array_queue", job.id, queue_format(_COLUMNS))
-    result = await fleet.run(job.controller, as_user(job.user, script), timeout=60)
-    for line in result.stdout.splitlines():
-        progress.feed(line)
+    tasks = array_tasks(job.id)
+    result = await fleet.run(job.controller, as_user(job.user, tasks.shell), timeout=60)
+    progress.take(tasks.parse(result.stdout))
     return progress.states
 
 
@@ -212,12 +199,16 @@ class _Progress:
         if line == ".":
             self._report()
             return
-        for job in readable_queue(line.removeprefix("q "), _COLUMNS):
-            parts = _PARTS.fullmatch(job.label)
-            if parts is None:
+        self.take(array_changes(self._job.id, 0).parse(line))
+
+    def take(self, jobs: Iterable[Job]) -> None:
+        """Take records of tasks."""
+        for job in jobs:
+            label = array_label(job.label)
+            if label is None:
                 return
             state = JobState.read(job.state)
-            for number in indices(parts[1]) if parts[1] else (int(parts[2]),):
+            for number in label.tasks.numbers(MOST_POINTS):
                 self.states[number] = state
             if job.waiting:
                 self._why = explain(job.reason)
@@ -236,9 +227,9 @@ def _parts(
     job: JobHandle, states: Mapping[int, JobState], answers: Answers, ended_jobs: tuple[Job, ...]
 ) -> tuple[Part, ...]:
     past = {
-        int(job.label.rpartition("_")[2]): job
+        label.task: job
         for job in ended_jobs
-        if job.label.rpartition("_")[2].isdecimal()
+        if (label := array_label(job.label)) and label.task is not None
     }
     lines = dict(_LAST.read(answers))
     ended = _ENDED.read(answers)

@@ -15,8 +15,8 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
-from corral.inspect.question import inquiry
-from corral.inspect.slurm import UNIX_TIMES, job_history, job_queue
+from corral.inspect.jobs import UNIX_TIMES, gpus_of_jobs, job_history, job_queue
+from corral.inspect.question import answer_to, inquiry
 from corral.jobs.follow import (
     Live,
     Outcome,
@@ -28,13 +28,7 @@ from corral.jobs.follow import (
 from corral.jobs.handle import JobHandle
 from corral.jobs.upload.user_folder import JOBS, not_ours
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.rest.commands import COMMANDS, body_of, version_of
-from corral.slurm.rest.read import jobs_of
 from corral.slurm.states.reasons import explain
-from corral.slurm.text import (
-    QUEUE_TRES,
-    parse_tres,
-)
 from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
 from corral.state.storage.job_folders import TOP
@@ -221,14 +215,14 @@ async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[i
     Raises:
         CorralError: COMMAND_FAILED, slurmctld does not answer.
     """
-    command = QUEUE_TRES if tracked else COMMANDS["jobs"]
-    result = await fleet.run(controller, sh("{words}", words=list(command)), timeout=60)
-    check(result, "asking Slurm for its jobs' GPUs", hint="is slurmctld up? see corral status")
-    if tracked:
-        return parse_tres(result.stdout)
-    body = body_of(result.stdout)
-    jobs = jobs_of(body, version_of(body))
-    return {job.id: gpus for job in jobs if (gpus := job.gpu_count)}
+    return await answer_to(
+        fleet,
+        controller,
+        gpus_of_jobs(tracked=tracked),
+        "asking Slurm for its jobs' GPUs",
+        timeout=60,
+        hint="is slurmctld up? see corral status",
+    )
 
 
 async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) -> JobHandle:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
+from corral.slurm.array_tasks import without_limit
 from corral.slurm.directives import TERMINAL_ONLY, Directive, count_of, directives, nodes_of
 from corral.slurm.tres import asked, memory_option
 
@@ -294,8 +295,8 @@ def _time(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _array(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
-    numbers, percent, most = value.partition("%")
-    return {"array": numbers} | ({"at_once": _count(most)} if percent else {})
+    numbers, at_once = without_limit(value)
+    return {"array": numbers} | ({} if at_once is None else {"at_once": _count(at_once)})
 
 
 def _export(value: str, _: Mapping[str, Any]) -> dict[str, Any]:

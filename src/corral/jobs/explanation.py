@@ -12,6 +12,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import in_unix_times, job_queue
 from corral.inspect.question import Answer, inquiry, text
 from corral.jobs import requests
 from corral.jobs.batch import containers
@@ -41,7 +42,6 @@ from corral.jobs.limits import (
 )
 from corral.jobs.model import JobSpec
 from corral.slurm.records import Job, Node
-from corral.slurm.text import TIME_FORMAT, parse_queue, show_queue
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
@@ -240,13 +240,8 @@ async def running_on(
         raise CorralError(
             Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
         )
-    mark = f"m{secrets.token_hex(8)}"
-    query = sh(
-        "export {time}\n{words}",
-        time="=".join(TIME_FORMAT),
-        words=[*show_queue(mark), "--states=all", f"--jobs={ref}"],
-    )
-    result = await fleet.run(controller, query, timeout=60)
+    question = in_unix_times(job_queue(f"m{secrets.token_hex(8)}", "--states=all", f"--jobs={ref}"))
+    result = await fleet.run(controller, question.shell, timeout=60)
     if "Invalid job id" in result.stderr:  # slurmctld knows it no more
         raise CorralError(
             Code.NOT_FOUND,
@@ -254,7 +249,7 @@ async def running_on(
             hint="corral jobs lists those that are; corral jobs --all those that ended",
         )
     check(result, "asking Slurm for the job", hint="is slurmctld up? see corral status")
-    job = _running(parse_queue(result.stdout, mark), ref, user, verb)
+    job = _running(question.parse(result.stdout), ref, user, verb)
     names = expand(job.nodes)
     if node and node not in names:
         raise CorralError(

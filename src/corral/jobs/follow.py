@@ -31,35 +31,19 @@ from typing import Final, Literal
 from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, sh
+from corral.inspect.jobs import TIME_SETTING, AboutJob, about_job, queue_places
 from corral.jobs import usage
 from corral.jobs.handle import JobHandle
-from corral.jobs.usage import FIELDS, in_words
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
-from corral.slurm.text import (
-    QUEUE,
-    SHOW_JOB,
-    TIME_FORMAT,
-    parse_history,
-    parse_job,
-    parse_queue,
-    show_history,
-    show_queue,
-)
 from corral.spec.hostlist import expand
 
 BATCH: Final = -1
-USE: Final = (
-    *("sstat", "--noheader", "--parsable2", "--allsteps"),
-    f"--format={','.join(FIELDS)}",
-)
-"""What a running job uses, asked of slurmd on its nodes and not of slurmctld."""
 
 
 def _positions() -> str:
     """Where state, reason, start and nodes are in squeue's line, and how many fields it has."""
-    places = [QUEUE.index(name) + 1 for name in ("%T", "%r", "%S", "%N")]
-    return " ".join(str(place) for place in [*places, len(QUEUE)])
+    return " ".join(str(place) for place in queue_places("%T", "%r", "%S", "%N"))
 
 
 def watch_script(
@@ -83,16 +67,16 @@ def watch_script(
         once: what there is now, and end.
         limit: with ``once``, bytes of each log at most: its end.
     """
-    option = f"--jobs={job}"
+    about = about_job(job, mark)
     start = " ".join(
         f"{'b' if log == BATCH else log}:{offset}" for log, offset in (offsets or {}).items()
     )
     settings = {
         "mark": mark,
         "at": _positions(),
-        "ask": str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
+        "ask": str(sh("{queue} 2>&1", queue=about.queue.shell)),
         "folder": folder,
-        "sstat": str(sh("{words} 2>/dev/null", words=[*USE, option])),
+        "steps": str(about.use.shell),
         "going": "|".join(GOING_ON),
         "offsets": start,
         "quiet": "1" if quiet else "",
@@ -104,9 +88,9 @@ def watch_script(
         "job_follow",
         folder,
         program("jobs/follow.awk"),
-        str(sh("{words}", words=[*SHOW_JOB, job])),
-        str(sh("{words}", words=[*show_history(mark), option])),
-        "=".join(TIME_FORMAT),
+        str(about.request.shell),
+        str(about.history.shell),
+        TIME_SETTING,
         *(f"{name}={value}" for name, value in settings.items()),
     )
 
@@ -256,6 +240,10 @@ class Reader:
     _failed: tuple[int, str, str] | None = None
     _tails: dict[int, deque[str]] = field(default_factory=dict[int, deque[str]])
 
+    @property
+    def _about(self) -> AboutJob:
+        return about_job(self.job.ref, self.mark)
+
     def feed(self, line: str) -> None:
         """Take one line."""
         kind, _, rest = line.partition(" ")
@@ -277,9 +265,9 @@ class Reader:
             case "r" | "u" | "g":
                 self._live(kind, rest)
             case "c":
-                self._shown = parse_job(rest)
+                self._shown = self._about.request.parse(rest)
             case "a":
-                self._past = (parse_history(rest, self.mark) or (None,))[-1]
+                self._past = (self._about.history.parse(rest) or (None,))[-1]
             case _:
                 pass  # h: still here
 
@@ -318,7 +306,9 @@ class Reader:
             return
         if kind == "g":
             self._gpus[log] = text
-        elif words := in_words(rest):
+        elif rest == usage.NO_USE:
+            self._used = usage.UNKNOWN
+        elif (use := self._about.use.parse(rest)) and (words := usage.in_words(use)):
             self._used = words
         words = ", ".join(w for w in (self._used, usage.gpus_in_words(self._gpus)) if w)
         if words != self._reported:
@@ -345,7 +335,7 @@ class Reader:
         return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))
 
     def _state(self, rest: str) -> None:
-        jobs = parse_queue(rest, self.mark)
+        jobs = self._about.queue.parse(rest)
         if jobs:
             self._info = jobs[0]
             if jobs[0].waiting:

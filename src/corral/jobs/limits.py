@@ -20,7 +20,7 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
 from corral.inspect.question import Answer, Answers, inquiry
-from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting
+from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting, strictly
 from corral.inspect.storage import USER_THERE, unread_paths, user_and_storage
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
@@ -28,7 +28,6 @@ from corral.jobs.upload.archive import ask_script, names_asked
 from corral.jobs.upload.manifest import Manifest
 from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm.records import Association, Node
-from corral.slurm.text import parse_nodes
 from corral.slurm.tres import mib, of_type
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
@@ -537,7 +536,7 @@ async def ask(
     )
     size = _SIZE.read(texts)
     array_size = int(size) if size.isdecimal() else None
-    return SubmitAnswers(parse_nodes(shown), tuple(_CONTENTS.parse(contents)), array_size)
+    return SubmitAnswers(strictly(NODES).parse(shown), tuple(_CONTENTS.parse(contents)), array_size)
 
 
 def _questions(

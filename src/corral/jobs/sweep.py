@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
+from corral.slurm.array_tasks import array_tasks
 
 MOST_POINTS: Final = 100_000
 _RANGE: Final = re.compile(r"(-?\d{1,7})\.\.(-?\d{1,7})")
@@ -33,11 +34,13 @@ Sweep = Annotated[
 ]
 
 
-_PART: Final = re.compile(r"\d{1,7}(-\d{1,7}(:\d{1,7})?)?")
+_HIGHEST: Final = 9_999_999
 
 
 def _array(text: str) -> str:
-    if not all(_PART.fullmatch(part) for part in text.split(",")):
+    tasks = array_tasks(text)
+    highest = max((span.stop - 1 for span in tasks.spans), default=0)
+    if not tasks.exact or "%" in text or highest > _HIGHEST:
         raise ValueError("write numbers and ranges as Slurm does: 0-9, 1,5,7 or 0-8:2")
     indices(text)
     return text
@@ -92,18 +95,10 @@ def points(sweep: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, str], ...]:
 
 def indices(text: str) -> tuple[int, ...]:
     """Numbers of Slurm's array grammar ``0-9``, ``1,5,7``, ``0-8:2``, in order and each once."""
-    chosen: set[int] = set()
-    for part in text.split(","):
-        span, _, stride = part.partition(":")
-        first, _, last = span.partition("-")
-        numbers = range(int(first), int(last or first) + 1, max(1, int(stride or 1)))
-        if len(numbers) <= MOST_POINTS:
-            chosen.update(numbers)
-        if max(len(chosen), len(numbers)) > MOST_POINTS:
-            raise ValueError(f"more than {MOST_POINTS} parts")
+    chosen = array_tasks(text).numbers(MOST_POINTS)
     if not chosen:
         raise ValueError(f"{text} holds no number")
-    return tuple(sorted(chosen))
+    return chosen
 
 
 def point_lines(sweep: Mapping[str, Sequence[str]]) -> bytes:

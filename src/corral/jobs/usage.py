@@ -12,50 +12,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from corral.durations import seconds
 from corral.hosts.quote import NOTHING, Script, piece
-from corral.slurm.tres import entries, mib
+from corral.slurm.job_use import StepUse
 
 if TYPE_CHECKING:
     from corral.jobs.model import JobSpec
 
-FIELDS: Final = ("JobID", "NTasks", "AveCPU", "MaxRSS", "TRESUsageInTot")
-"""What ``in_words`` wants of sstat, in this order, with ``--parsable2``."""
-
+NO_USE: Final = "-"
+"""The line for none: Slurm gathers nothing (JobAcctGatherType), or the nodes do not answer."""
+UNKNOWN: Final = "memory and CPU time unknown: sstat prints nothing"
 _ENOUGH: Final = 10.0
 
 
-def in_words(line: str) -> str:
-    """``1.2 GiB of memory, CPU time 3 m, GPUs 87 %``; "" for a line of another kind.
-
-    The batch step and the external step (``12.batch``, ``12.extern``) run no ranks. ``-`` stands
-    for no line at all: Slurm gathers nothing (JobAcctGatherType), or the nodes do not answer.
-    """
-    if line == "-":
-        return "memory and CPU time unknown: sstat prints nothing"
-    parts = line.split("|")
-    if len(parts) != len(FIELDS) or not parts[0].rpartition(".")[2].isdecimal():
-        return ""
-    ranks, cpu, largest, tres = parts[1:]
-    used = entries(tres)
+def in_words(use: StepUse) -> str:
+    """``1.2 GiB of memory, CPU time 3 m, GPUs 87 %``; "" for nothing."""
     words: list[str] = []
-    memory = _mib(used.get("mem", ""))
-    if memory:
-        most = _mib(largest)
-        each = f" (largest rank {_gib(most)})" if most and ranks not in ("", "1") else ""
-        words.append(f"{_gib(memory)} of memory{each}")
-    spent = seconds(cpu.partition(".")[0]) if cpu else None
-    if spent:
-        words.append(f"{spent} s of CPU time a rank")
-    if "gres/gpuutil" in used:
-        words.append(f"GPUs {used['gres/gpuutil']} %")
-    if _mib(used.get("gres/gpumem", "")):
-        words.append(f"GPU memory {_gib(_mib(used['gres/gpumem']))}")
+    if use.memory:
+        each = f" (largest rank {_gib(use.largest)})" if use.largest and use.tasks > 1 else ""
+        words.append(f"{_gib(use.memory)} of memory{each}")
+    if use.cpu_s:
+        words.append(f"{use.cpu_s} s of CPU time a rank")
+    if use.gpus_busy:
+        words.append(f"GPUs {use.gpus_busy} %")
+    if use.gpu_memory:
+        words.append(f"GPU memory {_gib(use.gpu_memory)}")
     return ", ".join(words)
-
-
-def _mib(text: str) -> float:
-    return mib(text, bare="") or 0.0
 
 
 def _gib(mib: float) -> str:
@@ -66,8 +47,8 @@ def _gib(mib: float) -> str:
 
 FOLLOWED: Final = "followed"
 EVERY_S: Final = 30
-"""nvidia-smi reads all of the driver's state at its start: each 10 s beside a training on an H200 it
-took 0 to 3 % of the tokens/s (docs/measurements/2026-11-29-h200-sampling.md)."""
+"""nvidia-smi reads all of the driver's state at its start: each 10 s beside a training on an H200
+it took 0 to 3 % of the tokens/s (docs/measurements/2026-11-29-h200-sampling.md)."""
 QUERY: Final = "utilization.gpu,memory.used,memory.total"
 """Per cent, MiB, MiB, as ``nvidia-smi --help-query-gpu`` has them."""
 

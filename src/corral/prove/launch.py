@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 
 from corral.hosts.quote import NOTHING, Script, call, sh
 from corral.hosts.transport import Result
+from corral.inspect.jobs import HistoryColumns
 from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
@@ -25,7 +26,6 @@ from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.reasons import explain
-from corral.slurm.text import readable_history
 from corral.spec.hostlist import expand, fold
 
 _LIMIT: Final = re.compile(r"\b(?:(?:Assoc|QOS)[A-Z]\w+|AccountingPolicy|InvalidQOS)\b")
@@ -69,7 +69,7 @@ def by_limit(judged: Judgement, reason: str, user: str) -> Judgement:
 
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
 MEMORY: Final = 64  # MiB for each job of the proof
-_RECORDED: Final = ("JobIDRaw", "State", "NodeList", "AllocTRES")
+_RECORDED: Final = HistoryColumns(("JobIDRaw", "State", "NodeList", "AllocTRES"))
 _TASK: Final = call("prove/node.sh", "task_hello", DEVICES)
 
 
@@ -235,13 +235,12 @@ async def accounting(ctx: ProveContext) -> Judgement:
     jobs = {job: run.batch for run in done for job, _ in run.hello.values()}
     if not jobs:
         return left_out("no job of this proof ran")
-    fields = ",".join(_RECORDED)
-    command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
+    command = f"sacct -n -P -X -j {','.join(jobs)} -o {_RECORDED.format}"
     script = call(
         "prove/jobs.sh",
         "records_wait",
         ",".join(jobs),
-        fields,
+        _RECORDED.format,
         len(jobs),
         round(15 + ctx.slack),
     )
@@ -254,7 +253,7 @@ async def accounting(ctx: ProveContext) -> Judgement:
 
 def judge_accounting(text: str, jobs: Mapping[str, Batch], shown_by: Evidence) -> Judgement:
     """Each job is recorded as COMPLETED with its nodes, and with its GPUs where it had some."""
-    records = {str(record.id): record for record in readable_history(text, columns=_RECORDED)[0]}
+    records = {str(record.id): record for record in _RECORDED.read(text)}
     problems: list[str] = []
     for job, batch in jobs.items():
         record = records.get(job)

@@ -13,7 +13,7 @@ from corral.mesh.programs import Program
 from corral.slurm.conf.conf_file import SlurmFiles
 from corral.slurm.conf.model import ClusterConf
 from corral.slurm.packages import DebSet
-from corral.slurm.version import Feature, SlurmVersion, has
+from corral.slurm.version import SlurmVersion, has
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (
     Node,
@@ -23,6 +23,7 @@ from corral.spec.nodes import (
     users_of,
 )
 from corral.spec.sections.people import User
+from corral.spec.slurm.releases import Feature
 from corral.state.secrets import Watched
 
 

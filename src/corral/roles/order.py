@@ -115,6 +115,7 @@ its driver before daemons start; slurmdbd is there before slurmctld asks for it,
 before slurmd registers; who may log in changes last, when all of it works."""
 
 IN_SLURM_FILES: Final = (
+    compute.ROLE,
     mesh.ROLE,
     pods.ROLE,
     fabric.ROLE,
@@ -127,7 +128,7 @@ IN_SLURM_FILES: Final = (
     metrics.ROLE,
     proof.ROLE,
 )
-"""The roles that add to Slurm's files; nodes and partitions are written in this order."""
+"""The roles that add to Slurm's files; what they add is written in this order."""
 _IN_STAGES: Final = tuple(role for row in ORDER for role in row.roles)
 ROLES: Final = tuple({role.name: role for role in (*_IN_STAGES, *IN_SLURM_FILES)}.values())
 """All roles, each once, in the order in which they check the machines."""
@@ -143,9 +144,9 @@ def desired_stages(site: Site) -> tuple[DesiredStage, ...]:
         return ()  # their provider sets machines up, and would undo what others change
     for role in ROLES:
         role.check(site)
-    if mesh.outside(site.spec, site.facts):
-        # The others' addresses are known once all have joined: no other role can be asked yet.
-        return _joined(ORDER[0], mesh.joined(site))
+    for row in ORDER:
+        if shares := [share for role in row.roles for share in role.ahead(site)]:
+            return _joined(row, shares)
     configured_site = configured(site)
     stages = tuple(stage for row in ORDER for stage in _stages(row, configured_site))
     for role in ROLES:

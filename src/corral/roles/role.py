@@ -35,6 +35,10 @@ Shares: TypeAlias = Callable[[ConfiguredSite], tuple[Share, ...]]
 def _nothing(*_: object) -> None: ...
 
 
+def _no_share(_: Site) -> tuple[Share, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """One subject of a cluster: what it puts on machines, and what it adds to Slurm's files.
@@ -48,6 +52,7 @@ class Role:
         slurm_conf: what it adds to Slurm's files.
         check: raises NOT_GOOD where the machines cannot hold what the file declares.
         review: the same, of the stages of all roles.
+        ahead: what it has to do before any other role can be asked; nothing else is planned then.
     """
 
     name: str
@@ -55,3 +60,4 @@ class Role:
     slurm_conf: Callable[[Site], Contribution] | None = None
     check: Callable[[Site], None] = _nothing
     review: Callable[[Site, Iterable[DesiredStage]], None] = _nothing
+    ahead: Callable[[Site], tuple[Share, ...]] = _no_share

@@ -1,4 +1,4 @@
-"""Which known security faults an upstream version has. Data, not code: ``data/advisories.json``.
+"""Which known security faults an upstream version has. Data, not code: ``data/advisories.yaml``.
 
 Distributions fix old versions without changing the number, so a hit means "affected upstream
 version, check your distribution's advisory", never "vulnerable".
@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from corral.errors import Code, CorralError
+from corral.tables import Row, parse_table, read_table
 
 _NUMBERS: Final = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)*)")
 _SHOWN: Final = 3
 Version = tuple[int, ...]
 
 
-class Advisory(BaseModel):
+class Advisory(Row):
     """One fault, or a set published and fixed together.
 
     Attributes:
@@ -35,8 +35,6 @@ class Advisory(BaseModel):
         action: what to do.
         source: where this is written.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(pattern=r"^CVE-\d{4}-\d{4,}$")
     aliases: tuple[str, ...] = ()
@@ -72,8 +70,8 @@ class Advisory(BaseModel):
         )
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class AdvisoryTable(Row):
+    """All of them, and of which day."""
 
     format: Literal[1]
     updated: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
@@ -96,22 +94,15 @@ def load(text: str) -> tuple[Advisory, ...]:
     """Read a table, such as a newer one than this release carries.
 
     Raises:
-        CorralError: it is not such a table.
+        CorralError: PARSE_FAILED, with line and column of every finding.
     """
-    try:
-        return _Table.model_validate_json(text).advisories
-    except ValidationError as error:
-        raise CorralError(
-            Code.PARSE_FAILED,
-            f"this is not a table of advisories: {error.errors()[0]['msg']}",
-            hint="compare with advisories.json of this release",
-        ) from error
+    return parse_table(text, "advisories.yaml", AdvisoryTable).advisories
 
 
 @cache
 def shipped() -> tuple[Advisory, ...]:
     """The table of this release."""
-    return load(resources.files("corral.slurm").joinpath("data/advisories.json").read_text("utf-8"))
+    return read_table("corral.slurm", "data/advisories.yaml", AdvisoryTable).advisories
 
 
 def advisories(

@@ -1,4 +1,4 @@
-"""What an ended job used, out of accounting: processor time and memory. Pure.
+"""What a job used: out of accounting when it has ended, by sstat while it runs. Pure.
 
 slurmstepd samples a step's tasks (JobAcctGatherFrequency, 30 s unless set) and reports at its end;
 a job's processor time is that of all its steps, its memory that of its largest step: the peaks of
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.durations import exact_seconds
+from corral.durations import exact_seconds, seconds
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.tres import entries, mib
 
@@ -105,4 +105,58 @@ def _use(every: float, steps: list[tuple[float, float]]) -> JobUse:
 
 
 def _memory(tres: str) -> float:
-    return mib(entries(tres).get("mem", ""), bare="") or 0.0
+    return _mib(entries(tres).get("mem", ""))
+
+
+def _mib(used: str) -> float:
+    return mib(used, bare="") or 0.0
+
+
+_STEP_COLUMNS: Final = ("JobID", "NTasks", "AveCPU", "MaxRSS", "TRESUsageInTot")
+
+
+@dataclass(frozen=True, slots=True)
+class StepUse:
+    """What a step uses.
+
+    Attributes:
+        tasks: how many it has, 0 where that is unknown.
+        cpu_s: seconds of processors of a task, on average; None where there are none.
+        largest: MiB of its largest task.
+        memory: MiB of all of them.
+        gpus_busy: per cent; "" where Slurm does not see GPUs.
+        gpu_memory: MiB on GPUs.
+    """
+
+    tasks: int
+    cpu_s: int | None
+    largest: float
+    memory: float
+    gpus_busy: str
+    gpu_memory: float
+
+
+def show_step_use(job: str) -> tuple[str, ...]:
+    """The command whose lines ``readable_step_use`` reads; it asks slurmd and not slurmctld."""
+    form = f"--format={','.join(_STEP_COLUMNS)}"
+    return ("sstat", "--noheader", "--parsable2", "--allsteps", form, f"--jobs={job}")
+
+
+def readable_step_use(line: str) -> StepUse | None:
+    """A step of ranks; None for any other line.
+
+    The batch step and the external step (``12.batch``, ``12.extern``) run no ranks.
+    """
+    fields = line.split("|")
+    if len(fields) != len(_STEP_COLUMNS) or not fields[0].rpartition(".")[2].isdecimal():
+        return None
+    tasks, cpu, largest, tres = fields[1:]
+    used = entries(tres)
+    return StepUse(
+        int(tasks) if tasks.isdecimal() else 0,
+        seconds(cpu.partition(".")[0]) if cpu else None,
+        _mib(largest),
+        _mib(used.get("mem", "")),
+        used.get("gres/gpuutil", ""),
+        _mib(used.get("gres/gpumem", "")),
+    )

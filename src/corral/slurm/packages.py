@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
 from corral.errors import Code, CorralError
-from corral.slurm.version import SlurmVersion
-from corral.tables import Row, read_table
+from corral.slurm.version import SlurmVersion, understands
+from corral.spec.slurm.releases import compatible
 
 
 class Part(StrEnum):
@@ -191,28 +190,7 @@ def deb_set(files: Mapping[str, str], folder: str, parts: Iterable[Part]) -> Deb
     return DebSet(debs, folder, family, versions.pop())
 
 
-class Window(Row):
-    """A release, and the older ones that it understands, the newest first."""
-
-    release: str
-    understands: tuple[str, ...]
-
-
-@cache
-def compatible() -> Mapping[str, tuple[str, ...]]:
-    """Older releases that each release understands (``compatibility.yaml``)."""
-    rows = read_table("corral.slurm", "compatibility.yaml", tuple[Window, ...])
-    return MappingProxyType({row.release: row.understands for row in rows})
-
-
 NAMED_AT_MOST: Final = 8
-
-
-def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
-    """Whether ``newer`` understands what ``older`` sends and wrote; never the other way round."""
-    if newer.release == older.release:
-        return True
-    return older.release in compatible().get(newer.release, ())
 
 
 def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
@@ -235,7 +213,7 @@ def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
         raise CorralError(
             Code.NOT_GOOD,
             f"Slurm {target} does not understand the state of {installed}"
-            f" (only of {', '.join(known) or 'releases that Corral does not know'})",
+            f" (only of {', '.join(map(str, known)) or 'releases that Corral does not know'})",
             hint=f"running jobs and accounting would be lost: go {path}",
         )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
+from corral.slurm.array_tasks import array_label
 from corral.slurm.rest.json_values import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
@@ -170,8 +171,8 @@ class Job:
     @property
     def array(self) -> str:
         """The number of the array that it is a task of, "" for any other job."""
-        number, task, _ = self.label.partition("_")
-        return number if task else ""
+        label = array_label(self.label)
+        return str(label.array) if label else ""
 
     @property
     def ended(self) -> bool:

@@ -9,22 +9,24 @@ import sys
 from typing import Final
 
 from corral.slurm.conf.keys import IMPACTS, Key, all_keys, settable_keys
-from corral.slurm.version import NEWEST, OLDEST
+from corral.spec.slurm.releases import Feature, oldest_tested, since, written
 
+_SINCE: Final = since(Feature.RECONFIGURE_REEXECS)
+_TESTED: Final = oldest_tested()
 _INTRODUCTION: Final = f"""\
 # Slurm keys
 
 Every key that Corral writes to Slurm's files, what it writes, why, and what changing it does to a
 live cluster. Written from the same table that writes the files: `python -m corral.slurm.reference`.
 
-Files are written for Slurm {OLDEST.release} to {NEWEST.release}. A key that a release does not know
+Files are written for Slurm {written()[0]} to {written()[-1]}. A key that a release does not know
 is left out for it. F-numbers are entries of the failure catalogue.
 
 | impact | what it takes |
 |---|---|
 | none | nothing |
 | reload | `scontrol reconfigure`: jobs go on |
-| restart | restart the daemons that read it, or `scontrol reconfigure` since 23.11: jobs go on |
+| restart | restart the daemons that read it, or `scontrol reconfigure` since {_SINCE}: jobs go on |
 | drain | no job may run meanwhile |
 | recreate | another cluster |
 
@@ -33,11 +35,11 @@ value for keys marked *settings*, and add words to those marked *settings add*; 
 others.
 """
 
-_SETTINGS: Final = """
+_SETTINGS: Final = f"""
 ## Keys of slurm.settings alone
 
 The other global keys of slurm.conf. They are written only where `slurm.settings` has them. The
-impact is that of slurm.conf(5) of 22.05: keys without a note there are read again by `scontrol
+impact is that of slurm.conf(5) of {_TESTED}: keys without a note there are read again by `scontrol
 reconfigure`, and plugins are loaded at a daemon's start.
 
 | impact | keys |
@@ -67,7 +69,7 @@ def _settable() -> str:
         names = [
             f"{key.name}{_releases(key)}"
             for key in settable_keys().values()
-            if key.impact == impact and not (key.until and key.until <= OLDEST)
+            if key.impact == impact and not (key.until and key.until <= written()[0])
         ]
         if names:
             rows.append(f"| {impact} | {', '.join(names)} |\n")
@@ -75,8 +77,8 @@ def _settable() -> str:
 
 
 def _releases(key: Key) -> str:
-    since = f" (since {key.since.release})" if key.since and key.since > OLDEST else ""
-    until = f" (until {key.until.release})" if key.until else ""
+    since = f" (since {key.since})" if key.since and key.since > written()[0] else ""
+    until = f" (until {key.until})" if key.until else ""
     return since + until
 
 
@@ -97,8 +99,8 @@ def _table(keys: list[Key]) -> str:
     if not shown:
         rows = ["\n| key | Corral writes | why | impact | source |", "|---|---|---|---|---|"]
     for key in keys:
-        since = f" (since {key.since.release})" if key.since else ""
-        until = f" (until {key.until.release})" if key.until else ""
+        since = f" (since {key.since})" if key.since else ""
+        until = f" (until {key.until})" if key.until else ""
         field = (_field(key),) if shown else ()
         name = f"{key.name}{since}{until}"
         cells = (name, key.value, key.reason, key.impact, *field, key.source)

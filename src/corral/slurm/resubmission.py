@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.durations import clock
+from corral.slurm.array_tasks import array_label
 from corral.slurm.directives import TERMINAL_ONLY, Directive, command_options, directives, line_of
 from corral.slurm.records import Job
 
@@ -48,15 +49,14 @@ def resubmission(job: Job, script: str, submit_line: str) -> Resubmission:
     options, rest = _of_line(job, submit_line, notes)
     if not script:
         script = _written(rest if submit_line.startswith("srun") else (), notes)
-    array, _, task = job.label.partition("_")
-    if task.isdecimal():
+    if label := array_label(job.label):
         options = [o for o in options if o.name != "array"]
-        options.append(Directive(0, "array", task))
-        notes["array"] = f"task {task} of array {array} alone; change --array to run more of it"
-    elif task.startswith("["):
-        options = [o for o in options if o.name != "array"]
-        options.append(Directive(0, "array", task.strip("[]")))
-        notes["array"] = f"the tasks of array {array} that were left: {task.strip('[]')}"
+        options.append(Directive(0, "array", label.written))
+        notes["array"] = (
+            f"the tasks of array {label.array} that were left: {label.pending}"
+            if label.pending
+            else f"task {label.task} of array {label.array} alone; change --array to run more of it"
+        )
     own = {option.name: option.value for option in directives(script)}
     added = [option for option in options if own.get(option.name) != option.value]
     known = own | {option.name: option.value for option in added}

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from corral.durations import seconds
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import label_of
 from corral.slurm.policy import Reservation
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.states.jobs import WAITING, ExitCode, state_word
@@ -100,6 +101,14 @@ def _twice(lines: Iterable[str]) -> list[str]:
 
 def _unknown(name: str) -> Node:
     return _node(f"NodeName={name} State=UNKNOWN")
+
+
+_PINGED: Final = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (UP|DOWN)", re.MULTILINE)
+
+
+def parse_ping(text: str) -> dict[str, bool]:
+    """Whether slurmctld answers, by the host that should run one; read from ``scontrol ping``."""
+    return {host: state == "UP" for host, state in _PINGED.findall(text)}
 
 
 SHOW_PARTITIONS: Final = ("scontrol", "--oneliner", "show", "partitions")
@@ -307,7 +316,7 @@ def parse_job(text: str) -> Job | None:
     code = ExitCode.parse(fields.get("ExitCode", ""))
     return Job(
         id=int(fields["JobId"]),
-        label=f"{array}_{task}" if array and task else fields["JobId"],
+        label=label_of(array, task) if array and task else fields["JobId"],
         state=state_word(fields["JobState"]),
         reason=_text(fields, "Reason"),
         nodes=_text(fields, "NodeList"),

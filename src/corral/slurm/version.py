@@ -1,19 +1,16 @@
-"""Slurm versions: order, ranges, what a release can do, and which releases may meet.
+"""Slurm versions: order, ranges, what a version can do, and which versions may meet.
 
-Every figure here comes from Slurm's own source tree: the options tables of ``read_config.c`` and
-``cgroup.c``, the plugin directories and ``RELEASE_NOTES`` of the tags slurm-21-08-5-1 to
-slurm-26-05-3-1.
+Which release begins to do what is data of ``spec.slurm.releases``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.spec.slurm.releases import Feature, Release, compatible, since, written
 
 _FULL: Final = re.compile(r"(?<!\d)(\d\d)[.-](\d\d)[.-](\d{1,2})(?!\d)")
 _SHORT: Final = re.compile(r"(?<!\d)(\d\d)\.(\d\d)(?![.\d])")
@@ -38,9 +35,9 @@ class SlurmVersion:
         return f"{self.year:02}.{self.month:02}.{self.micro}"
 
     @property
-    def release(self) -> str:
+    def release(self) -> Release:
         """The release without its maintenance number: ``24.11``."""
-        return f"{self.year:02}.{self.month:02}"
+        return Release(self.year, self.month)
 
     @classmethod
     def parse(cls, text: str) -> SlurmVersion:
@@ -89,79 +86,29 @@ def matches(version_range: str, version: SlurmVersion) -> bool:
     return same and (micro is None or version == low)
 
 
-class Feature(StrEnum):
-    """Something only some releases can do."""
-
-    CONFIGLESS = "configless"
-    AUTH_SLURM = "auth_slurm"
-    JWKS_ROTATION = "jwks_rotation"
-    CGROUP_V2 = "cgroup_v2"
-    IGNORE_SYSTEMD = "ignore_systemd"
-    AUTODETECT_NVIDIA = "autodetect_nvidia"
-    RECONFIGURE_REEXECS = "reconfigure_reexecs"
-    SRUN_CPUS_PER_TASK = "srun_cpus_per_task"
-    SACKD = "sackd"
-    UNIT_RUNS_AS_SLURM = "unit_runs_as_slurm"
-    METRICS = "metrics"
-    NO_DATABASE = "no_database"
-
-
-FEATURES: Final = MappingProxyType(
-    {
-        Feature.CONFIGLESS: SlurmVersion(20, 2),
-        Feature.AUTH_SLURM: SlurmVersion(23, 11),
-        Feature.SACKD: SlurmVersion(23, 11),
-        Feature.UNIT_RUNS_AS_SLURM: SlurmVersion(23, 11),  # etc/slurmctld.service.in
-        Feature.RECONFIGURE_REEXECS: SlurmVersion(23, 11),
-        Feature.SRUN_CPUS_PER_TASK: SlurmVersion(23, 11),
-        Feature.JWKS_ROTATION: SlurmVersion(24, 5),
-        Feature.CGROUP_V2: SlurmVersion(22, 5),
-        Feature.IGNORE_SYSTEMD: SlurmVersion(22, 5),
-        Feature.AUTODETECT_NVIDIA: SlurmVersion(24, 11),
-        Feature.METRICS: SlurmVersion(25, 11),
-        # Before, a stale errno at slurmctld's start counted as a lost slurmdbd (fix: 4790a7ac53).
-        Feature.NO_DATABASE: SlurmVersion(24, 11),
-    }
-)
-"""The first release with each feature."""
-
-
 def has(version: SlurmVersion, feature: Feature) -> bool:
-    """Whether a release has a feature; newer releases keep what older ones had."""
-    return version >= FEATURES[feature]
-
-
-OLDEST: Final = SlurmVersion(21, 8)
-NEWEST: Final = SlurmVersion(26, 5)
-
-RELEASES: Final = (
-    "21.08", "22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05",
-)  # fmt: skip
-"""Releases Corral writes for, in order."""
-
-_TALKS_BACK: Final = MappingProxyType(
-    # How many releases back each one still talks to (doc/html/upgrades.shtml: two until 24.05,
-    # three from 24.11 on).
-    {r: 3 if r >= "24.11" else 2 for r in RELEASES}
-)
+    """Whether a version has a feature; newer releases keep what older ones had."""
+    return version.release >= since(feature)
 
 
 def supported(version: SlurmVersion) -> bool:
     """Whether Corral knows this release's configuration keys."""
-    return version.release in RELEASES
+    return version.release in written()
 
 
-def talks_to(newer: SlurmVersion, older: SlurmVersion) -> bool:
-    """Whether daemons of ``newer`` still understand daemons and clients of ``older``.
-
-    Releases Corral does not know never talk to others: an upgrade into the unknown is refused
-    until its compatibility is written down here.
-    """
-    if older > newer:
-        newer, older = older, newer
+def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
+    """Whether ``newer`` understands what ``older`` sends and wrote; never the other way round."""
     if newer.release == older.release:
         return True
-    if not (supported(newer) and supported(older)):
-        return False
-    gap = RELEASES.index(newer.release) - RELEASES.index(older.release)
-    return gap <= _TALKS_BACK[newer.release]
+    return older.release in compatible().get(newer.release, ())
+
+
+def talks_to(first: SlurmVersion, second: SlurmVersion) -> bool:
+    """Whether the newer of two versions understands daemons and clients of the older one.
+
+    Releases Corral does not know never talk to others: an upgrade into the unknown is refused
+    until its compatibility is written down in ``releases.yaml``.
+    """
+    older, newer = sorted((first, second))
+    known = supported(newer) and supported(older)
+    return newer.release == older.release or (known and understands(newer, older))

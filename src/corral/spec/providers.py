@@ -7,14 +7,12 @@ verb needs these few facts, and most verbs need no other table.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from corral.tables import Row
+from corral.tables import Row, read_table
 
 REGISTRY: Final = ("embedded", "ssh", "local", "gcp", "lambda_cloud", "runpod", "paperspace")
 """Folders of ``corral.providers``; the order of every list of providers."""
@@ -180,8 +178,8 @@ class Capabilities(Row):
 
 
 def _read(folder: str) -> Capabilities:
-    path = Path(__file__).parents[1] / "providers" / folder / "provider.toml"
-    return Capabilities.model_validate({**tomllib.loads(path.read_text("utf-8")), "folder": folder})
+    declared = read_table(f"corral.providers.{folder}", "provider.toml", Capabilities)
+    return declared.model_copy(update={"folder": folder})
 
 
 PROVIDERS: Final[Mapping[str, Capabilities]] = MappingProxyType(

@@ -11,6 +11,8 @@ from typing import Final
 from corral.elastic import marks
 from corral.elastic.marks import Marks
 from corral.events import ignore
+from corral.inspect.jobs import PLACED
+from corral.inspect.slurm import NODES
 from corral.providers.containers.image import Images
 from corral.providers.containers.machine import host_limits, host_runtime
 from corral.providers.containers.podman import Podman
@@ -18,8 +20,8 @@ from corral.roles.slurm.elastic_nodes import times
 from corral.slurm.conf.conf_file import assembled
 from corral.slurm.version import SlurmVersion
 
-READ: Final = str(marks.READ)
-READ_JOBS: Final = str(marks.READ_JOBS)
+READ: Final = str(NODES.shell)
+READ_JOBS: Final = str(PLACED.shell)
 """Shell whose output ``decided`` and ``groups`` take."""
 
 
@@ -40,12 +42,12 @@ def decided(
         joined: nodes that were set up.
         names: all nodes.
     """
-    return marks.decide(marks.states(text), rented, joined, {"n": (names, 0)})
+    return marks.decide(marks.states(NODES.parse(text)), rented, joined, {"n": (names, 0)})
 
 
 def groups(come: Collection[str], text: str) -> list[tuple[str, ...]]:
     """Nodes that come together or not at all; ``text`` is what ``READ_JOBS`` printed."""
-    return marks.together(come, marks.jobs_of(text).values())
+    return marks.together(come, marks.nodes_of_jobs(PLACED.parse(text)).values())
 
 
 async def container(name: str) -> list[str]:

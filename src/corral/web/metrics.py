@@ -16,37 +16,24 @@ import time
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import uvicorn
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import CorralError
 from corral.hosts import process
-from corral.slurm.diagnostics import DIAGNOSTICS, SHARES, scheduler, shares
+from corral.slurm import command as slurm
+from corral.slurm.command import Command
 from corral.slurm.policy import Share
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.rest import read
-from corral.slurm.rest.commands import (
-    COMMANDS,
-    OLDER,
-    body_of,
-    too_old,
-    version_of,
-)
-from corral.slurm.rest.json_values import records
-from corral.slurm.text import (
-    QUEUE_COUNTED,
-    SHOW_PARTITIONS,
-    TIME_FORMAT,
-    parse_counted,
-    readable_partitions,
-)
+from corral.slurm.rest.commands import too_old
 from corral.web.exposition import Family, Histogram, families, text_of, untracked
 from corral.web.listener.connections import Bounded, Waiting
 from corral.web.scheduler_metrics import scheduler_families, share_families
 from corral.web.wait_times import Waits
 
+T = TypeVar("T")
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0
 """It rests so many times as long as Slurm took, as the page's poller does."""
@@ -54,7 +41,6 @@ COMMAND_S: Final = 60.0
 SHARES_S: Final = 60.0
 """How long an answer about shares serves: Slurm computes them every 5 minutes
 (PriorityCalcPeriod)."""
-RUNNING: Final = ("squeue", "--all", "--states=running", "--json")
 ROUNDS: Final = Path("/var/lib/corral/proof/rounds")
 OWING: Final = 32
 """Connections at once that have not sent a request yet; with more the oldest ends."""
@@ -117,8 +103,8 @@ class Exporter:
         return text_of([*own_families(up=up, took=took, rounds=_rounds()), *reported])
 
     async def _asked(self) -> list[Family | Histogram]:
-        (nodes, partitions), text = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
-        jobs = await asyncio.to_thread(parse_counted, text)
+        (nodes, partitions), text = await asyncio.gather(_lists(), _run(slurm.COUNTED))
+        jobs = await asyncio.to_thread(slurm.COUNTED.parse, text)
         self._waits.note(jobs, [partition.name for partition in partitions])
         jobs = await _with_gpus(nodes, jobs)
         return [
@@ -129,25 +115,26 @@ class Exporter:
         ]
 
     async def _scheduler(self) -> list[Family]:
-        text = await self._optional(DIAGNOSTICS)
-        return scheduler_families(scheduler(text)) if text else []
+        text = await self._optional(slurm.SCHEDULER)
+        return scheduler_families(slurm.SCHEDULER.parse(text)) if text else []
 
     async def _shared(self) -> tuple[Share, ...]:
         if time.monotonic() >= self._shares_expire:
-            self._shares = tuple(shares(await self._optional(SHARES)))
+            self._shares = tuple(slurm.SHARES.parse(await self._optional(slurm.SHARES)))
             self._shares_expire = time.monotonic() + SHARES_S
         return self._shares
 
-    async def _optional(self, command: tuple[str, ...]) -> str:
+    async def _optional(self, command: Command[object]) -> str:
         """What a command prints; "" where it fails, such as sshare without accounting."""
+        program = command.words[0]
         try:
             text = await _run(command)
         except (CorralError, TimeoutError) as error:
-            if command[0] not in self._silent:  # once, not four times a minute
+            if program not in self._silent:  # once, not four times a minute
                 print(f"corral: {error}", file=sys.stderr)
-            self._silent.add(command[0])
+            self._silent.add(program)
             return ""
-        self._silent.discard(command[0])
+        self._silent.discard(program)
         return text
 
 
@@ -155,8 +142,7 @@ async def _with_gpus(nodes: tuple[Node, ...], jobs: list[Job]) -> list[Job]:
     """Jobs with their GPUs, where squeue's columns do not have them."""
     if not untracked(nodes, jobs):
         return jobs
-    body = body_of(await _run(RUNNING))
-    running = read.jobs_of(body, version_of(body))
+    running = await _answer(slurm.RUNNING)
     return [
         *(job for job in jobs if not job.running),
         *(job for job in running if job.running),  # 22.05 prints all of them
@@ -165,35 +151,25 @@ async def _with_gpus(nodes: tuple[Node, ...], jobs: list[Job]) -> list[Job]:
 
 async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     try:
-        nodes, partitions = await asyncio.gather(
-            _run(COMMANDS["nodes"]), _run(COMMANDS["partitions"])
-        )
+        return await asyncio.gather(_answer(slurm.NODES), _answer(slurm.PARTITIONS))
     except TimeoutError as error:
         if not too_old(str(error)):
             raise
-        older, listed = await asyncio.gather(_run(OLDER["nodes"]), _run(SHOW_PARTITIONS))
-        return _nodes(older), readable_partitions(listed)
-    return _nodes(nodes), _partitions(partitions)
+        return await asyncio.gather(
+            _answer(slurm.NODES_OF_22_05), _answer(slurm.PARTITIONS_OF_22_05)
+        )
 
 
-async def _run(command: tuple[str, ...]) -> str:
-    env = {**os.environ, **dict([TIME_FORMAT])}
-    ended = await process.run(list(command), timeout=COMMAND_S, env=env)
+async def _answer(command: Command[T]) -> T:
+    return command.parse(await _run(command))
+
+
+async def _run(command: Command[object]) -> str:
+    env = {**os.environ, **slurm.UNIX_TIMES}
+    ended = await process.run(list(command.words), timeout=COMMAND_S, env=env)
     if ended.status != 0:
-        raise TimeoutError(f"{command[0]}: {ended.err.strip()[-300:] or ended.status}")
+        raise TimeoutError(f"{command.words[0]}: {ended.err.strip()[-300:] or ended.status}")
     return ended.out
-
-
-def _nodes(output: str) -> tuple[Node, ...]:
-    body = body_of(output)
-    return read.nodes_of(body, version_of(body))
-
-
-def _partitions(output: str) -> tuple[Partition, ...]:
-    body = body_of(output)
-    return tuple(
-        read.partition(fields, version_of(body)) for fields in records(body.get("partitions"))
-    )
 
 
 def own_families(*, up: bool, took: float, rounds: float | None) -> list[Family]:

@@ -19,7 +19,7 @@ from corral.spec.providers import REGISTRY
 
 SOURCE = FOLDER.parent
 MOST = 3
-"""Commands that a module may join: one command with its guard and its fallback."""
+"""Commands that a module may join: one with its guard and its fallback (CONTRIBUTING.md, 0102)."""
 
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\{\w*\}|#[^\n]*(?=\n|$)")
 _COMPOUND = re.compile(
@@ -161,6 +161,37 @@ def test_no_module_holds_a_program() -> None:
         for line, text in programs(file)
     ]
     assert held == [], "write it as a function of a file of agents; call it by hosts.quote.call"
+
+
+def joined(file: Path, most: int) -> list[tuple[int, str]]:
+    """Texts of a module that join more commands."""
+    texts = templates(ast.parse(file.read_text()), all_names())
+    return [(line, text) for line, text in texts if commands(text) > most]
+
+
+def test_parts_of_the_batch_script_are_files() -> None:
+    """What is made of many pieces is read in files, each piece with its header (decision 0102)."""
+    parts = [file for file in modules() if file.is_relative_to(SOURCE / "jobs/batch")]
+    assert len(parts) >= 4
+    assert [(file.name, text) for file in parts for _, text in joined(file, 1)] == []
+
+
+@pytest.mark.parametrize("text", ["cd {w} || fail x", "{{ a; b; }}", "a={a}\nb={b}"])
+def test_two_commands_of_a_batch_script_are_seen(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "part.py"
+    file.write_text(f"A = {text!r}\nsh(A)\n")
+    assert joined(file, 1) and not joined(file, 2)
+
+
+COUNTED = {1: "one command", 3: "three commands"}
+
+
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", "docs/decisions/0102-names-programs-and-figures-in-one-place.md"]
+)
+def test_the_limit_is_the_one_that_the_pages_state(repo: Path, page: str) -> None:
+    text = " ".join((repo / page).read_text().split())
+    assert f"at most {COUNTED[MOST]}" in text and f"at most {COUNTED[1]}" in text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.doctor.machine_report import MachineReport
-from corral.inspect.slurm import LAST
+from corral.inspect.jobs import LAST
 from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_answers
 
 CTL, N1, N2 = "node0", "node1", "node2"

@@ -18,7 +18,7 @@ from corral.doctor.drain_reason import (
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending_reason import QUEUE_COLUMNS, queue_ahead, why_pending
 from corral.errors import Code, CorralError
-from corral.inspect.slurm import pending_in
+from corral.inspect.jobs import pending_in
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
 from corral.slurm.text import parse_nodes

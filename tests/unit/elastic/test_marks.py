@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.elastic.marks import Marks, decide, jobs_of, states, together
+from corral.elastic.marks import Marks, decide, nodes_of_jobs, together
+from corral.elastic.marks import states as words_of
+from corral.inspect.jobs import PLACED
+from corral.inspect.slurm import NODES
 
 TEXT = """\
 NodeName=gpu0 CoresPerSocket=1 CPUAlloc=1 State=ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP Threads=1
@@ -15,6 +18,16 @@ NodeName=gpu2 CoresPerSocket=1 CPUAlloc=0 State=IDLE+CLOUD+POWERING_DOWN Threads
 NodeName=gpu3 CoresPerSocket=1 CPUAlloc=0 State=DOWN+CLOUD+NOT_RESPONDING ThreadsPerCore=1
 NodeName=desk CoresPerSocket=1 CPUAlloc=0 State=DOWN ThreadsPerCore=1
 """
+
+
+def states(text: str) -> dict[str, frozenset[str]]:
+    return words_of(NODES.parse(text))
+
+
+def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
+    return nodes_of_jobs(PLACED.parse(text))
+
+
 GROUP = ("gpu0", "gpu1", "gpu2", "gpu3")
 
 

@@ -17,7 +17,7 @@ from corral import roles
 from corral.errors import Code, CorralError
 from corral.roles import order
 from corral.roles.order import IN_SLURM_FILES, ORDER, ROLES, configured, desired_stages
-from corral.roles.role import Role
+from corral.roles.role import Role, Share
 from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import ConfLine
@@ -103,6 +103,69 @@ def test_no_role_edits_text_by_its_content() -> None:
 )  # fmt: skip
 def test_an_edit_is_seen(code: str, lines: list[int]) -> None:
     assert edits(ast.parse(code)) == lines
+
+
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def called_by_name(tree: ast.AST) -> set[str]:
+    """What a module uses of single roles, apart from constants such as ``ROLE``."""
+    names: set[str] = set()
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            parts = node.module.split(".")
+            if parts[:2] == ["corral", "roles"] and parts[2:3] != [] and parts[2] in ROOMS:
+                taken = {alias.asname or alias.name for alias in node.names}
+                if len(parts) == 3:
+                    names |= taken
+                else:
+                    used |= {f"{parts[-1]}.{name}" for name in taken}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in names:
+                used.add(f"{module}.{name}")
+            case _:
+                pass
+    return {name for name in used if not CONSTANT.fullmatch(name.rpartition(".")[2])}
+
+
+ROOMS = ("machine", "services", "slurm")
+
+
+def test_no_role_is_called_by_name() -> None:
+    """Order, Slurm's files and what is lost with a machine go through the table of roles."""
+    own = [module for module in modules() if module.__name__.count(".") == 2]
+    assert {"order", "slurm_conf"} <= {m.__name__.rpartition(".")[2] for m in own}
+    named = {
+        module.__name__: found
+        for module in own
+        if not hasattr(module, "__path__")
+        and (found := called_by_name(ast.parse(inspect.getsource(module))))
+    }
+    assert named == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from corral.roles.machine import mesh\nmesh.outside(site)", {"mesh.outside"}),
+        ("from corral.roles.machine.mesh import features", {"mesh.features"}),
+        ("from corral.roles.machine import mesh\nORDER = (mesh.ROLE,)", set()),
+        ("from corral.roles.slurm_conf import cluster_conf\ncluster_conf(site)", set()),
+    ],
+)
+def test_a_role_that_is_called_by_name_is_seen(code: str, found: set[str]) -> None:
+    assert called_by_name(ast.parse(code)) == found
+
+
+def test_what_a_role_has_to_do_ahead_is_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = next(row for row in ORDER if row.name == "homes")
+    (role,) = row.roles
+    first = replace(role, ahead=lambda site: (Share(title="first"),))
+    rows = tuple(replace(each, roles=(first,)) if each is row else each for each in ORDER)
+    monkeypatch.setattr(order, "ORDER", rows)
+    assert [(s.name, s.title) for s in desired_stages(site(laptop()))] == [("homes", "first")]
 
 
 def test_each_role_that_adds_to_slurms_files_is_asked() -> None:

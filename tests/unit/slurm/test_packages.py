@@ -12,15 +12,13 @@ from corral.slurm.packages import (
     SLURMS,
     Family,
     Part,
-    compatible,
     deb,
     deb_set,
     mixed,
     refuse_mixed,
     refuse_upgrade,
-    understands,
 )
-from corral.slurm.version import RELEASES, SlurmVersion
+from corral.slurm.version import SlurmVersion, understands
 
 ALL = tuple(Part)
 
@@ -89,15 +87,6 @@ def test_only_slurm_may_be_removed_by_a_change_of_slurm() -> None:
     assert all(re.fullmatch(SLURMS, n) for n in names)
     others = ("python3-torch", "slurm", "munge", "openmpi-bin", "libpmix2t64", "mariadb-server")
     assert not [n for n in others if re.fullmatch(SLURMS, n)]
-
-
-def test_the_window_has_two_releases_and_three_since_24_11() -> None:
-    for release, before in compatible().items():
-        assert len(before) == (3 if release >= "24.11" else 2)
-        if release in RELEASES:
-            at = RELEASES.index(release)
-            known = [r for r in before if r in RELEASES]
-            assert known == list(reversed(RELEASES[max(0, at - len(before)) : at]))
 
 
 def test_who_understands_whom() -> None:

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.slurm.version import (
-    FEATURES,
-    Feature,
-    SlurmVersion,
-    has,
-    matches,
-    supported,
-    talks_to,
-)
+from corral.slurm.version import SlurmVersion, has, matches, supported, talks_to
+from corral.spec.slurm.releases import Feature, since
 
 VERSIONS = st.builds(SlurmVersion, st.integers(20, 30), st.sampled_from([2, 5, 8, 11]),
                      st.integers(0, 30))  # fmt: skip
@@ -74,8 +67,8 @@ def test_micro_is_a_number_not_text() -> None:
 
 @pytest.mark.parametrize("feature", Feature)
 def test_features_begin_and_stay(feature: Feature) -> None:
-    first = FEATURES[feature]
-    assert has(first, feature)
+    first = since(feature)
+    assert has(SlurmVersion(first.year, first.month), feature)
     assert has(SlurmVersion(30, 5), feature)
     assert not has(SlurmVersion(first.year, first.month - 1, 99), feature)
 

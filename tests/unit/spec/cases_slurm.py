@@ -36,6 +36,7 @@ SLURM: Final[list[Case]] = [
     ("slurm-setting-version", LAB, settings("==23.11", HashPlugin="hash/k12"),
      "slurm.settings.HashPlugin"),
     ("slurm-setting-version", LAB, settings(FastSchedule=1), "slurm.settings.FastSchedule"),
+    ("slurm-version-new", LAB, settings(">=31.05", KillWait=9), "slurm.version"),
     ("slurm-setting-loose", LAB, settings(">=23.11", HashPlugin="hash/k12"),
      "slurm.settings.HashPlugin"),
     ("slurm-setting-value", LAB, settings(KillWait="long"), "slurm.settings.KillWait"),

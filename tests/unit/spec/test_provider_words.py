@@ -135,7 +135,10 @@ def test_no_file_has_a_providers_word() -> None:
         (".yaml", "- patterns: [a]\n  fix: gcp's console"),
         (".yaml", "- source: a\n  # a3 machines\n  cause: b"),
         (".py", "# machines of provider ssh"), (".py", '"""Of a provider: local."""'),
-        (".py", '"""Writes a blueprint."""'),
+        (".py", '"""Writes a blueprint."""'), (".py", "# as the Cluster Toolkit does"),
+        (".yaml", "- fix: gcloud auth login"), (".sh", "# runpodctl remove pod"),
+        (".py", '"""Of the Compute Engine API."""'), (".md", "an Instant Cluster"),
+        (".yaml", "- cause: OS Login has no such user"), (".py", "x = 'c2-standard-8'"),
     ],
 )  # fmt: skip
 def test_a_word_is_found(suffix: str, text: str) -> None:

@@ -40,13 +40,22 @@ WORDS = CLIENTS | TITLES | {word for c in CLOUDS for word in (c, PROVIDERS[c].fo
 RENTED = re.compile(rf"\b({'|'.join(WORDS - set(keyword.kwlist))})\b")
 """Words for clouds; ``lambda`` is also Python's, so it is found as a value only."""
 PARTS = {
-    "gcp": re.compile(r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?|gcluster", re.I),
+    "gcp": re.compile(
+        r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?|gcluster|cluster[ _-]toolkit|slurm-gcp"
+        r"|compute engine|gce|gcloud|gcsfuse|cloud storage|filestore|managed lustre|os[ -]?login"
+        r"|gvnic|[nc]2-standard\S*|flex-start|dws|identity-aware proxy|iap",
+        re.I,
+    ),
+    "lambda": re.compile(r"1-click clusters?|on-demand cloud", re.I),
+    "runpod": re.compile(r"runpodctl|instant clusters?|(secure|community) cloud|podcount", re.I),
+    "paperspace": re.compile(r"digitalocean", re.I),
     "embedded": re.compile(r"(?<!tests/)embedded", re.I),
     "local": re.compile(r"providers?:? local|LocalProvider|local provider", re.I),
     "ssh": re.compile(r"providers?:? ssh|ssh provider|is_ssh|ssh groups?|deepops", re.I),
 }
-"""Words that stand for a provider in code, or for what only one provider has: Google's machines and
-the blueprints of its toolkit, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
+"""Words that stand for a provider in code, or for what only one provider has: Google's machines,
+services and programs and the blueprints of its toolkit, products and programs of the clouds that
+rent, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
 program or the section of a group; it stands for the provider next to that word, as a value that is
 compared or passed (``values_of``), and in the path of an import."""
 PUBLIC = frozenset({"export_gcluster", "read_deepops"})
@@ -222,7 +231,7 @@ def test_names_of_providers_in_help_are_found(text: str) -> None:
 
 
 def test_each_provider_has_words_that_are_searched_for() -> None:
-    assert {*PARTS, *(PROVIDERS[cloud].folder for cloud in CLOUDS)} == set(REGISTRY)
+    assert set(PARTS) == set(PROVIDERS)
 
 
 def test_each_folder_of_a_provider_is_registered() -> None:

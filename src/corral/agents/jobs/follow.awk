@@ -48,8 +48,8 @@ function bar(log_, line,   part, n) {
   return length(line) - length(part[n])
 }
 function use(   line, cmd, rows) {
-  while ((sstat | getline line) > 0) { print "u " line; rows++ }
-  close(sstat)
+  while ((steps | getline line) > 0) { print "u " line; rows++ }
+  close(steps)
   if (!rows) print "u -"
   if (folder == "") return
   # Fresh ones alone: a job that was requeued has those of its last run (seen).
@@ -98,7 +98,7 @@ function drain_all(last,   i, log_) {
 BEGIN {
   ask = ENVIRON["ask"]; mark = ENVIRON["mark"]
   fields = split(ENVIRON["at"], at, " ") ? at[5] : 0
-  folder = ENVIRON["folder"]; sstat = ENVIRON["sstat"]
+  folder = ENVIRON["folder"]; steps = ENVIRON["steps"]
   going = "^(" ENVIRON["going"] ")$"; quiet = ENVIRON["quiet"]; once = ENVIRON["once"]
   limit = ENVIRON["limit"]; n = split(ENVIRON["offsets"], from, " ")
   for (i = 1; i <= n; i++) { split(from[i], part, ":"); off[part[1]] = part[2] + 0 }

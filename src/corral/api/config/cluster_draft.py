@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.inspect.discovery import DiscoveredMachine
+from corral.slurm.version import SlurmVersion
 from corral.spec import values
 from corral.spec.findings import one_line
 from corral.spec.hostlist import expand, fold
@@ -17,12 +18,12 @@ from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
 from corral.spec.sections.people import SHELL
+from corral.spec.slurm.releases import Feature, oldest_tested, since
 
 CLOCK_S: Final = 5
 """Seconds between two clocks that are worth a word; munge refuses at 300."""
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
 _NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are not strings in YAML
-_OLDEST: Final = "22.05"
 _STORAGE_HERE: Final = (
     "storage:                    # a folder of this machine, for code and results of jobs;",
     "  - {mount: /shared, kind: provider}   # corral down leaves it where it is",
@@ -230,14 +231,15 @@ def _plain(text: str) -> str:
 
 def _slurm(machines: Sequence[DiscoveredMachine]) -> list[str]:
     versions = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
-    releases = sorted(".".join(v.split(".")[:2]) for v in versions if v)
+    releases = sorted(SlurmVersion.parse(v).release for v in versions if v)
     note = "  # what the machines have or their package source offers"
     if not releases:
-        releases, note = [_OLDEST], "  # no machine's package source offered a Slurm yet"
+        releases, note = [oldest_tested()], "  # no machine's package source offered a Slurm yet"
     return [
         "slurm:",
         f'  version: ">={releases[0]}"{note}',
-        "  auth: auto                # auth/slurm where every node has 24.05 or newer, else munge",
+        "  auth: auto                # auth/slurm where every node has "
+        f"{since(Feature.JWKS_ROTATION)} or newer, else munge",
         "  accounting: true          # slurmdbd with MariaDB on the controller",
     ]
 

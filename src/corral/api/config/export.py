@@ -57,7 +57,7 @@ class Fabric:
 
 
 def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
-    """Write the files of the Cluster Toolkit, as ``export_tool``.
+    """Write the files of the tool that sets the provider's machines up, as ``export_tool``.
 
     Args:
         spec: a cluster whose provider it sets up.
@@ -65,7 +65,7 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
         overwrite: replace files that are there.
 
     Raises:
-        CorralError: SPEC_INVALID, the cluster is not made by the toolkit; USAGE, a file is there
+        CorralError: SPEC_INVALID, that tool does not make the cluster; USAGE, a file is there
             already; FAILED to write.
     """
     return export_tool(_verb_of(export_gcluster), spec, folder, overwrite=overwrite)

@@ -18,9 +18,8 @@ from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.ssh_errors import failure
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
-from corral.inspect.login import CLIENT, ENFORCED, MISSING, UID, questions
 from corral.inspect.question import inquiry
-from corral.inspect.slurm import associations_of
+from corral.inspect.slurm import CLIENT, ENFORCED, MISSING, UID, associations_of, login_questions
 from corral.providers.login_host import user_target
 from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
 from corral.spec.models import ClusterSpec
@@ -261,7 +260,7 @@ async def asked(
     Raises:
         CorralError: as ``login``.
     """
-    inquired, what = inquiry(questions(user)), f"asking {host}"
+    inquired, what = inquiry(login_questions(user)), f"asking {host}"
     result = check(await node.run(inquired.script, timeout=LOGIN_S), what)
     answers = inquired.answers(result.stdout, host, what)
     if missing := MISSING.read(answers):

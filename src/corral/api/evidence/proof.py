@@ -14,9 +14,10 @@ from corral.apply.journal import Journal
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script
 from corral.hosts.transport import Result
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
+from corral.inspect.slurm import accounts_of
 from corral.jobs.batch import fabric
 from corral.prove.catalog import CHECKS, GROUPS
 from corral.prove.check import Check
@@ -26,7 +27,6 @@ from corral.prove.runner import REACHED
 from corral.prove.runner import prove as run_checks
 from corral.roles.machine.mesh import on_control
 from corral.roles.machine.people import PROOF, own_proof_user
-from corral.slurm.text import readable_associations, show_associations
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
 from corral.state_dir import cluster_dir
@@ -84,14 +84,12 @@ async def _job_user(session: Connection) -> str:
     first = users_of(session.spec)[0].name
     if not own_proof_user(session.spec):
         return first
-    columns = ("Account",)
-    show = show_associations(f"user={PROOF}", columns=columns)
-    script = sh("getent passwd {u} >/dev/null && timeout 20 {show}", u=PROOF, show=[*show])
+    question = accounts_of(PROOF)
     try:
-        made = await session.fleet.run(session.controller, script, timeout=60)
+        made = await session.fleet.run(session.controller, question.shell, timeout=60)
     except CorralError:
         return first
-    accounts = {each.account for each in readable_associations(made.stdout, columns)}
+    accounts = {each.account for each in question.parse(made.stdout)}
     return PROOF if made.ok and PROOF in accounts else first
 
 

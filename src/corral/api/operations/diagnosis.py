@@ -19,9 +19,10 @@ from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
+from corral.inspect.jobs import JOBS, STEPS
 from corral.inspect.machine import ports
 from corral.inspect.question import Question
-from corral.inspect.slurm import JOBS, SLURM_CONF, STEPS
+from corral.inspect.slurm import SLURM_CONF
 from corral.roles.machine.mesh import addresses as mesh_addresses
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, sole_user

@@ -25,9 +25,10 @@ from corral.roles.slurm.auth_key import (
     keys,
 )
 from corral.slurm.conf.cluster import JWT_KEY
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import digest
+from corral.spec.slurm.releases import Feature, since
 from corral.state import secrets as secret_files
 from corral.state.base import (
     Change,
@@ -154,7 +155,8 @@ class _Rotation:
         if not has(self._site.version, Feature.JWKS_ROTATION):
             raise CorralError(
                 Code.NOT_GOOD,
-                f"Slurm {self._site.version} cannot hold two keys (slurm.jwks came with 24.05)",
+                f"Slurm {self._site.version} cannot hold two keys (slurm.jwks came with "
+                f"{since(Feature.JWKS_ROTATION)})",
                 hint="upgrade Slurm first: slurm.source in the cluster file",
             )
         for title, script in (

@@ -14,11 +14,12 @@ from corral.errors import Code, CorralError
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.target import SSH_PORT, SshTarget
-from corral.hosts.transport import Result, check
+from corral.hosts.transport import Result
+from corral.inspect.question import answer_to
+from corral.inspect.slurm import NODES, nodes_named, strictly
 from corral.jobs.follow import as_user
 from corral.providers.lookup import here, providers_of
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.text import SHOW_NODES, parse_nodes, readable_nodes
 from corral.spec.client import ClientSpec
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
@@ -180,10 +181,15 @@ async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
 
 
 async def _states(session: Connection, names: Sequence[str]) -> dict[str, NodeState]:
-    show = sh("{show} {nodes}", show=SHOW_NODES, nodes=fold(list(names)))
-    answer = await session.fleet.run(session.controller, show, timeout=UPDATE_TIMEOUT)
-    shown = check(answer, "asking Slurm for its nodes", hint="is slurmctld up? see: corral status")
-    return {info.name: info.state for info in parse_nodes(shown.stdout)}
+    nodes = await answer_to(
+        session.fleet,
+        session.controller,
+        strictly(nodes_named(fold(list(names)))),
+        "asking Slurm for its nodes",
+        timeout=UPDATE_TIMEOUT,
+        hint="is slurmctld up? see: corral status",
+    )
+    return {info.name: info.state for info in nodes}
 
 
 async def _resume(session: Connection, names: list[str]) -> dict[str, str]:
@@ -277,7 +283,7 @@ async def _update(
             tail=answer.tail,
             hint="see their states with: corral status",
         )
-    nodes = readable_nodes(check(answer, "scontrol").stdout)
+    nodes = NODES.parse(answer.stdout)
     return {name: str(node.state) for name, node in nodes.items()}
 
 

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from corral.apply.connection import Connection
 from corral.errors import CorralError
+from corral.inspect.jobs import OWN_QUEUE, QUEUE
 from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, unit_state
 from corral.inspect.services import UNITS, units
-from corral.inspect.slurm import NODES, OWN_QUEUE, PING, QUEUE, while_up
+from corral.inspect.slurm import NODES, PING, strictly, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase, NodeState
-from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
 from corral.spec.sections.tailnet import mesh_of
@@ -230,7 +230,7 @@ def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
     if lead.error is not None:
         return {}, lead.error.message
     try:
-        nodes = {node.name: node for node in parse_nodes(text)}
+        nodes = {node.name: node for node in strictly(NODES).parse(text)}
     except CorralError as error:
         return {}, (error.tail or str(error)).strip()
     return nodes, "" if nodes else "it knows no node"

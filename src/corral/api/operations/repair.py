@@ -23,17 +23,11 @@ from corral.doctor.pending_reason import QUEUE_COLUMNS, WhyPending, queue_ahead,
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import job_request, pending_in, queued_job
 from corral.inspect.question import inquiry
-from corral.inspect.slurm import NODES, job_request, partition_named, pending_in
+from corral.inspect.slurm import NODES, partition_named, strictly
 from corral.slurm.records import Partition
-from corral.slurm.text import (
-    SHOW_QUEUE,
-    TIME_FORMAT,
-    parse_nodes,
-    parse_queue,
-)
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 
@@ -134,8 +128,9 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     async with await Connection.open(spec) as session:
         session.require_running()
         # A job's name may hold anything, so its line comes alone.
-        answer = await session.fleet.run(session.controller, _job(job_id), timeout=TIMEOUT)
-        jobs = parse_queue(answer.stdout) if answer.ok else ()
+        queued = queued_job(job_id)
+        answer = await session.fleet.run(session.controller, queued.shell, timeout=TIMEOUT)
+        jobs = queued.parse(answer.stdout) if answer.ok else ()
         if not jobs:
             raise CorralError(
                 Code.NOT_FOUND,
@@ -152,19 +147,8 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     sections = asked.read(check(rest, "asking Slurm").stdout)
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
-    nodes = {info.name: info for info in parse_nodes(shown)}
+    nodes = {info.name: info for info in strictly(NODES).parse(shown)}
     ahead = queue_ahead(jobs[0].id, pending.read(parts))
     asked_for = request.read(parts)
     shown_partition = next(iter(of_partition.read(parts)), Partition(first))
     return why_pending(jobs[0], asked_for.tres if asked_for else "", shown_partition, nodes, ahead)
-
-
-def _job(job_id: int | str) -> Script:
-    name, value = TIME_FORMAT
-    return sh(
-        "export {name}={value}; {queue} --jobs={id}",
-        name=name,
-        value=value,
-        queue=list(SHOW_QUEUE),
-        id=job_id,
-    )

@@ -10,6 +10,7 @@ from corral.api.sync import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import batch_script
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
@@ -30,7 +31,7 @@ async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = Fa
         CorralError: NOT_FOUND, Slurm does not show it to this user.
     """
     async with reached(spec, here=here) as (fleet, controller):
-        script = as_user(user, sh("scontrol write batch_script {id} -", id=job_id))
+        script = as_user(user, batch_script(job_id).shell)
         result = await fleet.run(controller, script, timeout=30)
     if not result.ok:
         raise CorralError(

@@ -12,8 +12,8 @@ from corral.api.sync import reached
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import check
+from corral.inspect.jobs import job_script, submit_line
 from corral.inspect.question import Answer, inquiry
-from corral.inspect.slurm import job_script, submit_line
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec

@@ -38,10 +38,11 @@ from corral.passwords import SUDO, person
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
 from corral.runtime.threads import abandonable
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import SlurmVersion, has
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
+from corral.spec.slurm.releases import Feature
 
 PROBE_S: Final = 10.0
 """How long an unresponsive machine may delay the page. Asking a person is not counted."""
@@ -82,8 +83,6 @@ def _report(answers: Mapping[str, Result | CorralError]) -> None:
 
 REST_PORT: Final = 6820
 UP_S: Final = 30.0
-OLDEST_REST: Final = SlurmVersion(22, 5)
-"""Before it slurmrestd speaks no version that Corral reads; the commands' JSON is what there is."""
 NEEDED: Final = ("fastapi", "httpx", "uvicorn")
 
 
@@ -127,7 +126,7 @@ async def serve_page(
     _person(name)
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
     private, version, sudo = await _asked(spec)
-    rest = spec.slurm.rest and version >= OLDEST_REST
+    rest = spec.slurm.rest and has(version, Feature.READABLE_SLURMRESTD)
     token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
     forwards = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []

@@ -16,12 +16,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.api.page.page_server import OLDEST_REST, reach_page, refusal, slurm_version, token_of
+from corral.api.page.page_server import reach_page, refusal, slurm_version, token_of
 from corral.api.page.token_store import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.errors import Code, CorralError
 from corral.runtime.threads import abandonable
+from corral.slurm.version import has
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.spec.slurm.releases import Feature
 
 DAY_S: Final = 86400
 SLURM_SLACK_S: Final = 60
@@ -65,7 +67,7 @@ async def make_api_token(
         body = {"name": asked.name, "scopes": [*asked.scopes], "days": asked.days, "token": login}
         async with _reached(spec, user) as page:
             return await page.ask("POST", "tokens", body)
-    rest = spec.slurm.rest and await slurm_version(spec) >= OLDEST_REST
+    rest = spec.slurm.rest and has(await slurm_version(spec), Feature.READABLE_SLURMRESTD)
     login = await token_of(spec, user, seconds + SLURM_SLACK_S) if rest else ""
     owner = Scope.ADMINISTER in asked.scopes
     wish = Wish(asked.name, user, login, asked.scopes, time.time() + seconds, owner)

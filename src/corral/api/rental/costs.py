@@ -10,12 +10,12 @@ from typing import Any, Final
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.hosts.transport import check
+from corral.inspect.jobs import UNIX_TIMES, past_jobs
 from corral.inspect.question import inquiry
-from corral.inspect.slurm import NODES, UNIX_TIMES, past_jobs
+from corral.inspect.slurm import NODES, strictly
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.text import parse_nodes, readable_history
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, has_guard
@@ -325,8 +325,7 @@ def _sorted(lines: Mapping[str, Line]) -> tuple[Line, ...]:
 async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int], int]:
     if not spec.slurm.accounting:
         raise CorralError(Code.NOT_FOUND, "the cluster keeps no accounting")
-    mark = f"m{secrets.token_hex(8)}"
-    past = past_jobs(mark, DAYS)
+    past = past_jobs(f"m{secrets.token_hex(8)}", DAYS)
     asked = inquiry((past, NODES), before=UNIX_TIMES)
     async with await Connection.open(spec) as session:
         session.require_running()
@@ -338,21 +337,21 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     lead, err = session.controller, answer.stderr
     jobs = sections.succeeded(past.name, lead, "asking accounting for jobs", stderr=err)
     nodes = sections.succeeded(NODES.name, lead, "asking Slurm for the nodes' CPUs", stderr=err)
-    cpus = {node.name: node.cpus for node in parse_nodes(nodes)}
-    uses, unread = read_jobs(jobs, mark, gpus=any(g.gpu or g.cloud for g in spec.groups))
-    return uses, cpus, unread
+    cpus = {node.name: node.cpus for node in strictly(NODES).parse(nodes)}
+    listed, unread = past.parse(jobs)
+    uses, odd = uses_of(listed, gpus=any(g.gpu or g.cloud for g in spec.groups))
+    return uses, cpus, unread + odd
 
 
-def read_jobs(text: str, mark: str, *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
-    """Jobs that ran, from sacct's answer, and how many records could not be read.
+def uses_of(listed: Sequence[Job], *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
+    """Jobs that ran, and how many records have nodes that cannot be read.
 
     Args:
-        text: the answer to ``show_history(mark)``.
-        mark: what separates its fields.
+        listed: jobs of accounting.
         gpus: the cluster may have GPUs, so a record without them may be one that does not count
             them.
     """
-    listed, unread = readable_history(text, mark)
+    unread = 0
     ran = [job for job in listed if job.start_at is not None and job.nodes]
     uses: list[JobUse] = []
     for job in gpus_settled(ran, cluster=gpus):

@@ -17,10 +17,6 @@ from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.providers import machines_on
 
 YOURS: Final = "yours, by --env or the job file"
-_ABSENT_FATAL: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
-_ABSENT_REPORTED: Final = (
-    """{{ printf '%s\\tnot there\\t%s\\n' {title} "$settings_out"; settings_out=""; }}"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +85,8 @@ def settings(
             filled("jobs/batch/give-reported.sh", yours=YOURS) if report else give,
             *(_of_group(*row) for row in rdma.given),
             *([_plugin(fabric, plugin, folder, report=report)] if plugin and several else []),
-            sh(
-                "corral_interface={interface} corral_fabric={fabric} corral_threads={threads}\n"
-                "corral_sys={sys} corral_profile={profile} corral_pkey={pkey} corral_gid={gid}",
+            filled(
+                "jobs/batch/fabric-declared.sh",
                 interface=interface,
                 fabric=fabric,
                 threads=threads,
@@ -120,7 +115,9 @@ def _plugin(fabric: str, plugin: NcclPlugin, folder: str, *, report: bool) -> Sc
     return filled(
         "jobs/batch/plugin-settings.sh",
         environment=str(join([plugin.environment(folder), sh("env")])),
-        absent=sh(_ABSENT_REPORTED, title=plugin.title) if report else sh(_ABSENT_FATAL),
+        absent=filled("jobs/batch/plugin-absent-reported.sh", title=plugin.title)
+        if report
+        else filled("jobs/batch/plugin-absent.sh"),
         why=f"{plugin.title} on {titles}: the node's profile and its NICs",
     )
 

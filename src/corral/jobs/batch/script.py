@@ -77,7 +77,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
             shipped("node-address.sh"),
             piece("jobs/batch/rendezvous.sh"),
             *(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())),
-            sh(_SURROUNDINGS, python=_python(place), point=_point(job)),
+            _surroundings(job, place),
             *([place.tracking.begin] if place.tracking.uri else []),
             *([_waiting(job)] if job.requeue else []),
             _launch(job, place),
@@ -112,8 +112,8 @@ def _where(job: JobSpec, place: Place) -> Script:
         part = sh('"/task-$SLURM_ARRAY_TASK_ID"') if job.tasks else NOTHING
         checkpoints = sh("{path}{part}", path=job.checkpoints, part=part)
     workdir = job.workdir or place.workdir
-    return sh(
-        _WHERE,
+    return piece(
+        "jobs/batch/where.sh",
         checkpoints=checkpoints,
         workdir=_inside(job, place, workdir) if workdir else sh('"$folder"'),
     )
@@ -124,6 +124,12 @@ def _inside(job: JobSpec, place: Place, path: str) -> Script:
     if job.tasks and path.startswith(f"{place.folder}/code"):
         return sh('"$folder"{rest}', rest=path.removeprefix(place.folder))
     return sh("{path}", path=path)
+
+
+def _surroundings(job: JobSpec, place: Place) -> Script:
+    # corral.checkpoint is in lib; a PYTHONPATH of the user's own stays behind it.
+    path = sh('export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"\n')
+    return join([path, _python(place), _point(job)], "")
 
 
 def _python(place: Place) -> Script:
@@ -201,25 +207,21 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
 
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = (
-        sh(_TORCHRUN, ranks=job.ranks_on_node)
+        filled("jobs/batch/torchrun.sh", ranks=job.ranks_on_node)
         if job.torchrun
         else shipped("jobs/batch/rank-numbers.sh")
     )
     setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
-    found = sh(_PYTHON) if place.python else NOTHING
+    there = piece("jobs/batch/python-there.sh") if place.python else NOTHING
     others = [profiler.rank_setup(job.profile), place.tracking.sample, usage.sample(job)]
-    first = join([found, *others], "")
-    return sh(_RANK, settings=setup, first=first, launcher=launcher)
+    first = join([there, *others], "")
+    return filled("jobs/batch/rank.sh", settings=setup, first=first, launcher=launcher)
 
 
 def _srun(job: JobSpec, place: Place) -> Script:
     tasks, cpus = _tasks(job, place)
-    # --cpus-per-task again: srun of Slurm 22.05 to 23.02 does not read SLURM_CPUS_PER_TASK.
-    # --distribution=block puts rank 0 on the first node, where MASTER_ADDR points to.
-    return sh(
-        "srun --kill-on-bad-exit=1 --input=none --distribution=block \\\n"
-        "  --nodes={nodes} --ntasks={total} --ntasks-per-node={tasks} --cpus-per-task={cpus} \\\n"
-        '  --output="$folder/rank-%t.log" --open-mode=append{container}',
+    return filled(
+        "jobs/batch/srun.sh",
         nodes=job.nodes,
         total=job.nodes * tasks,
         tasks=tasks,
@@ -246,32 +248,3 @@ def _command(job: JobSpec, place: Place) -> Script:
         points = point_arguments(arguments, tuple(job.sweep))
         return join([*([sh("{words}", words=words)] if words else []), points], " ")
     return sh("{words}", words=[*words, *arguments])
-
-
-_WHERE: Final = """\
-export CORRAL_CHECKPOINTS={checkpoints}
-cd {workdir} || fail "the folder to run in cannot be entered on $(hostname)"
-"""
-
-# corral.checkpoint is in lib; a PYTHONPATH of the user's own stays behind it.
-_SURROUNDINGS: Final = """\
-export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"
-{python}{point}"""
-
-# Runs once per rank, and becomes the rank: Slurm signals only the process that it started itself
-# (proctrack/cgroup), so that a shell left above the rank would keep SIGTERM from it.
-_RANK: Final = """\
-{settings}
-{first}{launcher}
-exec "$@\""""
-
-# Without it a node that lacks the Python would run the next one in PATH.
-_PYTHON: Final = """\
-[ -x "$CORRAL_PYTHON" ] ||
-  {{ echo "corral: no Python $CORRAL_PYTHON on $(hostname)" >&2; exit 127; }}
-"""
-
-# corral.torchrun is in lib: PyTorch's own, for builds without libuv too.
-_TORCHRUN: Final = """\
-set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \\
-  --nproc-per-node={ranks} --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@\""""

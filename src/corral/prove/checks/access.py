@@ -11,6 +11,7 @@ from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
+from corral.inspect.jobs import running_jobs
 from corral.inspect.question import Answer, inquiry, text
 from corral.plurals import plural
 from corral.prove.context import ProveContext, as_user, failed, left_out, verdict_of
@@ -25,7 +26,6 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import expand, fold
 from corral.spec.nodes import guarded_of
 
@@ -71,15 +71,11 @@ async def adopt(ctx: ProveContext) -> Judgement:
     return by_limit(verdict_of(problems, good, *evidence), limit, ctx.person)
 
 
-_BUSY: Final = ("%N",)
-
-
 async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
     """Nodes where the job user has jobs already: it may log in there."""
-    shown = queue_format(_BUSY)
-    script = sh("timeout 20 squeue -h -t R -u {user} -o {format}", user=ctx.person, format=shown)
-    answer = check(await ctx.control(script), "reading the job user's jobs")
-    jobs = readable_queue(answer.stdout, _BUSY)
+    question = running_jobs(ctx.person)
+    answer = check(await ctx.control(question.shell), "reading the job user's jobs")
+    jobs = question.parse(answer.stdout)
     from_slurm = [name for job in jobs for name in _names(job.nodes)]
     return set(from_slurm) & set(nodes)
 

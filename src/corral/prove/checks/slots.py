@@ -9,8 +9,8 @@ from typing import Final
 
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, call, sh
-from corral.inspect.question import Answer, Question, inquiry, text
-from corral.inspect.slurm import running_on
+from corral.inspect.jobs import QueueColumns, running_on
+from corral.inspect.question import Answer, Question, inquiry
 from corral.plurals import plural
 from corral.prove.context import (
     ProveContext,
@@ -33,7 +33,6 @@ from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
-from corral.slurm.text import queue_format, readable_queue
 from corral.spec.hostlist import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
@@ -41,7 +40,7 @@ NO_DATABASE: Final = frozenset({"InvalidAccount"})
 """What Slurm before 24.11 reports for any pending job, without accounting: its main
 scheduler refuses what it cannot look up (``slurm/conf/cluster.py``)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
-_COLUMNS: Final = ("%i", "%T", "%r", "%S", "%e", "%N")
+_COLUMNS: Final = QueueColumns(("%i", "%T", "%r", "%S", "%e", "%N"))
 _OTHERS: Final = ("%u", "%j")
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 
@@ -63,14 +62,14 @@ class Run:
     Attributes:
         snapshot: the jobs while all that could ran.
         others: jobs of other users on the same nodes then.
-        records: the jobs when all had ended; "" where the snapshot is the verdict already.
+        records: the jobs when all had ended; none where the snapshot is the verdict already.
         unwatched: why nothing is known, "" when something is.
         text: all that was printed.
     """
 
-    snapshot: str
+    snapshot: tuple[Job, ...]
     others: str
-    records: str
+    records: tuple[Job, ...]
     unwatched: str
     text: str
 
@@ -102,10 +101,8 @@ async def slots(ctx: ProveContext) -> Judgement:
         if result.unwatched:
             shown = Evidence(ctx.controller, "sbatch; squeue", result.text)
             return failed(f"the jobs could not be watched: {result.unwatched}", shown)
-        snapshot = parse_records(result.snapshot)
-        records = parse_records(result.records)
-        problems += judge_slots(capacity, snapshot, records, waits)
-        evidence.append(_evidence(ctx, capacity, result, snapshot))
+        problems += judge_slots(capacity, result.snapshot, result.records, waits)
+        evidence.append(_evidence(ctx, capacity, result))
     total = sum(capacity.count for capacity in capacities)
     kind = "one-GPU job" if capacities[0].gpus else "job"
     judged = verdict_of(problems, f"{plural(total, kind)} ran at once, one more waited", *evidence)
@@ -119,11 +116,6 @@ async def slots(ctx: ProveContext) -> Judgement:
 def others_of(jobs: Iterable[Job], name: str) -> str:
     """Jobs whose name does not hold this one, for people."""
     return "\n".join(f"{job.name} of {job.user}" for job in jobs if name not in job.name)
-
-
-def parse_records(text: str) -> tuple[Job, ...]:
-    """Read squeue's answer of ``_COLUMNS``."""
-    return tuple(readable_queue(text, _COLUMNS))
 
 
 def judge_slots(
@@ -164,9 +156,8 @@ def judge_slots(
     return problems
 
 
-def _evidence(
-    ctx: ProveContext, capacity: Slots, result: Run, snapshot: tuple[Job, ...]
-) -> Evidence:
+def _evidence(ctx: ProveContext, capacity: Slots, result: Run) -> Evidence:
+    snapshot = result.snapshot
     figures: dict[str, Figure] = {
         "slots": capacity.count,
         "running": sum(r.running for r in snapshot),
@@ -176,14 +167,14 @@ def _evidence(
     gres = "--gres=gpu:1 " if capacity.gpus else ""
     command = (
         f"{capacity.count + 1} times: sbatch -p {capacity.batch.partition} {gres}-n 1"
-        f" -c {capacity.cores}; squeue -o '{queue_format(_COLUMNS)}'"
+        f" -c {capacity.cores}; squeue -o '{_COLUMNS.format}'"
     )
     return Evidence(ctx.controller, command, result.text, figures)
 
 
 _PROGRAM: Final = "prove/jobs.sh"
-_SNAPSHOT: Final = Answer("snapshot", text)
-_RECORDS: Final = Answer("records", text)
+SNAPSHOT: Final = Answer("snapshot", _COLUMNS.read)
+_RECORDS: Final = Answer("records", _COLUMNS.read)
 _FULL: Final = 3
 """Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
 
@@ -195,10 +186,10 @@ async def _run(
     result = await ctx.control(asked.script, timeout=90.0)
     sections = asked.read(result.stdout)
     texts = sections.texts()
-    first = sections.get(_SNAPSHOT.name)
+    first = sections.get(SNAPSHOT.name)
     watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
     return Run(
-        _SNAPSHOT.read_or_empty(texts),
+        SNAPSHOT.read_or_empty(texts),
         others_of(_other_jobs(capacity).read_or_empty(texts), ctx.job_name),
         _RECORDS.read_or_empty(texts),
         "" if watched else result.stderr.strip()[-200:] or "no output",
@@ -217,11 +208,11 @@ def _questions(
     name = f"{ctx.job_name}-slots{index}"
     start = _start(name, seen, capacity, waits, round(WAIT + ctx.slack))
     snapshot = as_user(ctx.user, start)
-    end = call(_PROGRAM, "slots_end", name, queue_format(_COLUMNS), round(WAIT + ctx.slack))
+    end = call(_PROGRAM, "slots_end", name, _COLUMNS.format, round(WAIT + ctx.slack))
     cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
     return inquiry(
         (
-            _SNAPSHOT.by(sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot)),
+            SNAPSHOT.by(sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot)),
             _other_jobs(capacity),
             _RECORDS.by(sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end))),
         ),
@@ -243,7 +234,7 @@ def _start(
         _PROGRAM,
         "slots_start",
         name,
-        queue_format(_COLUMNS),
+        _COLUMNS.format,
         capacity.count,
         patience,
         rf"\|{JobState.PENDING}\|({'|'.join(sorted(waits))})\|",

@@ -15,7 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 PAGES_AT_MOST = 200
 MISSING, BUSY = "missing", "busy"
-"""Refusals that a call may tolerate: HTTP 404 and 409, or the cloud's own codes for them."""
+"""Refusals that a call may tolerate: by their HTTP status, or by the cloud's own codes for them."""
+BY_STATUS: Mapping[int, str] = {404: MISSING, 409: BUSY}
+"""What these mean at any cloud. ``errors.yaml`` has a message and a hint for each; the guard needs
+neither, and reads no YAML. A test compares both."""
 
 T = TypeVar("T")
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Literal
 
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.tables import Row, read_table
-
-CPU_MACHINES: Final = MappingProxyType({"n2-standard-2": (2, 8), "n2-standard-16": (16, 64)})
-"""CPUs (two to a core) and GiB of the machine types without GPUs."""
-CPU_QUOTA: Final = "N2_CPUS"
-BOOT_DISK_GB: Final = 200
-"""Of each machine: the toolkit gives a variable of the deployment to all modules that have it."""
 
 
 class BaseImage(Row):

@@ -8,10 +8,8 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.machines import (
-    BOOT_DISK_GB,
-    CPU_MACHINES,
-    CPU_QUOTA,
     GpuMachine,
     gpu_machines,
     gpu_type_of,
@@ -60,7 +58,8 @@ def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ..
     machine = gpu_type_of(spec)
     kinds = [node.group.machine for node in nodes_of(spec)]
     nodes = kinds.count(machine) - answers.machines
-    cpus = sum(CPU_MACHINES[kind][0] for kind in kinds if kind and kind in CPU_MACHINES)
+    plain = figures().cpu_machines
+    cpus = sum(plain[kind].cpus for kind in kinds if kind and kind in plain)
     return (
         *_place(gcp, answers, machine),
         *_network(gcp, answers.network),
@@ -151,18 +150,18 @@ def _quotas(
     gcp: Gcp, kind: GpuMachine, answers: Answers, nodes: int, cpus: int
 ) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    own = gcp.network is None
+    known, own = figures(), gcp.network is None
     vpcs = kind.network.vpcs + own - answers.networks
     subnetworks = kind.network.subnetworks + own - answers.networks
-    servers = kind.servers.cpus + (cpus if kind.servers.quota == CPU_QUOTA else 0)
+    servers = kind.servers.cpus + (cpus if kind.servers.quota == known.cpu_quota else 0)
     needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
         ("NETWORKS", vpcs, answers.project, "the project"),
         ("SUBNETWORKS", subnetworks, answers.project, "the project"),
         (kind.servers.quota, servers, answers.region, region),
-        (kind.disk_quota, BOOT_DISK_GB * nodes, answers.region, region),
+        (kind.disk_quota, known.boot_disk_gb * nodes, answers.region, region),
     ]
-    if cpus and kind.servers.quota != CPU_QUOTA:
-        needs.append((CPU_QUOTA, cpus, answers.region, region))
+    if cpus and kind.servers.quota != known.cpu_quota:
+        needs.append((known.cpu_quota, cpus, answers.region, region))
     if gcp.provisioning != "reservation":
         needs.append((kind.gpu_quota, kind.gpus * nodes, answers.region, region))
     for metric, amount, holder, where in needs:

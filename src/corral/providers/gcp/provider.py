@@ -14,14 +14,15 @@ from corral.extras import missing_extra
 from corral.hosts import sshkeys
 from corral.hosts.keysetup import KNOWN_HOSTS, keys_dir
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts, Traits
+from corral.inspect.slurm import UP
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
-from corral.providers.gcp.machines import CPU_MACHINES, gpu_machines, gpu_type_of
+from corral.providers.gcp.figures import figures
+from corral.providers.gcp.machines import gpu_machines, gpu_type_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
@@ -37,7 +38,6 @@ NODES_S: Final = 1800.0
 POLL_S: Final = 10.0
 GCLOUD_KEY: Final = "~/.ssh/google_compute_engine"
 """What ``gcloud compute ssh`` makes and OS Login knows."""
-_ANSWERS: Final = sh("timeout 10 scontrol ping 2>&1 | grep -q 'is UP'")
 
 
 class GcpProvider:
@@ -205,7 +205,7 @@ class GcpProvider:
         """Why Slurm does not answer there, "" when it does."""
         ssh = OpenSSH(controller, self.ssh_target(controller), control_dir=control_dir())
         try:
-            return "" if (await ssh.run(_ANSWERS, timeout=60)).ok else "slurmctld does not answer"
+            return "" if (await ssh.run(UP.shell, timeout=60)).ok else "slurmctld does not answer"
         except CorralError as error:
             if error.code in (Code.UNREACHABLE, Code.TIMED_OUT):
                 return error.message
@@ -245,7 +245,8 @@ class GcpProvider:
         big = gpu_machines().get(machine or "")
         cpus = int(own.servers.controller.rpartition("-")[2])
         gib = cpus * (2 if "-highcpu-" in own.servers.controller else 4)
-        cpus, gib = CPU_MACHINES.get(machine or "", (cpus, gib))
+        if plain := figures().cpu_machines.get(machine or ""):
+            cpus, gib = plain.cpus, plain.gib
         if big:
             cpus, gib = big.cpus, big.memory_gib
         old = self._gcp.toolkit == "v1.39.0"

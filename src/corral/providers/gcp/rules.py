@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import Final
 
+from corral.providers.gcp.blueprint.releases import known_releases
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.machines import gpu_machines, gpu_types_of
 from corral.providers.gcp.section import GcpStorage
 from corral.providers.gcp.toolkit_cluster import section_of
@@ -14,25 +15,6 @@ from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View
-
-LUSTRE: Final = MappingProxyType({1000: 9000, 500: 18000, 250: 36000, 125: 72000})
-"""GiB by throughput tier: the least a Managed Lustre can have, and the step above it
-(cloud.google.com/managed-lustre/docs/performance-tiers)."""
-
-FILESTORE_LEAST: Final = 10240
-"""GiB of the tier HIGH_SCALE_SSD (cloud.google.com/filestore/docs/service-tiers)."""
-
-NAMES: Final = MappingProxyType(
-    {"v1.95.0": re.compile(r"[a-z][-a-z0-9]{0,19}"), "v1.39.0": re.compile(r"[a-z][a-z0-9]{0,9}")}
-)
-"""What each release takes as slurm_cluster_name (the controller module's variables.tf)."""
-
-NAME_WORDS: Final = MappingProxyType(
-    {
-        "v1.95.0": "20 characters at most: lower-case letters, digits and '-'",
-        "v1.39.0": "10 characters at most: lower-case letters and digits",
-    }
-)
 
 NODESET: Final = re.compile(r"[a-z][a-z0-9]{0,13}")
 """A nodeset's name: the module cuts longer ones and takes other characters out, and then two
@@ -206,10 +188,9 @@ def names(view: View) -> Iterator[Problem]:
     gcp = section_of(view.spec)
     if gcp is None:
         return
-    if not NAMES[gcp.toolkit].fullmatch(view.spec.name):
-        yield Problem(
-            ("name",), f"toolkit {gcp.toolkit} takes no such name", NAME_WORDS[gcp.toolkit]
-        )
+    taken = known_releases().releases[gcp.toolkit].cluster_name
+    if not re.fullmatch(taken.pattern, view.spec.name):
+        yield Problem(("name",), f"toolkit {gcp.toolkit} takes no such name", taken.words)
     for group in view.where(lambda c: c.configures):
         name = group.group.name
         if group.group.machine is None:
@@ -230,6 +211,7 @@ def storage(view: View) -> Iterator[Problem]:
     gcp = section_of(view.spec)
     if gcp is None:
         return
+    steps, smallest = figures().lustre.step_gib, figures().filestore.least_gib
     for i, file_system in enumerate(gcp.storage):
         at = ("gcp", "storage", i)
         if file_system.kind == "lustre" and gcp.toolkit == "v1.39.0":
@@ -240,9 +222,9 @@ def storage(view: View) -> Iterator[Problem]:
             yield Problem((*at, "kind"), f"toolkit {gcp.toolkit} has no EXAScaler", hint)
         yield from _fields_of_kind(at, file_system)
         yield from _existing(at, file_system, network=gcp.network is not None)
-        least = LUSTRE.get(file_system.mbps_per_tib, 0)
+        least = steps.get(file_system.mbps_per_tib, 0)
         if not least:
-            hint = f"one of {', '.join(map(str, sorted(LUSTRE)))}"
+            hint = f"one of {', '.join(map(str, sorted(steps)))}"
             yield Problem((*at, "mbps_per_tib"), "Managed Lustre has no such tier", hint)
         elif file_system.kind == "lustre" and file_system.size_gib and file_system.size_gib % least:
             hint = f"a multiple of {least} at {file_system.mbps_per_tib} MB/s for each TiB"
@@ -251,9 +233,9 @@ def storage(view: View) -> Iterator[Problem]:
         if (
             file_system.kind == "filestore"
             and file_system.size_gib
-            and file_system.size_gib < FILESTORE_LEAST
+            and file_system.size_gib < smallest
         ):
-            hint = f"at least {FILESTORE_LEAST}"
+            hint = f"at least {smallest}"
             yield Problem(
                 (*at, "size_gib"), f"{file_system.size_gib} GiB is too small for the tier", hint
             )
@@ -264,26 +246,6 @@ def storage(view: View) -> Iterator[Problem]:
             yield Problem(
                 ("gcp", "storage", same[1], "kind"), f"only one {kind} can be mounted", hint
             )
-
-
-SOURCES: Final = MappingProxyType(
-    {
-        "bucket": (re.compile(r"[^:/@]+"), "a bucket's name without gs://, such as my-data"),
-        "filestore": (re.compile(r"[^:/@]+:/.+"), "HOST:/EXPORT, such as 10.20.0.2:/nfsshare"),
-        "lustre": (
-            re.compile(r"[^:/@]+@tcp:/[A-Za-z0-9_-]{1,8}"),
-            "ADDRESS@tcp:/NAME, such as 10.20.0.2@tcp:/lustrefs",
-        ),
-        "exascaler": (
-            re.compile(r"[^:/@]+@tcp:/[A-Za-z0-9_-]{1,8}"),
-            "ADDRESS@tcp:/NAME, such as 10.20.0.2@tcp:/exacloud",
-        ),
-    }
-)
-"""How an existing file system of each kind is named, and in words."""
-
-SCRATCH_GB: Final = 375
-"""Size of a local SSD (variables.tf of the DDN module)."""
 
 
 def _fields_of_kind(at: Path, file_system: GcpStorage) -> Iterator[Problem]:
@@ -299,11 +261,11 @@ def _fields_of_kind(at: Path, file_system: GcpStorage) -> Iterator[Problem]:
         hint = hint if kind == "exascaler" else "leave size_gib out"
         yield Problem((*at, "size_gib"), f"{kind} takes no size", hint)
     if file_system.exascaler:
-        servers = file_system.exascaler
+        servers, ssd_gb = file_system.exascaler, figures().local_ssd_gb
         for name, server in (("mgs", servers.mgs), ("mds", servers.mds), ("oss", servers.oss)):
-            if server.disk_type == "scratch" and server.disk_gb != SCRATCH_GB:
-                hint = f"write disk_gb: {SCRATCH_GB}, and more disks"
-                message = f"a local SSD has {SCRATCH_GB} GB"
+            if server.disk_type == "scratch" and server.disk_gb != ssd_gb:
+                hint = f"write disk_gb: {ssd_gb}, and more disks"
+                message = f"a local SSD has {ssd_gb} GB"
                 yield Problem((*at, "exascaler", name, "disk_gb"), message, hint)
 
 
@@ -311,10 +273,10 @@ def _existing(at: Path, file_system: GcpStorage, *, network: bool) -> Iterator[P
     """An existing file system is named as its kind is, and is reached."""
     if file_system.existing is None:
         return
-    pattern, words = SOURCES[file_system.kind]
-    if not pattern.fullmatch(file_system.existing):
+    form = figures().existing[file_system.kind]
+    if not re.fullmatch(form.pattern, file_system.existing):
         message = f"not an existing {file_system.kind}"
-        yield Problem((*at, "existing"), message, f"write {words}")
+        yield Problem((*at, "existing"), message, f"write {form.words}")
     elif file_system.kind != "bucket" and not network:
         hint = "write gcp: {network: {name: NAME, subnetwork: NAME}}, the network that it is in"
         message = "it cannot be reached from a new network"

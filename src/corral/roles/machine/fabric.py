@@ -11,13 +11,12 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import ConfFile, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.topology import Switch, block_file, tree_file
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.hostlist import expand
+from corral.spec.slurm.releases import Feature
 from corral.state.base import Desired
 from corral.state.packages import Packages
 from corral.state.system.kernel import Module
-
-BLOCKS_SINCE = SlurmVersion(23, 11)
 
 INBOX = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags")
 """NCCL opens libibverbs and takes TCP sockets where it is not there; rdma-core names the
@@ -55,7 +54,7 @@ def topology(site: Site) -> ConfFile | None:
     ]
     if declared.plugin == "tree":
         return tree_file(switches)
-    if site.version < BLOCKS_SINCE:
+    if not has(site.version, Feature.BLOCK_TOPOLOGY):
         raise CorralError(
             Code.NOT_GOOD,
             f"Slurm {site.version} has no topology/block",

@@ -173,7 +173,7 @@ def _island_of(site: Site) -> dict[str, str]:
     return by_node
 
 
-def features(site: Site, node: str) -> tuple[str, ...]:
+def _features(site: Site, node: str) -> tuple[str, ...]:
     """Slurm features that name where a node is."""
     island = _island_of(site).get(node)
     if not island:
@@ -212,8 +212,9 @@ def slurm_conf(site: Site) -> Contribution:
         Setting("TreeWidth", "65533"),
     )
     switches = islands(site)
+    features = {n.name: _features(site, n.name) for n in site.compute if not n.group.elastic}
     if not switches:
-        return Contribution(settings)
+        return Contribution(settings, features=features)
     # Switches that are not connected: a job's nodes are on one of them (topology.conf(5)).
     joined = bridged(site)
     lines = [(("SwitchName", name), ("Nodes", fold_in_order(nodes))) for name, nodes in switches]
@@ -221,7 +222,9 @@ def slurm_conf(site: Site) -> Contribution:
         lines.append((("SwitchName", "mesh"), ("Switches", ",".join(joined))))
     plugin = Setting("TopologyPlugin", "topology/tree")
     return Contribution(
-        (*settings, plugin), files=(assembled("topology.conf", site.version, lines=lines),)
+        (*settings, plugin),
+        files=(assembled("topology.conf", site.version, lines=lines),),
+        features=features,
     )
 
 
@@ -232,6 +235,11 @@ def on_control(spec: ClusterSpec, facts: Facts) -> Facts:
         facts = replace(facts, address=facts.mesh.address)
     limit = facts.mesh.limit_mib if facts.mesh.container else 0
     return replace(facts, memory_mib=min(facts.memory_mib, limit or facts.memory_mib))
+
+
+def ahead(site: Site) -> tuple[Share, ...]:
+    """The others' addresses are known once all have joined: no other role can be asked before."""
+    return joined(site) if outside(site.spec, site.facts) else ()
 
 
 def joined(site: Site) -> tuple[Share, ...]:
@@ -311,4 +319,4 @@ def host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-ROLE: Final = Role("mesh", {"mesh": joined}, slurm_conf)
+ROLE: Final = Role("mesh", {"mesh": joined}, slurm_conf, ahead=ahead)

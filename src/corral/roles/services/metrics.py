@@ -15,7 +15,8 @@ from corral.roles.role import Role, Share
 from corral.roles.services import corral_wheels
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,

@@ -6,17 +6,24 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import call, sh
+from corral.hosts.quote import call
+from corral.inspect.facts import Facts, Traits
+from corral.inspect.slurm import NODE_LINES
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
 from corral.roles.machine.upkeep import LIMITS
 from corral.roles.role import Role, Share
 from corral.roles.slurm import packages, pods
 from corral.roles.slurm.auth_key import former_keys, key_paths
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.impact import read_at_start
+from corral.slurm.conf.model import Contribution, NodeConf
 from corral.slurm.packages import Part
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
 from corral.spec.hostlist import fold
+from corral.spec.models import Gpu
+from corral.spec.nodes import Node
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,
@@ -27,6 +34,44 @@ from corral.state.files import File
 from corral.state.service import Service
 
 DEFAULTS = "/etc/default/slurmd"
+
+
+def slurm_conf(site: Site) -> Contribution:
+    """The nodes that are there, as their machines are."""
+    return Contribution(
+        nodes=tuple(_node(site, node) for node in site.compute if not node.group.elastic)
+    )
+
+
+def _node(site: Site, node: Node) -> NodeConf:
+    facts, traits = site.facts[node.name], site.traits[node.name]
+    gpu = node.group.gpu
+    return NodeConf(
+        name=node.name,
+        address=site.addresses[node.name],
+        cpus=facts.cpus,
+        sockets=facts.sockets,
+        cores_per_socket=facts.cores_per_socket,
+        threads_per_core=facts.threads_per_core,
+        memory_mib=min(traits.memory_mib or facts.memory_mib, facts.memory_mib),
+        gpu_type=gpu.type if gpu else "",
+        gpu_count=gpu.count if gpu else 0,
+        gpu_files=_files(gpu, facts, traits) if gpu else "",
+        features=(
+            node.group.name,
+            *node.group.features,
+        ),
+        more=pairs_of_fields("NodeName", node.group, keys_of_fields()),
+    )
+
+
+def _files(gpu: Gpu, facts: Facts, traits: Traits) -> str:
+    devices = traits.gpu_devices or tuple(g.device for g in facts.gpus)
+    if len(devices) == gpu.count and list(devices) != [f"/dev/nvidia{i}" for i in range(gpu.count)]:
+        return ",".join(devices)
+    # As declared: slurmd then reports what is really there, and the node goes INVALID when fewer
+    # are found (F10), instead of a smaller cluster being made silently.
+    return "/dev/nvidia0" if gpu.count == 1 else f"/dev/nvidia[0-{gpu.count - 1}]"
 
 
 def upgraded(site: ConfiguredSite) -> tuple[Share, ...]:
@@ -125,8 +170,8 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
         # Over a mesh a first try may be lost; slurmd waits longer before each further one.
         180 if mesh else 60,
         hint,
-        sh("timeout 10 sinfo -N -o '%N|%T|%E'"),
+        NODE_LINES.shell,
     )
 
 
-ROLE: Final = Role("compute", {"upgrade": upgraded, "compute": started})
+ROLE: Final = Role("compute", {"upgrade": upgraded, "compute": started}, slurm_conf)

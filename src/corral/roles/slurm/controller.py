@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
+from corral.inspect.slurm import DATABASE_UP, UP
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine.people import accounts
 from corral.roles.role import Role, Share
@@ -15,7 +16,8 @@ from corral.slurm.conf.conf_file import ConfFile, TextFile, read
 from corral.slurm.conf.impact import impact_of
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.packages import Part
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
+from corral.spec.slurm.releases import Feature
 from corral.state.base import (
     Desired,
     Gate,
@@ -89,7 +91,7 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
     gate = Gate(
         "slurmdbd answers",
         site.controller,
-        sh("timeout 5 sacctmgr -nP show cluster"),
+        DATABASE_UP.shell,
         packages.patience(site, 90),
         "read /var/log/slurm/slurmdbd.log and journalctl -u mariadb",
         journal("slurmdbd", "mariadb"),
@@ -120,7 +122,7 @@ def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
     gate = Gate(
         "slurmctld answers",
         site.controller,
-        call("slurmctld.sh", "slurmctld_is_up"),
+        UP.shell,
         60,
         "read /var/log/slurm/slurmctld.log",
         journal("slurmctld"),
@@ -195,9 +197,9 @@ def _plugins(site: Site) -> str:
     """Which of its plugins slurmrestd loads; "" for all.
 
     Without accounting it dies of openapi/slurmdbd: "Failure loading plugin path bindings" (24.11).
-    Before 24.05 the plugins bear version numbers, and it serves what it can.
+    Older plugins bear version numbers, and it serves what it can.
     """
-    if site.spec.slurm.accounting or site.version < SlurmVersion(24, 5):
+    if site.spec.slurm.accounting or not has(site.version, Feature.OPENAPI_WITHOUT_VERSION):
         return ""
     return " -s openapi/slurmctld"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from corral.durations import interval_seconds
@@ -52,11 +51,6 @@ def _node(node: Node, size: Elastic) -> NodeConf:
         cloud=True,
         more=pairs_of_fields("NodeName", node.group, keys_of_fields()),
     )
-
-
-def names(site: Site, groups: Collection[str]) -> tuple[str, ...]:
-    """Nodes of a partition, there or not, in the file's order."""
-    return tuple(n.name for n in declared_of(site.spec) if n.group.name in groups)
 
 
 def slurm_conf(site: Site) -> Contribution:

@@ -11,7 +11,8 @@ from typing import Final
 from corral import agents
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
+from corral.spec.slurm.releases import Feature
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.service import UNITS, Timer

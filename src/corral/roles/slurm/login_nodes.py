@@ -6,13 +6,15 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
+from corral.inspect.slurm import COMMANDS_WORK
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import hung_reconfigure
 from corral.roles.slurm.auth_key import former_keys, key_paths
 from corral.slurm.packages import Family
-from corral.slurm.version import Feature, has
+from corral.slurm.version import has
 from corral.spec.hostlist import expand
+from corral.spec.slurm.releases import Feature, since
 from corral.state.base import Desired, Gate, Impact
 from corral.state.files import File
 from corral.state.packages import Packages
@@ -42,7 +44,8 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
             Code.NOT_GOOD,
             f"Slurm {site.version} has no sackd, which login nodes without jobs need",
             node=names[0],
-            hint="Slurm 23.11 and later, or put the login node's group into a partition",
+            hint=f"Slurm {since(Feature.SACKD)} and later, or put the login node's group into a "
+            "partition",
         )
     smd = site.debs is not None and site.debs.family is Family.SCHEDMD
     server = f"{site.addresses[site.controller]}:6817"
@@ -58,7 +61,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
         Gate(
             f"Slurm's commands work on {node}",
             node,
-            sh("timeout 10 sinfo -h >/dev/null"),
+            COMMANDS_WORK.shell,
             60,
             "read: journalctl -u sackd",
             sh("journalctl --no-pager -o cat -n 15 -u sackd"),

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.errors import CorralError
-from corral.hosts.quote import call, sh
+from corral.hosts.quote import call
+from corral.inspect.slurm import NODE_VERSIONS
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
@@ -203,7 +204,7 @@ def runs_gate(site: Site, nodes: Sequence[str]) -> tuple[Gate, ...]:
             ),
             120,
             "read journalctl -u slurmd on the nodes named; the other nodes were not begun",
-            sh("timeout 10 sinfo -N -o '%N|%v|%T|%E'"),
+            NODE_VERSIONS.shell,
         ),
     )
 

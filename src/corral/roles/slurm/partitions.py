@@ -1,15 +1,18 @@
-"""What partitions need besides their own lines: preemption, priorities, access of proofs. Pure."""
+"""Partitions, and what they need: preemption, priorities, access of proofs. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from corral.durations import max_time
 from corral.roles.inventory import Site
 from corral.roles.machine.people import PROOF, own_proof_user
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Pairs, Setting
-from corral.slurm.conf.model import Contribution
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
+from corral.slurm.conf.model import Contribution, PartitionConf
 from corral.spec.models import ClusterSpec, Partition
+from corral.spec.nodes import declared_of, partitions_of
 
 SECTION: Final = "Jobs that give way"
 PREEMPTION: Final = (
@@ -31,15 +34,18 @@ def preemption_declared(spec: ClusterSpec) -> bool:
     return any(p.preempt_mode != "off" for p in spec.partitions)
 
 
-def with_own(spec: ClusterSpec, partition: Partition, pairs: Pairs) -> Pairs:
-    """The keys of a partition's line with what follows from other parts of the cluster file.
+def _partition(spec: ClusterSpec, partition: Partition) -> PartitionConf:
+    """A partition with its nodes, there or not, in the file's order."""
+    names = tuple(n.name for n in declared_of(spec) if n.group.name in partition.groups)
+    longest = max_time(partition.max_time)
+    return PartitionConf(
+        partition.name, names, partition.default, longest, more=_keys(spec, partition)
+    )
 
-    Args:
-        spec: the cluster.
-        partition: the partition.
-        pairs: its fields as keys.
-    """
-    values = dict(pairs)
+
+def _keys(spec: ClusterSpec, partition: Partition) -> Pairs:
+    """Its fields as keys, with what follows from other parts of the cluster file."""
+    values = dict(pairs_of_fields("PartitionName", partition, keys_of_fields()))
     if tiers_declared(spec):
         values["PreemptMode"] = partition.preempt_mode.upper()
     if own_proof_user(spec):
@@ -51,7 +57,7 @@ def with_own(spec: ClusterSpec, partition: Partition, pairs: Pairs) -> Pairs:
 
 
 def slurm_conf(site: Site) -> Contribution:
-    """Preemption and priorities, where partitions declare them."""
+    """The partitions; preemption and priorities, where they declare them."""
     settings: list[Setting] = []
     if any(p.priority_job_factor is not None for p in site.spec.partitions):
         settings += [
@@ -60,7 +66,10 @@ def slurm_conf(site: Site) -> Contribution:
         ]
     if preemption_declared(site.spec):
         settings += PREEMPTION
-    return Contribution(tuple(settings))
+    return Contribution(
+        tuple(settings),
+        partitions=tuple(_partition(site.spec, each) for each in partitions_of(site.spec)),
+    )
 
 
 ROLE: Final = Role("partitions", {}, slurm_conf)

@@ -27,8 +27,9 @@ from corral.roles.role import Role
 from corral.slurm.conf.cluster import SRUN_PORTS
 from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
 from corral.slurm.conf.model import Contribution
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.hostlist import expand, fold_in_order
+from corral.spec.slurm.releases import Feature, since
 from corral.state.base import DesiredStage, Impact, Resource
 from corral.state.files import File
 from corral.state.network.host_names import HostsBlock
@@ -37,10 +38,10 @@ from corral.state.service import Service
 
 RELAY: Final = "/usr/local/lib/corral/mesh-relay.py"
 ETC: Final = "/etc/slurm"
+NO_CGROUPS: Final = "no-cgroups"
+"""Slurm feature of nodes where jobs are not fenced from each other."""
 OWN_SRUN_PORTS: Final = "63001-64999"
 """For srun on the node itself: those of the controller's srun are the relay's."""
-_SINCE: Final = SlurmVersion(23, 2)
-"""CgroupPlugin=disabled came with 23.02 (its release notes)."""
 _LOOP: Final = "127.0.0.1"
 
 # proctrack/linuxproc follows parents and children; without cgroups memory and devices are not
@@ -78,10 +79,10 @@ def check(site: Site) -> None:
             node=site.controller,
             hint="name another node as controller",
         )
-    if site.pods and site.version < _SINCE:
+    if site.pods and not has(site.version, Feature.NO_CGROUPS):
         raise CorralError(
             Code.NOT_GOOD,
-            f"Slurm {site.version} cannot do without cgroups (23.02 can)",
+            f"Slurm {site.version} cannot do without cgroups ({since(Feature.NO_CGROUPS)} can)",
             node=site.pods[0],
             hint="give slurm.source a newer Slurm",
         )
@@ -90,7 +91,9 @@ def check(site: Site) -> None:
 def slurm_conf(site: Site) -> Contribution:
     """Pods' files differ on purpose; slurmctld would log that at each registration."""
     settings = (Setting("DebugFlags", "NO_CONF_HASH"),) if site.pods else ()
-    return Contribution(settings)
+    # Cloud nodes have the same line, whether a machine of theirs is there or not.
+    pods = [n.name for n in site.compute if site.is_pod(n.name) and not n.group.elastic]
+    return Contribution(settings, features={name: (NO_CGROUPS,) for name in pods})
 
 
 def refuse_services(site: Site, stages: Iterable[DesiredStage]) -> None:

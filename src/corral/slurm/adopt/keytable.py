@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from corral.slurm.adopt.key_releases import KNOWN
+from corral.spec.slurm.keys import key_table
+from corral.spec.slurm.releases import Release
 
 _LINES: Final = MappingProxyType({"nodename": "name"})  # gres.conf: both begin the same line
 
@@ -19,18 +20,18 @@ class Known:
 
     Attributes:
         name: as Slurm's source writes it.
-        since: first release that knows it; "" for all that were read.
-        until: first release that does not; "" for none.
-        dead: first release that reads it and ignores it with an error; "" for none.
+        since: first release that knows it; None for all that were read.
+        until: first release that does not; None for none.
+        dead: first release that reads it and ignores it with an error; None for none.
         repeats: it may be set more than once.
         flag: its value is yes or no.
         number: its value is a number.
     """
 
     name: str
-    since: str
-    until: str
-    dead: str
+    since: Release | None
+    until: Release | None
+    dead: Release | None
     repeats: bool
     flag: bool
     number: bool
@@ -38,7 +39,7 @@ class Known:
 
 def _tables() -> Mapping[tuple[str, str], Mapping[str, Known]]:
     tables: dict[tuple[str, str], dict[str, Known]] = {}
-    for group in KNOWN.groups:
+    for group in key_table().groups:
         table = tables.setdefault((group.file, group.line.lower()), {})
         for word in group.keys.split():
             name = word.rstrip("*?#")
@@ -52,10 +53,10 @@ def _tables() -> Mapping[tuple[str, str], Mapping[str, Known]]:
                 number=word.endswith("#"),
             )
     # The tree plugin's own table of lines has moved through many files; the word never changed.
-    switch = Known("SwitchName", "", "", "", repeats=True, flag=False, number=False)
+    switch = Known("SwitchName", None, None, None, repeats=True, flag=False, number=False)
     tables["topology.conf", ""]["switchname"] = switch
     for table in tables.values():
-        include = Known("Include", "", "", "", repeats=True, flag=False, number=False)
+        include = Known("Include", None, None, None, repeats=True, flag=False, number=False)
         table.setdefault("include", include)
     return MappingProxyType(tables)
 

@@ -14,7 +14,8 @@ from typing import Final
 from corral.slurm.adopt.view import Existing
 from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
-from corral.spec.slurm_keys import SlurmKey, slurm_keys, words_of
+from corral.spec.models import Partition
+from corral.spec.slurm.keys import SlurmKey, slurm_keys, words_of
 
 _SAFE: Final = """
 batchstarttimeout completewait debugflags enforcepartlimits epilogmsgtime firstjobid
@@ -34,12 +35,13 @@ _SHARING: Final = re.compile(r"(?i:exclusive|(yes|force)(:[1-9][0-9]{0,2})?)")
 _STATES: Final = ("down", "drain", "inactive")
 _COUNTS: Final = MappingProxyType(
     {
-        "maxnodes": ("max_nodes", 1, 100000),
-        "maxcpuspernode": ("max_cpus_per_node", 1, 65535),
-        "prioritytier": ("priority_tier", 1, 65533),
-        "priorityjobfactor": ("priority_job_factor", 0, 65533),
+        "maxnodes": "max_nodes",
+        "maxcpuspernode": "max_cpus_per_node",
+        "prioritytier": "priority_tier",
+        "priorityjobfactor": "priority_job_factor",
     }
 )
+"""Keys of a partition's line that are numbers, and the fields that they are carried to."""
 
 
 def settings_of(existing: Existing) -> Mapping[str, str]:
@@ -70,10 +72,9 @@ def _fits(key: SlurmKey, value: str) -> bool:
 
 def _known(key: SlurmKey, existing: Existing) -> bool:
     """The release has it; where it is unknown, all of them."""
-    release = existing.version.release if existing.version else ""
-    if not release:
+    if existing.version is None:
         return not key.since and not key.until
-    return key.since <= release and not key.until
+    return not key.until and key.known_to(existing.version.release)
 
 
 def licenses_of(existing: Existing) -> Iterator[tuple[str, str]]:
@@ -86,12 +87,18 @@ def licenses_of(existing: Existing) -> Iterator[tuple[str, str]]:
         yield from ((name, count) for name, _, count in pairs)
 
 
+def _takes(field: str, number: int) -> bool:
+    """Whether a number is within the limits of a partition's field."""
+    limits = Partition.model_fields[field].metadata
+    return all(getattr(n, "ge", number) <= number <= getattr(n, "le", number) for n in limits)
+
+
 def field_of(key: str, value: str) -> tuple[str, str] | None:
     """The partition's field for a key of its line and what is written there; None for no field."""
     low = key.lower()
     if low in _COUNTS:
-        field, least, most = _COUNTS[low]
-        fits = _NUMBER.fullmatch(value) and least <= int(value) <= most
+        field = _COUNTS[low]
+        fits = _NUMBER.fullmatch(value) and _takes(field, int(value))
         return (field, str(int(value))) if fits else None
     if low == "state" and value.lower() in _STATES:
         return "state", value.lower()

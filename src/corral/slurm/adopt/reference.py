@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from corral.slurm.adopt.key_releases import FIRST, LAST
 from corral.slurm.adopt.rule import Rule
 from corral.slurm.adopt.rules import RULES
 from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.source import Kind
+from corral.spec.slurm.keys import key_table
 
+_READ: Final = key_table()
 _HEAD: Final = f"""\
 # What `corral lint --existing` finds
 
@@ -25,7 +26,7 @@ and job scripts. Each finding states file, line, column, what is wrong and what 
 how to use it is in [Adopting](../guide/adopting.md). F-numbers are entries of the failure
 catalogue. *facts* as source means that the machines were asked.
 
-Keys are compared with the options tables of Slurm's own source, {FIRST} to {LAST}
+Keys are compared with the options tables of Slurm's own source, {_READ.first} to {_READ.last}
 (`src/corral/slurm/adopt/key_releases.yaml`): one that no release knows is an error, and so is one
 that the release in use (`--version`) does not know any more, or not yet. Without `--version` a key
 that was removed is a warning. A level in the table is the usual one; a finding may be milder or
@@ -58,7 +59,7 @@ def _table(rules: list[Rule]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for rule in rules:
-        since = f" (since {rule.since.release})" if rule.since else ""
+        since = f" (since {rule.since})" if rule.since else ""
         cells = (
             f"`{rule.id}`{since}",
             rule.level.value,

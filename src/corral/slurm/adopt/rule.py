@@ -10,6 +10,7 @@ from corral.slurm.adopt.source import Edit, Kind, Spot
 from corral.slurm.adopt.view import Existing
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level
+from corral.spec.slurm.releases import Release
 
 E: Final = Level.ERROR
 W: Final = Level.WARNING
@@ -67,13 +68,13 @@ class Rule:
     check: Check
     failure: str = ""
     source: str = ""
-    since: SlurmVersion | None = None
-    until: SlurmVersion | None = None
+    since: Release | None = None
+    until: Release | None = None
 
     def holds_for(self, version: SlurmVersion | None) -> bool:
         """Whether it is asked for a release; a release that nobody named asks all rules."""
         if version is None:
             return True
-        if self.since is not None and version < self.since:
+        if self.since is not None and version.release < self.since:
             return False
-        return self.until is None or version < self.until
+        return self.until is None or version.release < self.until

@@ -11,7 +11,8 @@ from corral.durations import is_max_time
 from corral.errors import Code, CorralError
 from corral.slurm.conf.keys import every_key
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
-from corral.slurm.version import NEWEST, OLDEST, Feature, has, supported
+from corral.slurm.version import has, supported
+from corral.spec.slurm.releases import Feature, since, written
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
 _PARTITION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}")
@@ -68,24 +69,26 @@ def _declared(conf: ClusterConf) -> Iterator[str]:
     for setting in conf.declared:
         key = every_key()["slurm.conf", "", setting.key.lower()]
         if not key.known_to(conf.version):
-            since = f"from {key.since.release} on" if key.since else ""
-            until = f"before {key.until.release}" if key.until else ""
-            span = " and ".join(filter(None, (since, until)))
+            first = f"from {key.since} on" if key.since else ""
+            until = f"before {key.until}" if key.until else ""
+            span = " and ".join(filter(None, (first, until)))
             yield f"slurm.settings.{setting.key}: Slurm has it {span}, here is {conf.version}"
 
 
 def _versions(conf: ClusterConf) -> Iterator[str]:
     version = conf.version
     if not supported(version):
-        yield f"Slurm {version} is not among {OLDEST.release} to {NEWEST.release}"
+        yield f"Slurm {version} is not among {written()[0]} to {written()[-1]}"
     if conf.auth == "slurm" and not has(version, Feature.AUTH_SLURM):
-        yield f"auth/slurm needs Slurm 23.11, here is {version}: use munge"
+        yield f"auth/slurm needs Slurm {since(Feature.AUTH_SLURM)}, here is {version}: use munge"
     if conf.cgroup == "v2" and not has(version, Feature.CGROUP_V2):
-        yield f"cgroup v2 needs Slurm 22.05, here is {version}: boot the nodes with cgroup v1"
+        first = since(Feature.CGROUP_V2)
+        yield f"cgroup v2 needs Slurm {first}, here is {version}: boot the nodes with cgroup v1"
     if not has(version, Feature.AUTODETECT_NVIDIA):
         detecting = [n.name for n in conf.nodes if n.gpu_count and n.gpu_detect == "nvidia"]
         if detecting:
-            yield f"{detecting[0]}: AutoDetect=nvidia needs Slurm 24.11, here is {version}"
+            first = since(Feature.AUTODETECT_NVIDIA)
+            yield f"{detecting[0]}: AutoDetect=nvidia needs Slurm {first}, here is {version}"
 
 
 def _nodes(conf: ClusterConf) -> Iterator[str]:

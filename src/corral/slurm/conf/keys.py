@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, model_validator
 
 from corral.slurm.version import SlurmVersion
-from corral.spec.slurm_keys import slurm_keys
+from corral.spec.slurm.keys import slurm_keys
+from corral.spec.slurm.releases import QuotedRelease
 from corral.tables import Row, read_table
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
@@ -46,17 +46,7 @@ OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The list of the cluster file whose entries' fields are written on such lines."""
 
-_RELEASE: Final = re.compile(r"\d\d\.\d\d")
 _KEY: Final = r"^[A-Z][A-Za-z0-9]+$"
-
-
-def _release(text: Any) -> SlurmVersion | None:
-    if text is None or isinstance(text, SlurmVersion):
-        return text
-    # In YAML a release without quotes is a number: 22.10 would be read as 22.1.
-    if not isinstance(text, str) or not _RELEASE.fullmatch(text):
-        raise ValueError("not a release in quotes, such as '23.11'")
-    return SlurmVersion.parse(text)
 
 
 class Key(Row):
@@ -99,8 +89,8 @@ class Key(Row):
     owner: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
     form: Form = "value"
-    since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
-    until: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
+    since: QuotedRelease | None = None
+    until: QuotedRelease | None = None
 
     @model_validator(mode="after")
     def _placed(self) -> Key:
@@ -116,9 +106,9 @@ class Key(Row):
 
     def known_to(self, version: SlurmVersion) -> bool:
         """Whether a release understands this key."""
-        if self.since is not None and version < self.since:
+        if self.since is not None and version.release < self.since:
             return False
-        return self.until is None or version < self.until
+        return self.until is None or version.release < self.until
 
     @property
     def id(self) -> tuple[str, str, str]:
@@ -153,8 +143,8 @@ def settable_keys() -> Mapping[tuple[str, str, str], Key]:
             source="slurm.conf(5)",
             impact=key.impact,
             section="Settings of the cluster file",
-            since=SlurmVersion.parse(key.since) if key.since else None,
-            until=SlurmVersion.parse(key.until) if key.until else None,
+            since=key.since,
+            until=key.until,
         )
     return MappingProxyType(keys)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, TextFile
@@ -95,12 +96,14 @@ class Contribution:
         nodes: more nodes.
         partitions: more partitions.
         files: more files.
+        features: more features of nodes, by the node's name.
     """
 
     settings: tuple[Setting, ...] = ()
     nodes: tuple[NodeConf, ...] = ()
     partitions: tuple[PartitionConf, ...] = ()
     files: tuple[ConfFile | TextFile, ...] = ()
+    features: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)

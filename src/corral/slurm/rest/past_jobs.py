@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from corral.slurm.command import Command
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.states.jobs import RECORDED
-from corral.slurm.text import show_history
+from corral.slurm.text import parse_history, show_history
 
 MOST: Final = 2000
 """Jobs of one period that are kept: the newest. slurmrestd has no such limit."""
@@ -66,18 +67,29 @@ def ago(seconds: int) -> str:
     return f"now-{seconds}seconds"
 
 
-def command(days: int, user: str, mark: str) -> tuple[str, ...]:
-    """The sacct whose answer ``parse_history`` reads."""
-    return (
-        *("env", "SLURM_TIME_FORMAT=%s", *show_history(mark)),
+def command(days: int, user: str, mark: str) -> Command[Past]:
+    """Jobs that ended in the last days; of one user, or "" for all.
+
+    Args:
+        days: how many.
+        user: whose.
+        mark: separates fields; letters and digits nobody can know beforehand.
+    """
+    return _command(
+        mark,
         *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(RECORDED)}"),
         f"--user={user}" if user else "--allusers",
     )
 
 
-def command_for(job_id: int, mark: str) -> tuple[str, ...]:
-    """The sacct for one job, or for the parts of one array."""
-    return ("env", "SLURM_TIME_FORMAT=%s", *show_history(mark), f"--jobs={job_id}")
+def command_for(job_id: int, mark: str) -> Command[Past]:
+    """One job, or the parts of one array; the mark as of ``command``."""
+    return _command(mark, f"--jobs={job_id}")
+
+
+def _command(mark: str, *options: str) -> Command[Past]:
+    words = ("env", "SLURM_TIME_FORMAT=%s", *show_history(mark), *options)
+    return Command(words, lambda answer: newest(parse_history(answer, mark)))
 
 
 def _ago(days: int) -> str:

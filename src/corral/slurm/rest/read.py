@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import label_of
 from corral.slurm.records import Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.json_values import (
@@ -336,10 +337,8 @@ def _label(it: dict[str, Any], job_id: int) -> str:
     if not array:
         return str(job_id)
     task = number(it.get("array_task_id"))
-    if task is not None:
-        return f"{array}_{int(task)}"
-    rest = text(it.get("array_task_string"))
-    return f"{array}_[{rest}]" if rest else str(job_id)
+    tasks = text(it.get("array_task_string")) if task is None else str(int(task))
+    return label_of(str(array), tasks) if tasks else str(job_id)
 
 
 def _signal(code: Record) -> int:

@@ -11,13 +11,9 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
+from corral.spec.slurm.releases import Feature, Release, oldest_tested, published, since
 from corral.spec.view import Problem, Rule, View, repeated
 
-# Releases of Slurm that Corral knows; a plan asks the machines which of them they have.
-_RELEASES: Final = "20.02 20.11 21.08 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05"
-RELEASES: Final = tuple(_RELEASES.split())
-OLDEST: Final = "22.05"
-AUTH_SLURM_SINCE: Final = "24.05"
 _VERSION: Final = re.compile(r"(>=|==|~=)?([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?")
 _TWO_FIELDS: Final = re.compile(r"[0-9]{1,3}:[0-9]{2}")
 
@@ -138,45 +134,50 @@ def max_time_two(view: View) -> Iterator[Problem]:
 def version_unknown(view: View) -> Iterator[Problem]:
     """Releases that Slurm never had."""
     _, release = version_of(view)
-    if release not in RELEASES and release < RELEASES[-1]:
-        older = [known for known in RELEASES if known < release]
-        newer = [known for known in RELEASES if known > release]
+    known = published()
+    if release not in known and release < known[-1]:
+        older = [each for each in known if each < release]
+        newer = [each for each in known if each > release]
         message = f"there is no Slurm {release}"
-        hint = f"write a release near it: {' or '.join([*older[-1:], *newer[:1]])}"
+        hint = f"write a release near it: {' or '.join(map(str, [*older[-1:], *newer[:1]]))}"
         yield Problem(("slurm", "version"), message, hint)
 
 
 def version_new(view: View) -> Iterator[Problem]:
     """Releases that this Corral does not know."""
     _, release = version_of(view)
-    if release > RELEASES[-1]:
+    newest = published()[-1]
+    if release > newest:
         message = f"Slurm {release} is newer than any that this Corral knows"
-        yield Problem(("slurm", "version"), message, f"the newest known is {RELEASES[-1]}")
+        yield Problem(("slurm", "version"), message, f"the newest known is {newest}")
 
 
 def version_old(view: View) -> Iterator[Problem]:
     """Releases that are too old."""
     _, release = version_of(view)
-    if release in RELEASES and release < OLDEST:
+    oldest = oldest_tested()
+    if release in published() and release < oldest:
         message = f"Corral is not tested with Slurm {release}"
-        yield Problem(("slurm", "version"), message, f'write ">={OLDEST}"')
+        yield Problem(("slurm", "version"), message, f'write ">={oldest}"')
 
 
 def auth_old(view: View) -> Iterator[Problem]:
     """auth/slurm with a version that lacks it."""
     sign, release = version_of(view)
-    if view.spec.slurm.auth == "slurm" and sign != ">=" and release < AUTH_SLURM_SINCE:
+    first = since(Feature.JWKS_ROTATION)
+    if view.spec.slurm.auth == "slurm" and sign != ">=" and release < first:
         message = f"Slurm {release} has no auth/slurm with key rotation"
-        hint = f'write auth: munge, or version: ">={AUTH_SLURM_SINCE}"'
+        hint = f'write auth: munge, or version: ">={first}"'
         yield Problem(("slurm", "auth"), message, hint)
 
 
 def auth_loose(view: View) -> Iterator[Problem]:
     """auth/slurm with a bound that also takes versions without it."""
     sign, release = version_of(view)
-    if view.spec.slurm.auth == "slurm" and sign == ">=" and release < AUTH_SLURM_SINCE:
-        message = f"auth slurm needs {AUTH_SLURM_SINCE}, and version takes {release} too"
-        hint = f'write version: ">={AUTH_SLURM_SINCE}", or auth: auto'
+    first = since(Feature.JWKS_ROTATION)
+    if view.spec.slurm.auth == "slurm" and sign == ">=" and release < first:
+        message = f"auth slurm needs {first}, and version takes {release} too"
+        hint = f'write version: ">={first}", or auth: auto'
         yield Problem(("slurm", "auth"), message, hint)
 
 
@@ -188,10 +189,10 @@ def rest_alone(view: View) -> Iterator[Problem]:
         yield Problem(("slurm", "accounting"), message, hint)
 
 
-def version_of(view: View) -> tuple[str, str]:
+def version_of(view: View) -> tuple[str, Release]:
     """The sign (== where none is written) and the release of the version asked for."""
     match = _VERSION.fullmatch(view.spec.slurm.version)
-    return (match[1] or "==", match[2]) if match else (">=", OLDEST)
+    return (match[1] or "==", Release.parse(match[2])) if match else (">=", oldest_tested())
 
 
 _VERSIONS: Final = ("slurm.version",)

@@ -8,8 +8,9 @@ from typing import Final
 
 from corral.spec.explain import near
 from corral.spec.findings import Level, shown
-from corral.spec.rules.queues import OLDEST, RELEASES, version_of
-from corral.spec.slurm_keys import SlurmKey, elsewhere, slurm_keys, words_of
+from corral.spec.rules.queues import version_of
+from corral.spec.slurm.keys import SlurmKey, elsewhere, slurm_keys, words_of
+from corral.spec.slurm.releases import Release, oldest_tested, published
 from corral.spec.view import Problem, Rule, View, repeated
 
 _NUMBER: Final = re.compile(r"-?[0-9]+|0x[0-9a-fA-F]+|(?i:infinite|unlimited)")
@@ -61,23 +62,20 @@ def owned(view: View) -> Iterator[Problem]:
         yield Problem(_at(name), message, hint)
 
 
-def _accepted(view: View) -> list[str]:
+def _accepted(view: View) -> list[Release]:
     """The releases that slurm.version accepts and Corral knows."""
     sign, release = version_of(view)
     if sign != ">=":
         return [release]
-    return [each for each in RELEASES if each >= max(release, OLDEST)]
-
-
-def _knows(key: SlurmKey, release: str) -> bool:
-    return key.since <= release and not (key.until and release >= key.until)
+    least = max(release, oldest_tested())
+    return [each for each in published() if each >= least] or [release]
 
 
 def version(view: View) -> Iterator[Problem]:
     """Keys that none of the accepted releases has."""
     releases = _accepted(view)
     for name, _, key in _known(view):
-        if any(_knows(key, release) for release in releases):
+        if any(key.known_to(release) for release in releases):
             continue
         first, last = releases[0], releases[-1]
         which = f"Slurm {first}" if first == last else f"Slurm {first} to {last}"
@@ -94,7 +92,7 @@ def loose(view: View) -> Iterator[Problem]:
     """Keys that some of the accepted releases lack."""
     releases = _accepted(view)
     for name, _, key in _known(view):
-        without = [release for release in releases if not _knows(key, release)]
+        without = [release for release in releases if not key.known_to(release)]
         if not without or len(without) == len(releases):
             continue
         new = key.since in releases

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
@@ -92,12 +93,14 @@ def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[s
         notes["script"] = f"{script} was uploaded, and its copy is not there any more"
     if recorded.job.get("environment"):
         notes["options"] = f"not carried over: environment {recorded.job['environment']}"
-    array, _, task = record.label.partition("_")
-    if task.isdecimal() and fields.get("array"):
-        fields["array"] = task
-        notes["array"] = f"task {task} of array {array} alone"
-    elif task and fields.get("sweep"):
-        notes["sweep"] = f"this was task {task} of array {array}: all points are submitted again"
+    label = array_label(record.label)
+    if label and label.task is not None and fields.get("array"):
+        fields["array"] = str(label.task)
+        notes["array"] = f"task {label.task} of array {label.array} alone"
+    elif label and fields.get("sweep"):
+        notes["sweep"] = (
+            f"this was task {label.written} of array {label.array}: all points are submitted again"
+        )
     return fields, notes
 
 

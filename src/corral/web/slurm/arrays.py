@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.web.slurm.snapshot import job_kind
-
-_PENDING: Final = re.compile(r"\d+_\[(?P<tasks>[0-9,:-]+)(?P<cut>[,.]*\.\.\.)?(?:%\d+)?\]")
-
-_PART: Final = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +22,11 @@ class Tasks:
 
 def tasks_of(job: Job) -> Tasks:
     """One task, or those of an array that have not begun, which share one record."""
-    match = _PENDING.fullmatch(job.label)
-    if match is None:
+    label = array_label(job.label)
+    if label is None:
         return Tasks(1, exact="[" not in job.label)
-    text = match["tasks"]
-    count, readable = _counted(text.strip(",-:") if match["cut"] else text)
-    return Tasks(max(1, count), exact=readable and not match["cut"])
-
-
-def _counted(text: str) -> tuple[int, bool]:
-    """How many numbers there are in ``0-9:2,12``, and whether that is all of it.
-
-    Counted, not made: MaxArraySize may be 4,000,001, and a list of jobs has many such texts.
-    """
-    count, last, readable = 0, -1, True
-    for part in text.split(","):
-        match = _PART.fullmatch(part)
-        first = int(match[1]) if match else 0
-        end = int(match[2] or first) if match else -1
-        if match is None or not last < first <= end:
-            readable = False
-            continue
-        count += (end - first) // max(1, int(match[3] or 1)) + 1
-        last = end
-    return count, readable
+    count, exact = label.tasks.counted()
+    return Tasks(max(1, count), exact)
 
 
 def grouped(jobs: Iterable[Job]) -> list[list[Job]]:

@@ -6,7 +6,6 @@ only who runs ``corral ui`` can log in, and commands run as that user by ssh.
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Callable
@@ -14,23 +13,21 @@ from typing import Any, Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
+from corral.slurm import command as slurm
+from corral.slurm.command import Command
+from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import RestQuestion
-from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
+from corral.slurm.rest.read import USER
 from corral.slurm.states.jobs import RECORDED
-from corral.slurm.text import SHOW_PARTITIONS, parse_history, readable_partitions
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login
 
 T = TypeVar("T")
-_LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
 _DENIED: Final = ("permission denied", "access/permission", "invalid user", "not permitted")
 
-_PINGED: Final = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (UP|DOWN)", re.M)
-BRIEF_S: Final = "2"
 _CUT: Final = 124
 """The status of ``timeout`` where it ended the command."""
 
@@ -65,16 +62,15 @@ class ByCommands:
 
     async def silent(self, login: Login) -> str:
         """Which daemon does not answer, in words; "" where slurmctld answers."""
-        ping = ("timeout", BRIEF_S, "scontrol", "ping")  # a frozen one lets it wait for 30 s
         try:
-            result = await api.slurm_command(self._spec, login.user, ping)
+            result = await api.slurm_command(self._spec, login.user, slurm.PING.words)
         except CorralError as error:
             return error.message
         if result.status == _CUT:
             return "slurmctld does not answer"
-        states = dict(_PINGED.findall(result.out))
-        up = "UP" in states.values() or not states
-        return "" if up else f"slurmctld on {', '.join(states)} does not answer"
+        hosts = slurm.PING.parse(result.out)
+        up = any(hosts.values()) or not hosts
+        return "" if up else f"slurmctld on {', '.join(hosts)} does not answer"
 
     async def check(self, login: Login) -> None:
         """See whether Slurm answers this user; a token opens nothing here.
@@ -88,16 +84,14 @@ class ByCommands:
                 "this cluster has no slurmrestd that could judge a token",
                 hint="log in with the code that corral ui shows",
             )
-        await self._run(login, ("sinfo", "--version"))
+        await self._asked(login, slurm.RELEASE)
 
     async def role(self, login: Login) -> str:
         """The user's role out of slurmdbd; user where there is none to ask."""
-        words = ("sacctmgr", "--noheader", "--parsable2", "show", "user", login.user)
         try:
-            output = await self._run(login, (*words, "format=adminlevel"))
+            return await self._asked(login, slurm.level_of(login.user))
         except CorralError:
             return USER
-        return _LEVELS.get(output.strip().lower(), USER)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
         """All nodes; no command lists only those changed since."""
@@ -112,7 +106,7 @@ class ByCommands:
         partitions = await self._list(login, "partitions", read.partition)
         if not self._old:
             return partitions
-        return readable_partitions(await self._run(login, SHOW_PARTITIONS))
+        return await self._asked(login, slurm.PARTITIONS_OF_22_05)
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
@@ -125,10 +119,7 @@ class ByCommands:
         Raises:
             CorralError: NOT_FOUND, there is no accounting; SLURM_REFUSED; UNREACHABLE.
         """
-        mark = secrets.token_hex(8)
-        return past_jobs.newest(
-            await self._history(login, past_jobs.command(days, user, mark), mark)
-        )
+        return await self._sacct(login, past_jobs.command(days, user, secrets.token_hex(8)))
 
     async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job by sacct; None when accounting does not know it.
@@ -145,10 +136,8 @@ class ByCommands:
         Raises:
             CorralError: as ``past``.
         """
-        mark = secrets.token_hex(8)
-        return past_jobs.newest(
-            await self._history(login, past_jobs.command_for(job_id, mark), mark)
-        ).jobs
+        known = await self._sacct(login, past_jobs.command_for(job_id, secrets.token_hex(8)))
+        return known.jobs
 
     async def past_use(self, login: Login, job_id: int) -> JobUse:
         """What an ended job used, by sacct.
@@ -156,13 +145,12 @@ class ByCommands:
         Raises:
             CorralError: as ``past``.
         """
-        return parse_use(await self._sacct(login, show_use(job_id)), job_id)
+        return await self._sacct(login, slurm.use_of_job(job_id))
 
     async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]:
         """What jobs of a user used that ended in the last seconds, by sacct."""
-        return parse_uses(
-            await self._sacct(login, show_uses(past_jobs.ago(seconds), user, RECORDED))
-        )
+        period = past_jobs.ago(seconds)
+        return await self._sacct(login, slurm.use_of_jobs(period, user, RECORDED))
 
     async def answer(self, login: Login, question: RestQuestion[T]) -> T:
         """The answer to one question about accounts, QOS, reservations and their kind.
@@ -178,12 +166,9 @@ class ByCommands:
             raise _unanswered(error, question) from error
         return question.read(body, commands.version_of(body))
 
-    async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
-        return parse_history(await self._sacct(login, command), mark)
-
-    async def _sacct(self, login: Login, command: tuple[str, ...]) -> str:
+    async def _sacct(self, login: Login, command: Command[T]) -> T:
         try:
-            return await self._run(login, command, doing="sacct")
+            return await self._asked(login, command, doing="sacct")
         except CorralError as error:
             if _DISABLED in error.message.lower():
                 raise CorralError(
@@ -244,6 +229,9 @@ class ByCommands:
         if key not in commands.OLDER:
             return "{}"
         return await self._run(login, commands.OLDER[key])
+
+    async def _asked(self, login: Login, command: Command[T], doing: str = "") -> T:
+        return command.parse(await self._run(login, command.words, doing=doing))
 
     async def _run(
         self, login: Login, command: tuple[str, ...], stdin: str = "", doing: str = ""

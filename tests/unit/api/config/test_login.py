@@ -16,8 +16,8 @@ from corral.api.operations import overview
 from corral.apply.connection import Connection, entry_of
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.inspect.login import questions
 from corral.inspect.question import shells
+from corral.inspect.slurm import login_questions
 from corral.providers.lookup import providers_of
 from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
 from corral.spec.load import load_or_raise
@@ -186,7 +186,7 @@ ACCOUNTS = {"associations": "vision|normal"}
 
 
 def answered(answers: dict[str, str], client: ClientFile | None = None) -> Any:
-    shell = shells(questions("alice"))
+    shell = shells(login_questions("alice"))
     machine = Recorded.of("lab", {asked(shell): Answer(framed(shell, ACCOUNTS | answers))})
     return asyncio.run(login.asked(machine, "lab", "alice", client))
 

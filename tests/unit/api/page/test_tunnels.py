@@ -13,6 +13,7 @@ import pytest
 from corral.api.page import page_server, tracking_tunnel
 from corral.errors import Code, CorralError
 from corral.hosts.target import SshTarget
+from corral.slurm.version import SlurmVersion
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -78,7 +79,7 @@ def test_a_tunnel_ends_with_its_input(
         return Running(spec)
 
     async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
-        return False, page_server.OLDEST_REST, None
+        return False, SlurmVersion(22, 5), None
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"

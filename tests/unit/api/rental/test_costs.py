@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from corral.api.rental import costs
-from corral.api.rental.costs import IDLE, JobUse, cost_of_jobs, judge, read_jobs, what_then
+from corral.api.rental.costs import IDLE, JobUse, cost_of_jobs, judge, uses_of, what_then
 from corral.cli.rental.cost import cost_view
+from corral.inspect.jobs import past_jobs
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
 from corral.slurm.records import Job
@@ -31,6 +32,13 @@ def marked(text: str) -> str:
     return "\n".join(MARK.join(line.split("|", 17)) for line in text.splitlines())
 
 
+def read_jobs(text: str) -> tuple[tuple[JobUse, ...], int]:
+    """Uses in accounting's answer, and how many records cannot be read."""
+    listed, unread = past_jobs(MARK, 7).parse(text)
+    uses, odd = uses_of(listed, gpus=True)
+    return uses, unread + odd
+
+
 def rental(node: str, hours: float, price: float | None = 2.0, gpus: int | None = 2) -> Rental:
     return Rental("lambda", node, node, "t", "r", price, 0.0, "i", hours * 3600, gpus=gpus)
 
@@ -43,7 +51,7 @@ def rendered(shown: Sequence[RenderableType]) -> str:
 
 
 def test_jobs_are_read_and_waiting_ones_left_out() -> None:
-    jobs, unread = read_jobs(marked(SACCT), MARK, gpus=True)
+    jobs, unread = read_jobs(marked(SACCT))
     assert unread == 1
     assert jobs[0].name == "a|b"  # a user's word, with the separator in it
     assert [(j.job, j.user, j.nodes, j.cpus, j.gpus) for j in jobs] == [
@@ -58,7 +66,7 @@ def test_a_name_bills_nobody_else() -> None:
     """A job's name may hold line ends and any character: a line in it was read as a job."""
     forged = "8|8|COMPLETED|0:0|0:0|main|bob|a|1|8|x|cpu=8|3600|1|1795341600|1795345200|gpu0|b"
     evil = SACCT.splitlines()[0].replace("a|b", "x")
-    jobs, unread = read_jobs(f"{marked(evil)}\n{forged}\n", MARK, gpus=True)
+    jobs, unread = read_jobs(f"{marked(evil)}\n{forged}\n")
     assert [(job.user, job.name) for job in jobs] == [("alice", f"x\n{forged}")]
     assert unread == 0
 
@@ -79,7 +87,7 @@ def recorded_uses(folder: Path) -> tuple[JobUse, ...]:
     text = "\n".join(
         "|".join([*w[:11], w[10], *w[12:14], *times, w[-1]]) for w in lines if w[8] == "1"
     )
-    uses, unread = read_jobs(marked(text), MARK, gpus=True)
+    uses, unread = read_jobs(marked(text))
     assert uses and not unread
     return uses
 

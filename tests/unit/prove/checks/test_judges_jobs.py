@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
-from corral.inspect.slurm import running_on
+from corral.inspect.jobs import running_on
 from corral.prove import launch, probe
 from corral.prove.checks import isolation, ranks, rest, slots, storage
 from corral.prove.model import Verdict
@@ -178,7 +178,7 @@ def test_memory(text: str, neighbour: bool, problem: str) -> None:
 
 
 def records(text: str) -> tuple[Job, ...]:
-    return slots.parse_records(text)
+    return slots.SNAPSHOT.parse(text)
 
 
 SNAPSHOT = "1|RUNNING|None|100|280|node0\n2|RUNNING|None|100|280|node0\n3|PENDING|{}|N/A|N/A|\n"

@@ -74,7 +74,7 @@ def test_parse_nodes_of_an_error_is_empty() -> None:
 def test_parsers_take_any_text(text: str) -> None:
     readable_nodes(text)
     probe.parse_probes(text)
-    slots.parse_records(text)
+    slots.SNAPSHOT.parse(text)
     ranks.parse_ranks(text)
     ranks.parse_calls(text)
     rest.parse_answers(text)

@@ -83,9 +83,9 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
     waits = slots.WAITS | slots.NO_DATABASE if problem == "no-db" else slots.WAITS
     answer = asyncio.run(slots._run(here, survey_of(), 0, planned, waits))
     assert answer.unwatched == ""
-    snapshot = slots.parse_records(answer.snapshot)
+    snapshot = answer.snapshot
     assert bool(answer.records) is records
-    done = slots.parse_records(answer.records)
+    done = answer.records
     if problem == "no-db":
         (message,) = slots.judge_slots(planned, snapshot, done)
         assert "job 3 waits for InvalidAccount, not for resources" in message

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from corral.agents import rental_guard
+from corral.providers.cloud import calls, response
+from corral.providers.cloud.calls import BUSY, BY_STATUS, MISSING
 from corral.providers.cloud.errors import Reason, judge, rows_of
 from corral.spec.providers import CLOUDS, PROVIDERS
 from corral.testing.clouds import SIMS
@@ -96,3 +99,12 @@ def test_too_many_calls_is_no_quota(name: str, text: str) -> None:
 def test_a_failure_of_the_cloud_is_unsure(name: str) -> None:
     for status in (500, 502, 503, 504):
         assert judged(name, status).unsure
+
+
+def test_the_guard_takes_a_status_for_what_the_client_does() -> None:
+    """By what both tolerate: the guard reads no ``errors.yaml``."""
+    rows = {row.status: row.reason for row in rows_of("cloud") if not row.code}
+    assert {status: rows[status].value for status in BY_STATUS} == BY_STATUS
+    tolerable = {MISSING, BUSY}
+    assert {s for s, reason in rows.items() if reason.value in tolerable} == set(BY_STATUS)
+    assert calls.__name__ == rental_guard.CALLS and response.__name__ == rental_guard.ANSWERS

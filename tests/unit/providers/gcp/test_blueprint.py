@@ -51,6 +51,7 @@ def rdma(machine: str, **gcp: object) -> ClusterSpec:
     return ClusterSpec.model_validate(data)
 
 
+PROLOGS = releases.known_releases().prologs
 RDMA = tuple(name for name, kind in gpu_machines().items() if kind.network.kind == "rdma")
 
 
@@ -199,8 +200,8 @@ def test_a4x_is_placed_by_nvlink_domains_and_has_imex() -> None:
     assert controller["controller_state_disk"] is None
     assert "-arm64-" in made["slurm-image"]["settings"]["source_image"]
     scripts = runners(deployed, "controller_startup")["prologs-a3ultra.sh"]
-    assert f"imex_prolog:imex_prolog:{releases.PROLOGS['imex_prolog']}:prolog " in scripts
-    assert f"imex_epilog:imex_epilog:{releases.PROLOGS['imex_epilog']}:epilog;" in scripts
+    assert f"imex_prolog:imex_prolog:{PROLOGS.digests['imex_prolog']}:prolog " in scripts
+    assert f"imex_epilog:imex_epilog:{PROLOGS.digests['imex_epilog']}:epilog;" in scripts
     assert any("stack 8192" in text for text in runners(deployed, "image_build_script").values())
     for machine in ("a3-ultragpu-8g", "a4-highgpu-8g"):
         text = "".join(deployment_of(rdma(machine)).files.values())
@@ -233,7 +234,7 @@ def test_each_type_has_its_base_image_in_each_of_its_releases() -> None:
             assert bool(base.image) is not bool(base.family)
         programs = (*kind.image_programs, *kind.node_programs)
         assert all(releases.script(name) for name in programs)
-        assert {script.source for script in kind.prologs.values()} <= set(releases.PROLOGS)
+        assert {script.source for script in kind.prologs.values()} <= set(PROLOGS.digests)
 
 
 def test_capacity_is_asked_for_one_way_only() -> None:
@@ -251,10 +252,10 @@ def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
     for case in ("today", "seed"):
         runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
         text = runners["runners"][0]["content"]
-        assert releases.PROLOGS_COMMIT in text
+        assert PROLOGS.commit in text
         assert "/master/" not in text
         for name, each in gpu_machines()["a3-megagpu-8g"].prologs.items():
-            assert f"{name}:{each.source}:{releases.PROLOGS[each.source]}:prolog,epilog" in text
+            assert f"{name}:{each.source}:{PROLOGS.digests[each.source]}:prolog,epilog" in text
         assert "@" not in text.replace("@tcp", "")
         assert "partition-a3mega-prolog_slurmd.d" in text
 

@@ -144,8 +144,8 @@ def test_what_is_asked() -> None:
     assert (query["start_time"], query["end_time"]) == ("now-7days", "now-3days")
     assert (query["users"], query["cluster"], query["skip_steps"]) == ("kim", "lab", "true")
     assert "users" not in past_jobs.params((1, 0), "", "lab")
-    assert "--user=kim" in past_jobs.command(7, "kim", "abc")
-    assert "--allusers" in past_jobs.command(7, "", "abc")
+    assert "--user=kim" in past_jobs.command(7, "kim", "abc").words
+    assert "--allusers" in past_jobs.command(7, "", "abc").words
 
 
 def test_the_newest_are_kept_and_the_last_run_of_each() -> None:

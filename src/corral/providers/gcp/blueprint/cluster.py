@@ -19,8 +19,9 @@ from corral.providers.export_files import Export, unexpressed
 from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint import networks
 from corral.providers.gcp.blueprint.releases import check
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.image_script import script_of
-from corral.providers.gcp.machines import BOOT_DISK_GB, gpu_machine_of, gpu_machines
+from corral.providers.gcp.machines import gpu_machine_of, gpu_machines
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -266,7 +267,7 @@ class _Maker:
             ),
             "slurm_cluster_name": self.spec.name,
             "final_image_family": IMAGE_FAMILY.format(name=self.spec.name),
-            "disk_size_gb": BOOT_DISK_GB,
+            "disk_size_gb": figures().boot_disk_gb,
             "instance_image": {
                 "family": IMAGE_FAMILY.format(name=self.spec.name),
                 "project": self.gcp.project,

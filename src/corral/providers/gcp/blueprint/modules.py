@@ -12,7 +12,8 @@ from typing import Any, Final
 from corral.durations import max_time
 from corral.providers.gcp.blueprint import networks
 from corral.providers.gcp.blueprint.entry import module
-from corral.providers.gcp.blueprint.releases import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
+from corral.providers.gcp.blueprint.releases import known_releases, script
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.machines import GpuMachine, gpu_machines
 from corral.providers.gcp.section import Exascaler, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
@@ -216,8 +217,9 @@ def partition(declared: Partition, kind: GpuMachine | None) -> dict[str, Any]:
 
 def _staged(gcp: Gcp, kind: GpuMachine, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
     """Runners that put prolog and epilog of partitions with GPUs in place."""
+    prologs = known_releases().prologs
     scripts = " ".join(
-        f"{name}:{each.source}:{PROLOGS[each.source]}:{','.join(each.when)}"
+        f"{name}:{each.source}:{prologs.digests[each.source]}:{','.join(each.when)}"
         for name, each in kind.prologs.items()
     )
     runners = [
@@ -225,7 +227,7 @@ def _staged(gcp: Gcp, kind: GpuMachine, gpu_partitions: Sequence[str]) -> list[d
             "controller-prologs.sh",
             at=f"prologs-{name}.sh",
             PARTITION=name,
-            COMMIT=PROLOGS_COMMIT,
+            COMMIT=prologs.commit,
             SCRIPTS=scripts,
         )
         for name in gpu_partitions
@@ -311,7 +313,7 @@ def _lustre(name: str, file_system: GcpStorage) -> dict[str, Any]:
         name,
         "modules/file-system/managed-lustre",
         use=("sysnet", "private_service_access"),
-        size_gib=file_system.size_gib or 36000,
+        size_gib=file_system.size_gib or figures().lustre.usual_gib,
         per_unit_storage_throughput=file_system.mbps_per_tib,
         name=f"$(vars.deployment_name)-{name}",
         local_mount=file_system.mount,
@@ -325,8 +327,8 @@ def _filestore(name: str, file_system: GcpStorage) -> dict[str, Any]:
         name,
         "modules/file-system/filestore",
         use=("sysnet", "private_service_access"),
-        filestore_tier="HIGH_SCALE_SSD",
-        size_gb=file_system.size_gib or 10240,
+        filestore_tier=figures().filestore.tier,
+        size_gb=file_system.size_gib or figures().filestore.least_gib,
         local_mount=file_system.mount,
         outputs=("network_storage",),
     )
@@ -516,7 +518,7 @@ def _image_runners(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[s
     return [
         shell("image-hold.sh"),
         data("/var/tmp/slurm_vars.json", variables),  # noqa: S108  # on the image's machine
-        shell("image-slurm.sh", SLURM_GCP=SLURM_GCP[gcp.toolkit]),
+        shell("image-slurm.sh", SLURM_GCP=known_releases().releases[gcp.toolkit].slurm_gcp),
         *((shell("image-gve.sh"),) if old else ()),
         shell("image-container-toolkit.sh" if old else "image-cuda.sh"),
         data("/etc/security/limits.d/99-corral.conf", limits),

@@ -2,56 +2,61 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any, Final, cast
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import Field
 
 from corral.agents import program
 from corral.errors import Code, CorralError
+from corral.providers.gcp.figures import Form
+from corral.tables import Row, read_table
 
-_TABLE: Final = files("corral.providers.gcp.blueprint").joinpath("toolkit.json")
-SLURM_GCP: Final = {"v1.95.0": "6.12.1", "v1.39.0": "6.6.2"}
-"""The slurm-gcp release that each toolkit's own example builds its image with."""
-
-PROLOGS_COMMIT: Final = "f10bb0e967cc6d29b03a21b5a80b7a7c2d7f151c"
-"""slurm-gcp, 2026-07-20: plugin v1.0.17 and RxDM v1.0.23; its test takes any Ubuntu."""
-
-PROLOGS: Final = {
-    "receive-data-path-manager-mega": (
-        "62025cc0df67d942a9d723f11a3efada4d419ffcda0d04e7788790f72199864b"
-    ),
-    "imex_prolog": "3b2aadc36bba1a4e16a7a836931c2539265fa782165dc5562f2ee80e24437517",
-    "imex_epilog": "524976c85e72f10a2c03b53a29e43f8e7ec51821fd75e96cf3f8e9d0916ea1ee",
-    "sudo-oslogin": "8b8094f6c29d0b40757586fd905248f28218860539010da38f7a4806db95d3e1",
-}
-"""Digests of scripts in tools/prologs-epilogs at that commit."""
+Kind = Literal["string", "number", "bool", "list", "map", "set", "object", "any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """One module of a release.
+class Module(Row):
+    """One module of a release; ``toolkit.yaml`` has the meanings."""
 
-    Attributes:
-        settings: type by name: string, number, bool, list, map, set, object or any; "!" behind it
-            where the module has no default.
-        outputs: names of what it gives.
-    """
-
-    settings: Mapping[str, str]
+    settings: Mapping[str, Annotated[str, Field(pattern=rf"^({'|'.join(get_args(Kind))})!?$")]]
     outputs: tuple[str, ...]
+
+
+class ToolkitRelease(Row):
+    """One release; ``releases.yaml`` has the meanings."""
+
+    slurm_gcp: str
+    cluster_name: Form
+
+
+class Prologs(Row):
+    """Scripts of slurm-gcp that slurmd runs for jobs."""
+
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    digests: Mapping[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
+
+
+class ToolkitReleases(Row):
+    """All releases, and the prologs that go with each of them."""
+
+    releases: Mapping[str, ToolkitRelease]
+    prologs: Prologs
+
+
+@cache
+def known_releases() -> ToolkitReleases:
+    """The table of releases."""
+    return read_table("corral.providers.gcp.blueprint", "releases.yaml", ToolkitReleases)
 
 
 @cache
 def modules(release: str) -> Mapping[str, Module]:
     """The modules of a release that Corral uses, by source path, as recorded from its own files."""
-    every = cast("dict[str, dict[str, Any]]", json.loads(_TABLE.read_text("utf-8")))
-    return {
-        source: Module(module["settings"], tuple(module["outputs"]))
-        for source, module in every[release].items()
-    }
+    every = read_table(
+        "corral.providers.gcp.blueprint", "toolkit.yaml", dict[str, dict[str, Module]]
+    )
+    return every[release]
 
 
 @cache

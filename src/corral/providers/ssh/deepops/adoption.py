@@ -2,18 +2,15 @@
 
 Each variable is carried over or reported: a table lists which.
 
-The table is variables.json: all variables of DeepOps' config.example and of its roles'
-defaults (release of 2026-08-18).
+The table is ``variables.yaml``.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
@@ -29,6 +26,7 @@ from corral.spec.hostlist import expand, fold
 from corral.spec.providers import OWNED
 from corral.spec.sections.people import User
 from corral.state.storage.fstab import NFS_OPTIONS
+from corral.tables import Row, read_table
 
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[\d+:\d+\][A-Za-z0-9._-]*)?")
 
@@ -132,15 +130,28 @@ class Variable:
     off: bool = False
 
 
+class NotCarried(Row):
+    """Variables that are not carried over for one reason; ``variables.yaml`` has the meanings."""
+
+    note: str
+    off: bool
+    names: str
+
+
+class VariableTable(Row):
+    """All variables of DeepOps."""
+
+    carried: dict[str, str]
+    not_carried: tuple[NotCarried, ...]
+
+
 @cache
 def variables() -> Mapping[str, Variable]:
     """The table, by variable."""
-    text = files("corral.providers.ssh.deepops").joinpath("variables.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    by_name = {str(name): Variable(field=str(field)) for name, field in table["carried"].items()}
-    for row in table["not_carried"]:
-        variable = Variable(note=str(row["note"]), off=bool(row["off"]))
-        by_name |= dict.fromkeys(str(row["names"]).split(), variable)
+    table = read_table("corral.providers.ssh.deepops", "variables.yaml", VariableTable)
+    by_name = {name: Variable(field=field) for name, field in table.carried.items()}
+    for row in table.not_carried:
+        by_name |= dict.fromkeys(row.names.split(), Variable(note=row.note, off=row.off))
     return by_name
 
 

@@ -9,8 +9,9 @@ from corral.slurm.adopt.rule import E, I, Problem, Rule, W
 from corral.slurm.adopt.rules.keys import drops
 from corral.slurm.adopt.source import Edit, Kind
 from corral.slurm.adopt.view import Existing, Setting
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.releases import Feature, since
 
 _MANUAL: Final = "slurm.conf(5)"
 _FIRST: Final = ("SlurmctldHost", "ControlMachine", "AuthType", "SlurmUser", "NodeName")
@@ -127,8 +128,9 @@ def authentication(existing: Existing) -> Iterator[Problem]:
     if auth and auth.value == "auth/none":
         message = "auth/none lets everybody be anybody"
         yield Problem(auth.spot, message, "write AuthType=auth/munge", level=Level.ERROR)
-    if auth and auth.value == "auth/slurm" and version and version < SlurmVersion(23, 11):
-        message = f"auth/slurm came with 23.11, and this is {version.release}"
+    if auth and auth.value == "auth/slurm" and version and not has(version, Feature.AUTH_SLURM):
+        first = since(Feature.AUTH_SLURM)
+        message = f"auth/slurm came with {first}, and this is {version.release}"
         edits = (auth.becomes("auth/munge"),)
         yield Problem(auth.spot, message, "write AuthType=auth/munge", edits, level=Level.ERROR)
     if auth and cred and auth.value.rpartition("/")[2] != cred.value.rpartition("/")[2]:
@@ -149,7 +151,8 @@ def auth_slurm_possible(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             auth.spot,
             "auth/munge needs one more daemon with its own key on every node; auth/slurm is there "
-            "since 23.11, and rotates keys on a live cluster since 24.05",
+            f"since {since(Feature.AUTH_SLURM)}, and rotates keys on a live cluster since "
+            f"{since(Feature.JWKS_ROTATION)}",
             "keep it while jobs are running; to change it all daemons stop: AuthType=auth/slurm, "
             "CredType=cred/slurm and one /etc/slurm/slurm.key",
             where="AuthType",
@@ -311,14 +314,15 @@ RULES: Final = (
          "ClusterName=NAME", cluster_name, "F31", "Slurm's read_config.c"),
     Rule("controller-spelling", W, Kind.SLURM,
          "No controller, or the old ControlMachine and BackupController.",
-         "SlurmctldHost=NAME(ADDRESS)", controller, "F53", _MANUAL, SlurmVersion(18, 8)),
+         "SlurmctldHost=NAME(ADDRESS)", controller, "F53", _MANUAL,
+         since(Feature.SLURMCTLD_HOST)),
     Rule("slurm-user-root", W, Kind.SLURM, "The controller runs as root.",
          "SlurmUser=slurm", slurm_user, "F17", _MANUAL),
     Rule("authentication", W, Kind.SLURM, "AuthType and CredType that are unsafe or do not agree.",
          "AuthType and CredType of one kind", authentication, "F01", "authentication.html"),
     Rule("auth-slurm-possible", I, Kind.SLURM, "munge where auth/slurm is there too.",
          "AuthType=auth/slurm", auth_slurm_possible, "F01", "authentication.html",
-         SlurmVersion(23, 11)),
+         since(Feature.AUTH_SLURM)),
     Rule("accounting-enforced", W, Kind.SLURM, "AccountingStorageEnforce without slurmdbd.",
          "slurmdbd, or nothing", enforced, "F38", _MANUAL),
     Rule("accounting", I, Kind.SLURM, "No accounting, or one that slurmctld refuses.",

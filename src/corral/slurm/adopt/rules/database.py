@@ -10,6 +10,7 @@ from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import Existing, expanded
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.releases import Feature, since
 
 _MANUAL: Final = "slurmdbd.conf(5)"
 _PRIVATE: Final = 0o600
@@ -41,7 +42,8 @@ def password(existing: Existing) -> Iterator[Problem]:
         "MariaDB knows the user slurm by its unix socket: identified via unix_socket, and no "
         "StoragePass"
         if local
-        else "keep the file at 0600, or use StoragePassScript (25.11)",
+        else "keep the file at 0600, or use StoragePassScript "
+        f"({since(Feature.STORAGE_PASSWORD_SCRIPT)})",
         where="StoragePass",
     )
 

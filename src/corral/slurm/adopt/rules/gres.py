@@ -12,16 +12,17 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, Setting, named
 from corral.slurm.tres import gres_count, gres_of
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.findings import Level, shown
 from corral.spec.hostlist import expand
+from corral.spec.slurm.releases import Feature, QuotedRelease, since
 
 
 class AutoDetect(tables.Row):
     """A word of AutoDetect in gres.conf, and the first release with it."""
 
     word: str
-    since: str
+    since: QuotedRelease
 
 
 AUTODETECT: Final = tables.read_table(
@@ -324,13 +325,15 @@ def _nvml(existing: Existing, setting: Setting) -> Iterator[Problem]:
         m.name for m in existing.machines.values() if m.plugins and "gpu_nvml.so" not in m.plugins
     ]
     who = f"; {without[0]} has no gpu_nvml.so" if without else ""
-    new = existing.version is not None and existing.version >= SlurmVersion(24, 11)
+    new = existing.version is not None and has(existing.version, Feature.AUTODETECT_NVIDIA)
+    first = since(Feature.AUTODETECT_NVIDIA)
     yield Problem(
         setting.spot,
         f"Slurm of Debian, Ubuntu and OpenHPC is built without NVML, and finds no GPU{who}",
-        "write AutoDetect=nvidia (Slurm 24.11 and newer)"
+        f"write AutoDetect=nvidia (Slurm {first} and newer)"
         if new
-        else "write Name=gpu File=/dev/nvidia[0-N]; AutoDetect=nvidia with Slurm 24.11 and newer",
+        else "write Name=gpu File=/dev/nvidia[0-N]; AutoDetect=nvidia with "
+        f"Slurm {first} and newer",
         (setting.becomes("nvidia"),) if new and without else (),
         level=Level.ERROR if without else None,
     )

@@ -9,8 +9,9 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.rules.cluster import NODES, there
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.releases import Feature, since
 
 # No ConstrainSwapSpace: slurmd refuses to start with it where the kernel does not account swap.
 CGROUP_TEXT: Final = "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpace=yes\n"
@@ -137,11 +138,11 @@ def plugin(existing: Existing) -> Iterator[Problem]:
             (setting.becomes("autodetect"),),
             where="CgroupPlugin",
         )
-    old = existing.version and existing.version < SlurmVersion(22, 5)
+    old = existing.version and not has(existing.version, Feature.CGROUP_V2)
     if word == "cgroup/v2" and old:
         yield Problem(
             setting.spot,
-            "cgroup/v2 came with 22.05",
+            f"cgroup/v2 came with {since(Feature.CGROUP_V2)}",
             "write CgroupPlugin=cgroup/v1 and boot the nodes with cgroup v1",
             level=Level.ERROR,
             where="CgroupPlugin",

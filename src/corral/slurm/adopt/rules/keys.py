@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from corral.slurm.adopt.key_releases import LAST
 from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
 from corral.slurm.tres import SUFFIXES
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.keys import key_table
+from corral.spec.slurm.releases import QuotedRelease
 from corral.tables import Row, read_table
 
 _NUMBER: Final = re.compile(rf"([0-9]+|0x[0-9a-f]+)[{SUFFIXES}]?|UNLIMITED|INFINITE", re.I)
@@ -24,7 +25,7 @@ class Obsolete(Row):
     """A key that is still read, and what became of it; ``obsolete.yaml`` has the meanings."""
 
     key: str
-    since: str
+    since: QuotedRelease
     fatal: bool = True
     why: str
     hint: str
@@ -34,6 +35,7 @@ class Obsolete(Row):
     leaves: bool = True
 
 
+_READ: Final = f"{key_table().first} to {key_table().last}"
 OBSOLETE: Final = read_table("corral.slurm.adopt", "obsolete.yaml", tuple[Obsolete, ...])
 
 
@@ -93,7 +95,7 @@ def removed_keys(existing: Existing) -> Iterator[Problem]:
     for kind, setting, known in _known(existing):
         if not known.until:
             continue
-        now = existing.version.release if existing.version else ""
+        now = existing.version.release if existing.version else None
         if now and now < known.until:
             continue
         yield Problem(
@@ -141,7 +143,7 @@ def new_keys(existing: Existing) -> Iterator[Problem]:
 def obsolete_keys(existing: Existing) -> Iterator[Problem]:
     """Keys that are still read, and should not be there."""
     for row in OBSOLETE:
-        release = existing.version.release if existing.version else ""
+        release = existing.version.release if existing.version else None
         known = lookup(row.file.value, "", row.key)
         gone = known is not None and known.until and (not release or release >= known.until)
         # A key that the release does not know at all is removed-key's.
@@ -309,19 +311,19 @@ RULES: Final = (
     ),
     Rule(
         "unknown-key", E, Kind.SLURM, "A key that no release knows.",
-        "the key that was meant", unknown_keys, source=f"{_SOURCE}; options tables 14.03 to {LAST}",
+        "the key that was meant", unknown_keys, source=f"{_SOURCE}; options tables {_READ}",
     ),
     Rule(
         "removed-key", E, Kind.SLURM, "A key that this release does not know any more.",
-        "nothing", removed_keys, source=f"options tables 14.03 to {LAST}",
+        "nothing", removed_keys, source=f"options tables {_READ}",
     ),
     Rule(
         "defunct-key", W, Kind.SLURM, "A key that is read and ignored with an error.",
-        "nothing", dead_keys, source=f"options tables 14.03 to {LAST} (_defunct_option)",
+        "nothing", dead_keys, source=f"options tables {_READ} (_defunct_option)",
     ),
     Rule(
         "key-too-new", E, Kind.SLURM, "A key that is younger than the release in use.",
-        "nothing, or a newer Slurm", new_keys, source=f"options tables 14.03 to {LAST}",
+        "nothing, or a newer Slurm", new_keys, source=f"options tables {_READ}",
     ),
     Rule(
         "obsolete-key", W, Kind.SLURM,

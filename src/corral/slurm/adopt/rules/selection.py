@@ -9,8 +9,9 @@ from corral.slurm.adopt.rule import Problem, Rule, W
 from corral.slurm.adopt.rules.cluster import there
 from corral.slurm.adopt.source import Kind, Spot
 from corral.slurm.adopt.view import Existing
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.releases import Feature, since
 
 _MANUAL: Final = "slurm.conf(5)"
 _DEF_MEM: Final = ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU")
@@ -19,11 +20,11 @@ _DEF_MEM: Final = ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU")
 def select(existing: Existing) -> Iterator[Problem]:
     """A selection plugin that is gone, or that cannot hand out GPUs and memory."""
     kind, how = existing.slurm.get("SelectType"), existing.slurm.get("SelectTypeParameters")
-    gone = existing.version is None or existing.version >= SlurmVersion(23, 11)
+    gone = existing.version is None or has(existing.version, Feature.NO_CONS_RES)
     if kind and kind.value in ("select/cons_res", "cons_res") and gone:
         yield Problem(
             kind.spot,
-            "select/cons_res is gone since 23.11",
+            f"select/cons_res is gone since {since(Feature.NO_CONS_RES)}",
             "write SelectType=select/cons_tres; the same parameters hold",
             (kind.becomes("select/cons_tres"),),
             level=Level.ERROR if existing.version else Level.WARNING,
@@ -52,16 +53,16 @@ def select(existing: Existing) -> Iterator[Problem]:
 def _memory_from(existing: Existing) -> Spot | None:
     """The line by which memory is a resource, None where it is not.
 
-    Without SelectTypeParameters, cons_tres takes CR_Core_Memory since 21.08; it is the default
-    SelectType since 23.11.
+    Without SelectTypeParameters, cons_tres takes CR_Core_Memory in later releases; in still later
+    ones it is the default SelectType.
     """
     kind, how = existing.slurm.get("SelectType"), existing.slurm.get("SelectTypeParameters")
     if kind and kind.value.endswith("linear"):
         return None
     if how and how.value.lower() != "none":
         return how.spot if "memory" in how.value.lower() else None
-    since = SlurmVersion(21, 8) if kind else SlurmVersion(23, 11)
-    if not there(existing) or (existing.version and existing.version < since):
+    feature = Feature.DEFAULT_CORE_MEMORY if kind else Feature.DEFAULT_CONS_TRES
+    if not there(existing) or (existing.version and not has(existing.version, feature)):
         return None
     return kind.spot if kind else existing.slurm.spot
 

@@ -11,14 +11,14 @@ from typing import Final
 
 from pydantic import field_validator
 
-from corral.slurm.adopt.key_releases import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule
 from corral.slurm.adopt.rules.keys import drops
 from corral.slurm.adopt.source import Edit, Kind
 from corral.slurm.adopt.view import Existing, Setting
-from corral.slurm.adopt.word_releases import VALUES
-from corral.slurm.version import SlurmVersion
+from corral.slurm.version import has
 from corral.spec.findings import Level, shown
+from corral.spec.slurm.keys import key_table, word_table
+from corral.spec.slurm.releases import Feature, Release, since
 from corral.tables import Row, pattern_that_compiles, read_table
 
 
@@ -28,18 +28,18 @@ class Value:
 
     Attributes:
         name: as Slurm's source writes it.
-        since: first release that knows it; "" for all that were read.
-        until: first release that does not; "" for none.
+        since: first release that knows it; None for all that were read.
+        until: first release that does not; None for none.
     """
 
     name: str
-    since: str
-    until: str
+    since: Release | None
+    until: Release | None
 
 
 def _table() -> Mapping[str, Mapping[str, Value]]:
     table: dict[str, dict[str, Value]] = {}
-    for group in VALUES.groups:
+    for group in word_table().groups:
         for word in group.words.split():
             value = Value(word, group.since, group.until)
             table.setdefault(group.key.lower(), {})[word.lower()] = value
@@ -47,7 +47,8 @@ def _table() -> Mapping[str, Mapping[str, Value]]:
 
 
 _VALUES: Final = _table()
-_PLUGINS: Final = frozenset(VALUES.plugins.lower().split())
+_READ: Final = f"{key_table().first} to {key_table().last}"
+_PLUGINS: Final = frozenset(word_table().plugins.lower().split())
 # read_config.c, mpi.c: Slurm itself reads these as something else. "none" is not a plugin since
 # 23.11. cred/slurm is in auth/slurm's library.
 _TRANSLATED: Final = frozenset(
@@ -55,7 +56,7 @@ _TRANSLATED: Final = frozenset(
 )
 # read_config.c takes no "none" of these, and before 21.08 passed over strange words of the first.
 _NEVER_NONE: Final = frozenset({"accountingstorageenforce", "preemptmode"})
-_STRICT_SINCE: Final = MappingProxyType({"accountingstorageenforce": SlurmVersion(21, 8)})
+_STRICT: Final = MappingProxyType({"accountingstorageenforce": Feature.STRICT_ACCOUNTING_ENFORCE})
 # Rules that know more of these: select-type, accounting.
 _ELSEWHERE: Final = frozenset({("selecttype", "cons_res"), ("accountingstoragetype", "filetxt")})
 
@@ -113,11 +114,11 @@ def _judged(existing: Existing, setting: Setting, word: str, name: str) -> Itera
     key = setting.key.lower()
     known = _VALUES[key].get(name)
     if known is None:
-        strict = _STRICT_SINCE.get(key)
-        if not (strict and existing.version and existing.version < strict):
+        strict = _STRICT.get(key)
+        if not (strict and existing.version and not has(existing.version, strict)):
             yield from _stranger(setting, word, name)
         return
-    release = existing.version.release if existing.version else ""
+    release = existing.version.release if existing.version else None
     edits: tuple[Edit, ...] = ()
     if known.until and (not release or release >= known.until):
         what = f"{shown(word)} is gone since Slurm {known.until}"
@@ -198,7 +199,7 @@ def resources(existing: Existing) -> Iterator[Problem]:
             plugin,
             "no CR_CPU, CR_Core or CR_Socket in SelectTypeParameters",
             "write SelectTypeParameters=CR_Core_Memory with DefMemPerCPU=MIB, or CR_Core",
-            until=SlurmVersion(21, 8) if unset else None,
+            until=Feature.DEFAULT_CORE_MEMORY if unset else None,
         )
     if how and "cr_one_task_per_core" in words and _CORE & set(words):
         yield from _refused(
@@ -206,7 +207,7 @@ def resources(existing: Existing) -> Iterator[Problem]:
             how,
             "CR_ONE_TASK_PER_CORE with CR_CPU",
             "write CR_Core or CR_Core_Memory in the place of CR_CPU",
-            since=SlurmVersion(23, 2),
+            begin=Feature.ONE_TASK_PER_CORE_WITHOUT_CPU,
         )
 
 
@@ -269,7 +270,7 @@ def topology(existing: Existing) -> Iterator[Problem]:
             setting,
             f"{shown(setting.value)} with select/linear",
             "write SelectType=select/cons_tres, or leave TopologyPlugin out",
-            since=SlurmVersion(24, 5),
+            begin=Feature.NO_TOPOLOGY_WITH_LINEAR,
         )
     if existing.complete and not existing.confs[Kind.TOPOLOGY]:
         yield Problem(
@@ -297,7 +298,7 @@ def no_partition(existing: Existing) -> Iterator[Problem]:
             "no PartitionName or no NodeName line",
             "write NodeName lines as slurmd -C prints them, and PartitionName=main Nodes=ALL "
             "Default=YES",
-            until=SlurmVersion(23, 2),
+            until=Feature.STARTS_WITHOUT_PARTITIONS,
         )
 
 
@@ -307,17 +308,17 @@ def _refused(
     what: str,
     hint: str,
     *,
-    since: SlurmVersion | None = None,
-    until: SlurmVersion | None = None,
+    begin: Feature | None = None,
+    until: Feature | None = None,
 ) -> Iterator[Problem]:
-    """Applies to releases from ``since`` on and before ``until``; a warning where none is named."""
+    """Applies to releases with ``begin`` and without ``until``; a warning where none is named."""
     now = existing.version
-    if now is not None and ((since and now < since) or (until and now >= until)):
+    if now is not None and ((begin and not has(now, begin)) or (until and has(now, until))):
         return
     if now is None and until is not None:
         return  # the newest release takes it
-    when = f" since Slurm {since.release}" if since else ""
-    when = f" before Slurm {until.release}" if until else when
+    when = f" since Slurm {since(begin)}" if begin else ""
+    when = f" before Slurm {since(until)}" if until else when
     message = f"{what}: slurmctld refuses to start{when}"
     level = None if now else Level.WARNING
     yield Problem(setting.spot, message, hint, level=level, where=setting.key)
@@ -337,7 +338,7 @@ RULES: Final = (
         "value-unknown", E, Kind.SLURM,
         "A plugin or a flag that this release does not have.",
         "its successor, or nothing", values,
-        source=f"folders of plugins and parsers of flags, 14.03 to {LAST}",
+        source=f"folders of plugins and parsers of flags, {_READ}",
     ),
     Rule(
         "values-refused", E, Kind.SLURM,

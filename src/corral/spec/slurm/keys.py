@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
+from corral.spec.slurm.releases import QuotedRelease, Release
 from corral.tables import Row, read_table
 
 Impact = Literal["none", "reload", "restart", "drain", "recreate"]
@@ -32,49 +33,66 @@ class _KeyRow(BaseModel):
     replaceable: bool = False
 
 
-class _KeyGroup(Row):
-    """Keys of one kind of line that the same releases know."""
+class KeyGroup(Row):
+    """Keys of one kind of line that the same releases know.
+
+    Attributes:
+        file: the file.
+        line: the first key of its lines; "" for a separate line.
+        since: first release with them; None for all that were read.
+        until: first release without them; None for none.
+        dead: first release that reads them and ignores them with an error; None for none.
+        keys: with a mark behind a key: ``*`` may stand more than once, ``?`` is yes or no, ``#`` is
+            a number.
+    """
 
     file: str
     line: str = ""
-    since: str = ""
-    until: str = ""
-    dead: str = ""
+    since: QuotedRelease | None = None
+    until: QuotedRelease | None = None
+    dead: QuotedRelease | None = None
     keys: str
 
 
-class _KeyTable(Row):
-    """All keys of Slurm's files that its source reads."""
+class KeyTable(Row):
+    """All keys of Slurm's files, and the oldest and the newest release that were read."""
 
-    first: str
-    last: str
-    groups: tuple[_KeyGroup, ...]
+    first: QuotedRelease
+    last: QuotedRelease
+    groups: tuple[KeyGroup, ...]
 
 
 class _Obsolete(BaseModel):
     """A key that daemons refuse or ignore, though the source reads it."""
 
     key: str
-    since: str
+    since: QuotedRelease
     why: str
     hint: str
     file: str = _FILE
 
 
-class _Words(BaseModel):
-    """Words of a key that the same releases know."""
+class WordGroup(Row):
+    """Words of a key of slurm.conf that the same releases know.
+
+    Attributes:
+        key: the key.
+        since: first release with them; None for all that were read.
+        until: first release without them; None for none.
+        words: plugins or flags.
+    """
 
     key: str
-    since: str = ""
-    until: str = ""
+    since: QuotedRelease | None = None
+    until: QuotedRelease | None = None
     words: str
 
 
-class _WordTable(BaseModel):
-    """Words by key, and the keys whose words are plugins."""
+class WordTable(Row):
+    """All words, and the keys whose words are plugins, such as select/cons_tres."""
 
     plugins: str
-    groups: tuple[_Words, ...]
+    groups: tuple[WordGroup, ...]
 
 
 class _Reserved(Row):
@@ -99,8 +117,8 @@ class SlurmKey:
 
     Attributes:
         name: as Slurm's source writes it.
-        since: first release with it; "" for all that were read.
-        until: first release without it, or that ignores or refuses it; "" for none.
+        since: first release with it; None for all that were read.
+        until: first release without it, or that ignores or refuses it; None for none.
         number: its value is a number.
         switch: its value is yes or no.
         impact: what a change of it does to a live cluster.
@@ -112,14 +130,20 @@ class SlurmKey:
     """
 
     name: str
-    since: str = ""
-    until: str = ""
+    since: Release | None = None
+    until: Release | None = None
     number: bool = False
     switch: bool = False
     impact: Impact = "reload"
     use: Literal["free", "joined", "replaceable", "owned"] = "free"
     owner: str = ""
     why: str = ""
+
+    def known_to(self, release: Release) -> bool:
+        """Whether a release understands this key."""
+        if self.since is not None and release < self.since:
+            return False
+        return self.until is None or release < self.until
 
 
 @cache
@@ -147,9 +171,9 @@ def slurm_keys() -> Mapping[str, SlurmKey]:
 def _known() -> Iterator[SlurmKey]:
     """The keys that Slurm's source reads, with the impact of those that Corral does not write."""
     settings = _settings()
-    start = {name.lower() for name in (*settings.restart.split(), *_words().plugins.split())}
+    start = {name.lower() for name in (*settings.restart.split(), *word_table().plugins.split())}
     drain = {name.lower() for name in settings.drain.split()}
-    for group in _table().groups:
+    for group in key_table().groups:
         for word in group.keys.split() if group.file == _FILE and not group.line else ():
             name = word.rstrip("*?#")
             low = name.lower()
@@ -157,7 +181,7 @@ def _known() -> Iterator[SlurmKey]:
             yield SlurmKey(
                 name,
                 group.since,
-                min(filter(None, (group.until, group.dead)), default=""),
+                min(filter(None, (group.until, group.dead)), default=None),
                 number=word.endswith("#"),
                 switch=word.endswith("?"),
                 impact="drain" if low in drain else "restart" if at_start else "reload",
@@ -165,13 +189,10 @@ def _known() -> Iterator[SlurmKey]:
 
 
 @cache
-def words_of(key: str) -> Mapping[str, tuple[str, str]]:
-    """The words that a key takes, in lower case, with since and until; none where any goes."""
-    table: dict[str, tuple[str, str]] = {}
-    for group in _words().groups:
-        if group.key.lower() == key.lower():
-            table |= {word.lower(): (group.since, group.until) for word in group.words.split()}
-    return MappingProxyType(table)
+def words_of(key: str) -> tuple[str, ...]:
+    """The words that a key takes, in lower case; none where any goes."""
+    groups = [group for group in word_table().groups if group.key.lower() == key.lower()]
+    return tuple(dict.fromkeys(word.lower() for g in groups for word in g.words.split()))
 
 
 @cache
@@ -182,7 +203,7 @@ def elsewhere(key: str) -> str:
             owner = row.field or row.owner
             if owner:
                 return f"{owner} of the cluster file sets it"
-    for group in _table().groups:
+    for group in key_table().groups:
         names = {word.rstrip("*?#").lower() for word in group.keys.split()}
         if key.lower() in names:
             place = f"lines of {group.file} that begin with {group.line}"
@@ -197,13 +218,15 @@ def _written() -> tuple[_KeyRow, ...]:
 
 
 @cache
-def _table() -> _KeyTable:
-    return read_table("corral.slurm.adopt", "key_releases.yaml", _KeyTable)
+def key_table() -> KeyTable:
+    """The keys of Slurm's files: which release knows which (``key_releases.yaml``)."""
+    return read_table("corral.slurm.adopt", "key_releases.yaml", KeyTable)
 
 
 @cache
-def _words() -> _WordTable:
-    return read_table("corral.slurm.adopt", "word_releases.yaml", _WordTable)
+def word_table() -> WordTable:
+    """The words that keys of slurm.conf take: which release knows which."""
+    return read_table("corral.slurm.adopt", "word_releases.yaml", WordTable)
 
 
 @cache

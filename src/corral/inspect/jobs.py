@@ -1,0 +1,360 @@
+"""Questions about jobs: the queue, accounting, steps on nodes, arrays, scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts.quote import call, defined, join, sh
+from corral.inspect.question import Question, T, text
+from corral.slurm import command
+from corral.slurm.job_use import StepUse, readable_step_use, show_step_use
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import GOING_ON, HOLDING
+from corral.slurm.steps import QUEUE_BATCH, Step, readable_batch, readable_steps
+from corral.slurm.text import (
+    PLAIN,
+    SHOW_JOB,
+    TIME_FORMAT,
+    parse_history,
+    parse_job,
+    parse_queue,
+    queue_format,
+    readable_history,
+    readable_queue,
+    show_history,
+    show_queue,
+)
+from corral.slurm.text import (
+    QUEUE as ALL_COLUMNS,
+)
+from corral.slurm.tres import Gpus
+
+_USER_PROGRAM: Final = "jobs/user.sh"
+LAST: Final = "@last"
+"""The last line of an answer that is complete; without it the answer is unknown, not empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueColumns:
+    """Columns of squeue.
+
+    Attributes:
+        names: as ``--format`` has them: ``%i``, ``%T``.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def format(self) -> str:
+        """The value of ``--format``."""
+        return queue_format(self.names)
+
+    def read(self, answer: str) -> tuple[Job, ...]:
+        """The jobs of squeue's answer; what is not a complete line is left out."""
+        return tuple(readable_queue(answer, self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryColumns:
+    """Columns of sacct.
+
+    Attributes:
+        names: as ``--format`` has them: ``JobIDRaw``, ``State``.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def format(self) -> str:
+        """The value of ``--format``."""
+        return ",".join(self.names)
+
+    def read(self, answer: str) -> tuple[Job, ...]:
+        """The jobs of sacct's answer with ``--parsable2``; what cannot be read is left out."""
+        return tuple(readable_history(answer, columns=self.names)[0])
+
+
+def _complete(answer: str) -> str | None:
+    """An answer without its last line; None where that is not ``LAST``."""
+    lines = [line for line in answer.split("\n") if line.strip()]
+    return "\n".join(lines[:-1]) if lines[-1:] == [LAST] else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSteps:
+    """Steps on a node.
+
+    Attributes:
+        steps: those that were listed.
+        complete: there are no others.
+    """
+
+    steps: tuple[Step, ...]
+    complete: bool
+
+
+def steps_on_node(answer: str) -> NodeSteps:
+    """Read the answer to ``STEPS``."""
+    return NodeSteps(readable_steps(answer), _complete(answer) is not None)
+
+
+STEPS: Final = Question(
+    "steps",
+    sh(
+        "{functions}\nroot_steps etimes=,args= && echo {last}",
+        functions=defined("slurm-steps.sh", "root_steps"),
+        last=LAST,
+    ),
+    steps_on_node,
+)
+_HELD: Final = QueueColumns(("%A", "%T", "%M", "%N"))
+
+
+def complete_jobs(answer: str) -> tuple[Job, ...] | None:
+    """Jobs that hold nodes; None where the answer is incomplete or a line cannot be read."""
+    complete = _complete(answer)
+    try:
+        return None if complete is None else parse_queue(complete, columns=_HELD.names)
+    except CorralError:
+        return None
+
+
+JOBS: Final = Question(
+    "jobs",
+    sh(
+        "timeout 15 squeue -h -t {states} -o {format} 2>/dev/null && echo {last}",
+        states=HOLDING,
+        format=_HELD.format,
+        last=LAST,
+    ),
+    complete_jobs,
+)
+"""Jobs that hold nodes, for who compares them with what runs there."""
+_HOLDERS: Final = QueueColumns(("%i", "%u", "%N"))
+HOLDERS: Final = Question(
+    "holders",
+    sh("timeout 10 squeue -h -t {states} -o {format}", states=HOLDING, format=_HOLDERS.format),
+    _HOLDERS.read,
+)
+"""Jobs that hold nodes, and whose they are."""
+_PLACED: Final = QueueColumns(("%A", "%N"))
+PLACED: Final = Question(
+    "placed",
+    sh("timeout 20 squeue -h -t CF,R -o {format}", format=_PLACED.format),
+    _PLACED.read,
+)
+"""The nodes of jobs that run, or for which nodes are powered up."""
+
+
+def blocking_jobs(node: str, patience: int) -> Question[list[str]]:
+    """Waits until no job is on a node, and succeeds; else fails with those that are, in words.
+
+    Args:
+        node: its name.
+        patience: seconds to wait.
+    """
+    shell = call("gates/slurm.sh", "node_free", node, patience, HOLDING)
+    return Question("blocking-jobs", shell, str.splitlines)
+
+
+def batch_hosts(answer: str) -> tuple[tuple[Job, str], ...]:
+    """Jobs with a batch script, each with the node where that runs."""
+    return tuple(readable_batch(answer))
+
+
+BATCH: Final = Question(
+    "batch",
+    sh("timeout 15 {command} 2>/dev/null", command=[*QUEUE_BATCH]),
+    batch_hosts,
+)
+QUEUE: Final = Question(
+    "queue", sh("timeout 15 squeue --noheader --format=%T 2>/dev/null"), str.split
+)
+OWN_QUEUE: Final = Question(
+    "own-queue",
+    sh('timeout 15 squeue --noheader --user="$(id -un)" --format=%T 2>/dev/null'),
+    str.split,
+)
+
+
+TIME_SETTING: Final = "=".join(TIME_FORMAT)
+"""Environment in which Slurm's commands print unix seconds."""
+UNIX_TIMES: Final = sh("export {time}", time=TIME_SETTING)
+"""Runs before ``job_queue`` and ``job_history``: Slurm's commands then print unix seconds."""
+
+
+def in_unix_times(question: Question[T]) -> Question[T]:
+    """The question after ``UNIX_TIMES``."""
+    return question.run_by(lambda shell: join([UNIX_TIMES, shell]))
+
+
+def job_queue(mark: str, *options: str) -> Question[tuple[Job, ...]]:
+    """Jobs that slurmctld knows; reading them raises CorralError for a line of another kind.
+
+    Args:
+        mark: separates fields; letters and digits nobody can know beforehand. For one job, whose
+            first line is its own, ``PLAIN`` will do.
+        options: of squeue.
+    """
+    shell = sh("{words}", words=[*show_queue(mark), *options])
+    return Question("job-queue", shell, lambda answer: parse_queue(answer, mark))
+
+
+def job_history(mark: str, *options: str) -> Question[tuple[Job, ...]]:
+    """Jobs that accounting knows, as ``job_queue``; none where it does not answer.
+
+    Args:
+        mark: as of ``job_queue``.
+        options: of sacct.
+    """
+    shell = sh("{words} 2>/dev/null", words=[*show_history(mark), *options])
+    return Question("job-history", shell, lambda answer: parse_history(answer, mark))
+
+
+def job_request(job: int | str) -> Question[Job | None]:
+    """One job as slurmctld has it."""
+    return Question("asked", sh("{show} {job} | head -n 1", show=[*SHOW_JOB], job=job), parse_job)
+
+
+@dataclass(frozen=True, slots=True)
+class AboutJob:
+    """The questions about one job for who follows it.
+
+    Attributes:
+        queue: its line in the queue.
+        request: slurmctld's record.
+        history: accounting's.
+        use: what each of its steps uses, to be read line by line.
+    """
+
+    queue: Question[tuple[Job, ...]]
+    request: Question[Job | None]
+    history: Question[tuple[Job, ...]]
+    use: Question[StepUse | None]
+
+
+def about_job(job: str, mark: str) -> AboutJob:
+    """All that Slurm reports of a job.
+
+    Args:
+        job: 12, or 12_3 for a part of an array.
+        mark: as of ``job_queue``.
+    """
+    option = f"--jobs={job}"
+    use = sh("{words} 2>/dev/null", words=[*show_step_use(job)])
+    return AboutJob(
+        job_queue(mark, "--states=all", option),
+        job_request(job),
+        job_history(mark, option),
+        Question("use", use, readable_step_use),
+    )
+
+
+def queued_job(job: int | str) -> Question[tuple[Job, ...]]:
+    """One job of the queue; its first line is its own. Fails where slurmctld has none."""
+    return in_unix_times(replace(job_queue(PLAIN, f"--jobs={job}"), name="queued-job"))
+
+
+def queue_places(*columns: str) -> tuple[int, ...]:
+    """At which fields of ``job_queue``'s lines columns are, from 1; and how many there are."""
+    return (*(ALL_COLUMNS.index(column) + 1 for column in columns), len(ALL_COLUMNS))
+
+
+def gpus_of_jobs(*, tracked: bool) -> Question[dict[int, Gpus]]:
+    """GPUs of the jobs that slurmctld knows, by Slurm's number.
+
+    Args:
+        tracked: Slurm counts GPUs among the resources of jobs, as it does with accounting.
+    """
+    asked = command.GPUS_OF_JOBS[tracked]
+    return Question("jobs-gpus", sh("{words}", words=[*asked.words]), asked.parse)
+
+
+_TASKS: Final = QueueColumns(("%i", "%T", "%r", "%S"))
+
+
+def _tasks(answer: str) -> tuple[Job, ...]:
+    rows = (line.removeprefix("q ") for line in answer.split("\n") if line.startswith("q "))
+    return _TASKS.read("\n".join(rows))
+
+
+def array_tasks(job: int) -> Question[tuple[Job, ...]]:
+    """The tasks of an array; those that have not begun share one record."""
+    return Question("tasks", call(_USER_PROGRAM, "array_queue", job, _TASKS.format), _tasks)
+
+
+def array_changes(job: int, pause: int) -> Question[tuple[Job, ...]]:
+    """The same at each change until all have ended, in lines to be read one by one.
+
+    A line ``.`` ends the tasks of one moment.
+
+    Args:
+        job: the array.
+        pause: seconds between two polls.
+    """
+    going = f"[|]({'|'.join(GOING_ON)})[|]|error"
+    shell = call(_USER_PROGRAM, "array_watch", job, _TASKS.format, going, pause)
+    return Question("task-changes", shell, _tasks)
+
+
+def pending_in(partition: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
+    """Pending jobs of a partition, each task of an array for itself."""
+    shown = QueueColumns(tuple(columns))
+    shell = sh(
+        "squeue -h --array --all --states=PENDING --partition={partition} -o {format}",
+        partition=partition,
+        format=shown.format,
+    )
+    return Question("queue-ahead", shell, shown.read)
+
+
+def running_on(nodes: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
+    """Jobs that run on nodes, a hostlist."""
+    shown = QueueColumns(tuple(columns))
+    shell = sh("squeue -h -t R -w {nodes} -o {format}", nodes=nodes, format=shown.format)
+    return Question("others", shell, shown.read)
+
+
+def running_jobs(user: str) -> Question[tuple[Job, ...]]:
+    """The nodes on which jobs of a user run."""
+    shown = QueueColumns(("%N",))
+    shell = sh("timeout 20 squeue -h -t R -u {user} -o {format}", user=user, format=shown.format)
+    return Question("running-jobs", shell, shown.read)
+
+
+def past_jobs(mark: str, days: int) -> Question[tuple[list[Job], int]]:
+    """All jobs of accounting since so many days, and how many records cannot be read.
+
+    Args:
+        mark: as of ``job_queue``.
+        days: how far back.
+    """
+    shell = sh(
+        "timeout 40 {sacct} --allusers --starttime=now-{days}days --endtime=now",
+        sacct=[*show_history(mark, duplicates=False)],
+        days=days,
+    )
+    return Question("past-jobs", shell, lambda answer: readable_history(answer, mark))
+
+
+def job_script(job: int, longest: int) -> Question[str]:
+    """A job's batch script, from slurmctld, else from accounting; "" where neither has it."""
+    return Question("script", call(_USER_PROGRAM, "job_script", job, longest), text)
+
+
+def batch_script(job: int) -> Question[str]:
+    """A job's batch script as slurmctld has it; fails where it has none."""
+    return Question("batch-script", sh("scontrol write batch_script {job} -", job=job), text)
+
+
+def submit_line(job: int) -> Question[str]:
+    """The command that submitted a job, as accounting keeps it."""
+    shell = sh(
+        "timeout 20 sacct --noheader --parsable2 --allocations --jobs={job} --format=SubmitLine"
+        " 2>/dev/null | head -n 1 | head -c 65536",
+        job=job,
+    )
+    return Question("line", shell, text)

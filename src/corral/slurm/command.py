@@ -1,0 +1,105 @@
+"""Slurm's client commands, each with its reader, for who runs them without a shell. Pure.
+
+The page and the exporter on a controller run these words as they are; ``inspect.slurm`` has the
+questions of those who ask a machine in shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+from corral.slurm import diagnostics
+from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
+from corral.slurm.records import Job, Node, Partition
+from corral.slurm.rest.commands import COMMANDS, OLDER, body_of, version_of
+from corral.slurm.rest.json_values import records
+from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER, jobs_of, nodes_of, partition
+from corral.slurm.text import (
+    QUEUE_COUNTED,
+    QUEUE_TRES,
+    SHOW_PARTITIONS,
+    TIME_FORMAT,
+    parse_counted,
+    parse_ping,
+    parse_tres,
+    readable_partitions,
+)
+from corral.slurm.tres import Gpus
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Generic[T_co]):
+    """A command and the reader of what it prints.
+
+    Attributes:
+        words: program and arguments.
+        parse: reads its standard output.
+    """
+
+    words: tuple[str, ...]
+    parse: Callable[[str], T_co]
+
+
+def _nodes(output: str) -> tuple[Node, ...]:
+    body = body_of(output)
+    return nodes_of(body, version_of(body))
+
+
+def _jobs(output: str) -> tuple[Job, ...]:
+    body = body_of(output)
+    return jobs_of(body, version_of(body))
+
+
+def _partitions(output: str) -> tuple[Partition, ...]:
+    body = body_of(output)
+    return tuple(partition(fields, version_of(body)) for fields in records(body.get("partitions")))
+
+
+def _gpus_of_jobs(output: str) -> dict[int, Gpus]:
+    return {job.id: gpus for job in _jobs(output) if (gpus := job.gpu_count)}
+
+
+UNIX_TIMES: Final = MappingProxyType(dict([TIME_FORMAT]))
+"""Environment in which these commands print times as unix seconds."""
+NODES: Final = Command(COMMANDS["nodes"], _nodes)
+NODES_OF_22_05: Final = Command(OLDER["nodes"], _nodes)
+PARTITIONS: Final = Command(COMMANDS["partitions"], _partitions)
+PARTITIONS_OF_22_05: Final = Command(SHOW_PARTITIONS, readable_partitions)
+RUNNING: Final = Command(("squeue", "--all", "--states=running", "--json"), _jobs)
+"""22.05 prints the other jobs too."""
+COUNTED: Final = Command(QUEUE_COUNTED, parse_counted)
+"""All jobs in the columns that metrics need; its times are unix seconds with ``UNIX_TIMES``."""
+GPUS_OF_JOBS: Final[Mapping[bool, Command[dict[int, Gpus]]]] = {
+    True: Command(QUEUE_TRES, parse_tres),
+    False: Command(COMMANDS["jobs"], _gpus_of_jobs),
+}
+"""GPUs by job, by whether Slurm counts GPUs among the resources of jobs: else only its JSON has
+them."""
+SCHEDULER: Final = Command(diagnostics.DIAGNOSTICS, diagnostics.scheduler)
+SHARES: Final = Command(diagnostics.SHARES, diagnostics.shares)
+RELEASE: Final = Command(("sinfo", "--version"), str.strip)
+PING: Final = Command(("timeout", "2", "scontrol", "ping"), parse_ping)
+"""A frozen slurmctld lets scontrol wait for 30 s."""
+
+_LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
+
+
+def level_of(user: str) -> Command[str]:
+    """A user's admin level in slurmdbd."""
+    words = ("sacctmgr", "--noheader", "--parsable2", "show", "user", user, "format=adminlevel")
+    return Command(words, lambda answer: _LEVELS.get(answer.strip().lower(), USER))
+
+
+def use_of_job(job_id: int) -> Command[JobUse]:
+    """What an ended job used."""
+    return Command(show_use(job_id), lambda answer: parse_use(answer, job_id))
+
+
+def use_of_jobs(start: str, user: str, states: Iterable[str]) -> Command[dict[int, JobUse]]:
+    """What jobs of a user used; arguments as of ``show_uses``."""
+    return Command(show_uses(start, user, states), parse_uses)
