@@ -31,7 +31,7 @@ from corral import api
 from corral.jobs.follow import Outcome
 from corral.prove.model import CheckResult, Verdict
 from corral.providers.gcp.blueprint.releases import known_releases
-from corral.roles.machine import fabric
+from corral.roles.machine.nccl_plugin import TCPXO
 from corral.spec.models import ClusterSpec
 
 __all__ = ["server"]
@@ -75,7 +75,7 @@ def machines(
     rxdm = os.environ.get("CORRAL_TEST_RXDM", "")
     if rxdm:
         digest = hashlib.sha256(Path(rxdm).read_bytes()).hexdigest()
-        assert digest == known_releases().prologs.digests["RXDM_SHA256"]
+        assert digest == known_releases().prologs.digests["receive-data-path-manager-mega"]
     with pytest.MonkeyPatch.context() as patch:
         mega = mega_at(tmp_path_factory.mktemp("mega"), patch, "v1.95.0", server)
         key = mega.folder / "key"
@@ -211,7 +211,7 @@ def test_each_rank_has_the_environment_by_construction(machines: Machines) -> No
     assert isinstance(outcome, Outcome)
     assert outcome.state == "COMPLETED", printed
     seen = dict(line.split("=", 1) for line in printed if "=" in line)
-    assert fabric.mistakes(seen) == ()
+    assert TCPXO.mistakes(seen) == ()
 
 
 PLAIN = """\
@@ -231,7 +231,7 @@ def test_plain_sbatch_has_the_environment_by_the_file_of_corral_env(machines: Ma
     finally:
         printed = machines.on_node("cat /shared/plain.out; rm -f /shared/plain.* /shared/env.sh")
     seen = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
-    assert fabric.mistakes(seen) == (), printed
+    assert TCPXO.mistakes(seen) == (), printed
     assert "/dev/aperture_devices:/dev/aperture_devices" in seen["CORRAL_CONTAINER_MOUNTS"]
 
 

@@ -29,6 +29,7 @@ from corral.providers.containers.podman import podman_errors
 from corral.providers.gcp.blueprint.releases import Module, known_releases, modules
 from corral.providers.gcp.figures import Figures, figures
 from corral.providers.gcp.gcluster import gcluster_hints
+from corral.providers.gcp.machines import gpu_machines
 from corral.providers.paperspace.offers import prices
 from corral.providers.ssh.deepops.adoption import variables
 from corral.roles.machine.nvidia import keyrings
@@ -159,6 +160,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             shipped(),
             variables(),
             figures(),
+            gpu_machines(),
             PROVIDERS,
             known_releases().releases,
             *map(rows_of, (*(PROVIDERS[c].folder for c in CLOUDS), "cloud", "gcp")),
@@ -242,8 +244,8 @@ def test_every_data_file_is_read_through_a_model_that_names_faults_by_place(repo
          "provider.toml:15:1: rental.clusters: Input should be a valid integer"),
         ("providers/runpod/provider.toml", Capabilities, "pods = true", "pods true",
          "provider.toml: Expected '=' after a key in a key/value pair (at line 16, column 6)"),
-        ("providers/gcp/figures.yaml", Figures, "image: c2-standard-8}", "image: c3}",
-         "figures.yaml:1:1: : Value error, c3 is not among the machines"),
+        ("providers/gcp/figures.yaml", Figures, "cpu_quota: N2_CPUS", "cpu_quota: [N2_CPUS]",
+         "figures.yaml:7:1: cpu_quota: Input should be a valid string"),
     ],
 )  # fmt: skip
 def test_a_fault_in_a_providers_data_is_named_with_its_place(

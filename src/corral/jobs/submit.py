@@ -66,7 +66,7 @@ from corral.jobs.upload.user_folder import (
     roof_script,
     user_folder,
 )
-from corral.roles.machine import fabric as fabric_role
+from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.services.mlflow import uri
 from corral.runtime.threads import abandonable
 from corral.slurm.records import Node
@@ -74,8 +74,6 @@ from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
-# Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
-_TCPXO_MOUNTS: Final = (*fabric_role.MOUNTS, fabric_role.APERTURE_MOUNT)
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 
@@ -380,5 +378,5 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
         rdma=rdma_of(spec),
         workdir=going.workdir,
         python=job.python or "",
-        mounts=mounts_of(job, shared, _TCPXO_MOUNTS if fabric == fabric_role.TCPXO else ()),
+        mounts=mounts_of(job, shared, PLUGINS[fabric].mounts if fabric in PLUGINS else ()),
     )

@@ -77,26 +77,29 @@ give() {
   printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$to"
 }
 settings_out=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
-  echo "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on $(uname -n): the TCPXO prolog did not run" >&2
+  echo "corral: no" /var/lib/tcpxo/lib64/nccl-env-profile.sh "on $(uname -n):" '"'"'the TCPXO prolog did not run'"'"' >&2
   exit 1
 fi
 if [ -z "$(ls -A /dev/aperture_devices 2>/dev/null)" ]; then
-  echo "corral: /dev/aperture_devices is empty on $(uname -n): no aperture devices" >&2
+  echo "corral:" /dev/aperture_devices "is empty on $(uname -n): no" '"'"'aperture devices'"'"' >&2
   exit 1
 fi
-corral_devices=${CUDA_VISIBLE_DEVICES-unset}
-NCCL_LIB_DIR=/var/lib/tcpxo/lib64
-export NCCL_LIB_DIR
-. /var/lib/tcpxo/lib64/nccl-env-profile.sh
-if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES
-else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi
+while IFS='"'"'='"'"' read -r corral_name corral_value; do
+  case $corral_name in
+  *[!A-Z0-9_]*) ;;
+  NCCL_*|LD_LIBRARY_PATH) export "$corral_name=$corral_value" ;;
+  esac
+done <<END_OF_PLUGIN
+$(NCCL_LIB_DIR=/var/lib/tcpxo/lib64 bash -c '"'"'. "$1" >/dev/null; /usr/bin/env'"'"' bash /var/lib/tcpxo/lib64/nccl-env-profile.sh)
+END_OF_PLUGIN
+unset corral_name corral_value
 export NCCL_FASTRAK_CTRL_DEV=enp0s12
 export NCCL_FASTRAK_IFNAME=enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0
 export NCCL_SOCKET_IFNAME=enp0s12
 export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
 export GLOO_SOCKET_IFNAME=enp0s12
 export NCCL_NVLSTREE_MAX_CHUNKSIZE=131072
-export "LD_LIBRARY_PATH=/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export LD_LIBRARY_PATH=/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 env' 2>&1) || { printf '%s\n' "$settings_out" >&2; exit 1; }
 while IFS='=' read -r name value; do
   case $name in
@@ -107,7 +110,7 @@ done <<END_OF_SETTINGS
 $settings_out
 END_OF_SETTINGS
 corral_interface='' corral_fabric=tcpxo corral_threads=16
-corral_sys=/sys corral_tcpxo=/var/lib/tcpxo/lib64 corral_pkey='' corral_gid=''
+corral_sys=/sys corral_profile='' corral_pkey='' corral_gid=''
 nic=$corral_interface why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then
   why='holds the address of the first node'
@@ -176,16 +179,15 @@ if [ -n "$ports" ]; then
   *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
-profile=$corral_tcpxo/nccl-env-profile.sh
-if [ "$corral_fabric" != tcpxo ] && [ -r "$profile" ]; then
+if [ -n "$corral_profile" ] && [ -r "$corral_profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;
     NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR="$corral_tcpxo" sh -c '. "$1" >/dev/null; PATH=$2 env' \
-  sh "$profile" "$PATH")
+$(env -i PATH="$PATH" NCCL_LIB_DIR="${corral_profile%/*}" sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$corral_profile" "$PATH")
 END_OF_PROFILE
 fi
 give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'

@@ -85,7 +85,7 @@ give() {
   eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"
 }
 corral_interface=eno1 corral_fabric='' corral_threads=4
-corral_sys=/sys corral_tcpxo=/var/lib/tcpxo/lib64 corral_pkey='' corral_gid=''
+corral_sys=/sys corral_profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh corral_pkey='' corral_gid=''
 nic=$corral_interface why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then
   why='holds the address of the first node'
@@ -154,16 +154,15 @@ if [ -n "$ports" ]; then
   *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
-profile=$corral_tcpxo/nccl-env-profile.sh
-if [ "$corral_fabric" != tcpxo ] && [ -r "$profile" ]; then
+if [ -n "$corral_profile" ] && [ -r "$corral_profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;
     NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR="$corral_tcpxo" sh -c '. "$1" >/dev/null; PATH=$2 env' \
-  sh "$profile" "$PATH")
+$(env -i PATH="$PATH" NCCL_LIB_DIR="${corral_profile%/*}" sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$corral_profile" "$PATH")
 END_OF_PROFILE
 fi
 give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'

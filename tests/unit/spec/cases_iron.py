@@ -35,6 +35,20 @@ MEGA: Final[dict[str, Any]] = {
         "storage": [{"mount": "/home", "kind": "lustre", "size_gib": 36000}],
     },
 }
+ULTRA: Final[dict[str, Any]] = {
+    **MEGA,
+    "groups": [
+        MEGA["groups"][0],
+        {**MEGA["groups"][1], "machine": "a3-ultragpu-8g", "gpu": {"type": "h200", "count": 8}},
+    ],
+}
+A4X: Final[dict[str, Any]] = {
+    **MEGA,
+    "groups": [
+        MEGA["groups"][0],
+        {**MEGA["groups"][1], "machine": "a4x-highgpu-4g", "gpu": {"type": "gb200", "count": 4}},
+    ],
+}
 DEBUG: Final = {
     "name": "debug", "provider": "gcp", "machine": "n2-standard-2", "nodes": "mega-debug-[0-1]",
 }  # fmt: skip
@@ -75,6 +89,19 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-machine", MEGA, {"groups.1.machine": "n2-standard-2"}, "groups[1].gpu"),
     ("gcp-machine", MEGA, {"groups.2": DEBUG, "partitions.0.groups": ["a3mega", "debug"]},
      "partitions[0].groups"),
+    ("gcp-machine", ULTRA, {"groups.1.gpu.type": "b200"}, "groups[1].gpu"),
+    ("gcp-machine", ULTRA, {"groups.1.gpu.count": 16}, "groups[1].gpu"),
+    ("gcp-one-type", ULTRA, {"gcp.toolkit": "v1.39.0", "gcp.storage": []}, "gcp.toolkit"),
+    ("gcp-one-type", ULTRA, {"groups.1": DEBUG, "partitions.0.groups": ["debug"]},
+     "groups[1].machine"),
+    ("gcp-one-type", ULTRA, {"groups.2": {**MEGA["groups"][1], "name": "other",
+                                          "nodes": "mega-other-[0-1]"}},
+     "groups[2].machine"),
+    ("gcp-for-type", A4X, {"gcp.provisioning": "spot", "gcp.reservation": GONE},
+     "gcp.provisioning"),
+    ("gcp-for-type", A4X, {"groups.2": DEBUG}, "groups[2].machine"),
+    ("gcp-domain", A4X, {"groups.1.nodes": "mega-a3mega-[0-18]"}, "groups[1].nodes"),
+    ("gcp-provisioning", ULTRA, {"gcp.reservation": GONE}, "gcp.provisioning"),
     ("gcp-login", MEGA, {"groups.0.ssh": GONE}, "groups[0].ssh"),
     ("gcp-zone", MEGA, {"gcp.zone": "us-central1-f"}, "gcp.zone"),
     ("gcp-provisioning", MEGA, {"gcp.provisioning": "flex-start"}, "gcp.reservation"),

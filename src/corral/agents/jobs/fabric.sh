@@ -84,16 +84,15 @@ if [ -n "$ports" ]; then
   *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
-profile=$corral_tcpxo/nccl-env-profile.sh
-if [ "$corral_fabric" != tcpxo ] && [ -r "$profile" ]; then
+if [ -n "$corral_profile" ] && [ -r "$corral_profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;
     NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR="$corral_tcpxo" sh -c '. "$1" >/dev/null; PATH=$2 env' \
-  sh "$profile" "$PATH")
+$(env -i PATH="$PATH" NCCL_LIB_DIR="${corral_profile%/*}" sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$corral_profile" "$PATH")
 END_OF_PROFILE
 fi
 give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'

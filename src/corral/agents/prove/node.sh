@@ -61,10 +61,19 @@ task_rails() {
     while IFS= read -r line; do printf '@ env %s %s\n' "$SLURMD_NODENAME" "$line"; done
 }
 
-# task_links SYS: what this node is, and what carries NCCL's data by its environment: RDMA ports and the interface.
+# task_links SYS: what this node is, and what carries NCCL's data by its environment: RDMA ports and the interface. A
+# network plugin that is given no ports takes all active ones.
 task_links() {
   echo "@ product $SLURMD_NODENAME $(cat "$1/class/dmi/id/product_name" 2>/dev/null)"
-  for port in $(echo "${NCCL_IB_HCA#=}" | tr , ' '); do
+  ports=$(echo "${NCCL_IB_HCA#=}" | tr , ' ')
+  case ${ports:+given}${NCCL_NET:-IB} in
+  IB|Socket|given*) ;;
+  *)
+    ports=$(grep -ls ACTIVE "$1"/class/infiniband/*/ports/*/state |
+      sed -n 's|.*/infiniband/\(.*\)/ports/\(.*\)/state$|\1:\2|p')
+    ;;
+  esac
+  for port in $ports; do
     at=$1/class/infiniband/${port%:*}/ports/${port#*:}
     rate=$(sed 's/[^0-9].*//' "$at/rate" 2>/dev/null)
     echo "@ port $SLURMD_NODENAME $port ${rate:-0} $(cat "$at/link_layer" 2>/dev/null)"

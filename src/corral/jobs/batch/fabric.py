@@ -11,18 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, filled, join, piece, sh, shipped
-from corral.roles.machine.fabric import (
-    APERTURE_MOUNT,
-    FOLDER,
-    MOUNTS,
-    TCPXO,
-    environment,
-)
+from corral.roles.machine.nccl_plugin import PLUGINS, TCPXO, NcclPlugin, of_fabrics
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.providers import machines_on
 
-TITLES: Final = " and ".join(kind.title for kind in machines_on(TCPXO).values())
 YOURS: Final = "yours, by --env or the job file"
 
 
@@ -62,7 +55,7 @@ def settings(
     threads: int | Script,
     rdma: Rdma = DEFAULT,
     sys: str = "/sys",
-    tcpxo: str = "/var/lib/tcpxo/lib64",
+    folder: str = "",
     several: bool = True,
     report: bool = False,
     write: bool = False,
@@ -72,30 +65,33 @@ def settings(
 
     Args:
         interface: the declared data network's interface, "" for none.
-        fabric: the declared kind: infiniband, roce, ethernet, tcpxo, or "" where none is declared.
+        fabric: the declared kind: infiniband, roce, ethernet, one of ``PLUGINS``, or "" for none.
         threads: CPUs of a rank.
         rdma: what is declared of an RDMA network.
         sys: where sysfs is.
-        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile.
-        several: the job has more than one node; one alone needs no TCPXO.
+        folder: where the fabric's plugin is, "" for its own place.
+        several: the job has more than one node; one alone needs no plugin.
         report: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
         printed: print the values as shell, for a script that evaluates them.
     """
+    plugin = PLUGINS.get(fabric)
+    # Nodes of an undeclared kind may have been set up for TCPXO by somebody else.
+    profile = "" if plugin else f"{folder or TCPXO.folder}/{TCPXO.profile}"
     kept = "give-printed.sh" if printed else "give.sh"
     give = shipped(f"jobs/batch/{'give-written.sh' if write else kept}")
     return join(
         [
             filled("jobs/batch/give-reported.sh", yours=YOURS) if report else give,
             *(_of_group(*row) for row in rdma.given),
-            *([_tcpxo(tcpxo, report=report)] if fabric == TCPXO and several else []),
+            *([_plugin(fabric, plugin, folder, report=report)] if plugin and several else []),
             filled(
                 "jobs/batch/fabric-declared.sh",
                 interface=interface,
                 fabric=fabric,
                 threads=threads,
                 sys=sys,
-                tcpxo=tcpxo,
+                profile=profile,
                 pkey=rdma.pkey,
                 gid=rdma.gid_index,
             ),
@@ -114,14 +110,15 @@ def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Scr
     )
 
 
-def _tcpxo(folder: str, *, report: bool) -> Script:
+def _plugin(fabric: str, plugin: NcclPlugin, folder: str, *, report: bool) -> Script:
+    titles = " and ".join(kind.title for kind in machines_on(fabric).values())
     return filled(
-        "jobs/batch/tcpxo-settings.sh",
-        environment=str(join([environment(folder), sh("env")])),
-        absent=filled("jobs/batch/tcpxo-absent-reported.sh")
+        "jobs/batch/plugin-settings.sh",
+        environment=str(join([plugin.environment(folder), sh("env")])),
+        absent=filled("jobs/batch/plugin-absent-reported.sh", title=plugin.title)
         if report
-        else filled("jobs/batch/tcpxo-absent.sh"),
-        why=f"GPUDirect-TCPXO on {TITLES}: the node's profile and its NICs",
+        else filled("jobs/batch/plugin-absent.sh"),
+        why=f"{plugin.title} on {titles}: the node's profile and its NICs",
     )
 
 
@@ -131,39 +128,40 @@ _HEAD: Final = """\
 """
 
 
-def sourced(
-    spec: ClusterSpec, group: NodeGroup, *, sys: str = "/sys", folder: str = FOLDER
-) -> Script:
+def sourced(spec: ClusterSpec, group: NodeGroup, *, sys: str = "/sys", folder: str = "") -> Script:
     """A file that batch scripts of plain sbatch source: what ranks of ``corral run`` get.
 
     Args:
         spec: the cluster.
         group: whose nodes the jobs run on.
         sys: where sysfs is.
-        folder: where GPUDirect-TCPXO's installer puts its libraries and profile.
+        folder: where the fabric's plugin is, "" for its own place.
     """
     head = sh(_HEAD, group=group.name, cluster=spec.name)
-    if group.fabric == TCPXO:
-        given = [sh("export {pair}", pair=pair) for pair in group.nccl]
-        body = piece(
-            "jobs/batch/sourced-tcpxo.sh",
-            environment=environment(folder),
-            given=join(given or [sh(":")]),
-            mounts=",".join((*MOUNTS, APERTURE_MOUNT)),
-        )
-        return join([head, body], "")
-    data = spec.network.data
+    plugin, data = PLUGINS.get(group.fabric), spec.network.data
     made = settings(
-        interface=(data.interface or "") if data else "",
-        fabric=data.fabric if data else "",
+        interface=(data.interface or "") if data and not plugin else "",
+        fabric=group.fabric or (data.fabric if data else ""),
         threads=sh('"${{SLURM_CPUS_PER_TASK:-1}}"'),
         rdma=rdma_of(spec.model_copy(update={"groups": (group,)})),
         sys=sys,
-        tcpxo=folder,
+        folder=folder,
+        several=False,
         printed=True,
     )
-    address = shipped("node-address.sh")
-    return join([head, piece("jobs/batch/sourced.sh", address=address, settings=made)], "")
+    text = piece("jobs/batch/sourced.sh", address=shipped("node-address.sh"), settings=made)
+    if plugin is None:
+        return join([head, text], "")
+    # Here and not by give: a library path that the script has already is kept behind the plugin's.
+    given = [sh("export {pair}", pair=pair) for pair in group.nccl]
+    body = piece(
+        "jobs/batch/sourced-plugin.sh",
+        environment=plugin.environment(folder),
+        given=join(given or [sh(":")]),
+        sourced=text,
+        mounts=",".join(plugin.mounts),
+    )
+    return join([head, body], "")
 
 
 def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
@@ -175,12 +173,13 @@ def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
     """Interface and kind of the data network as the cluster file has them; "" for what it has not.
 
-    Nodes of a type of machine that comes with it are on ``tcpxo`` whatever else is declared.
+    Nodes of a type of machine that comes with a fabric are on it whatever else is declared.
     """
     data = spec.network.data
     groups = partition.groups if partition else ()
-    if any(group.fabric == TCPXO for group in spec.groups if group.name in groups):
-        return "", TCPXO
+    fabric = of_fabrics([group.fabric for group in spec.groups if group.name in groups])
+    if fabric:
+        return "", fabric
     return ((data.interface or ""), data.fabric) if data else ("", "")
 
 

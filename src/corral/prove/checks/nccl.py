@@ -15,6 +15,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, join, sh
 from corral.plurals import plural
 from corral.prove.check import ALL_CORES, Check
+from corral.prove.checks.tcpxo import FABRIC as TCPXO
 from corral.prove.context import (
     ProveContext,
     as_user,
@@ -35,7 +36,7 @@ from corral.prove.launch import WAIT, Batch, batches, by_limit, held_back, watch
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.roles.machine.fabric import TCPXO
+from corral.roles.machine.nccl_plugin import of_fabrics
 from corral.slurm.records import Node
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
@@ -135,6 +136,8 @@ def script_of(ctx: ProveContext, batch: Batch, gpus: int) -> Script:
 
 def sizes(ctx: ProveContext, batch: Batch) -> tuple[int, int]:
     """The smallest and the largest buffer, in bytes."""
+    if _plugin(ctx.spec, batch):
+        return _MANY
     data = ctx.spec.network.data
     declared = data.gbps * data.nics if data and data.gbps else 0.0
     if len(batch.nodes) == 1 or declared >= FAST_GBPS:
@@ -227,7 +230,7 @@ def judge_run(
     hardware = recognised(machines)
     if hardware and reading.transport.network not in ("", SOCKETS) and not _rdma(hardware):
         hardware = ""  # its references are of sockets, and NCCL found something faster
-    known = Known(hardware=hardware, nodes=len(batch.nodes))
+    known = Known(hardware=hardware, nodes=len(batch.nodes), fabric=_plugin(ctx.spec, batch))
     gpus = gpus_of_each(ctx, batch)
     known = with_declared(known, ctx.spec.network.data, nodes=len(batch.nodes), gpus=gpus)
     return judge_tables(compared(reading, known), hardware, reading.transport.network, evidence)
@@ -328,6 +331,12 @@ def applies(ctx: ProveContext) -> str:
 
 def _computing(spec: ClusterSpec) -> set[str]:
     return {name for g in spec.groups if g.computing_gpus for name in expand(g.nodes)}
+
+
+def _plugin(spec: ClusterSpec, batch: Batch) -> str:
+    """The fabric of these nodes whose NCCL has a plugin, "" for none."""
+    names = set(batch.names)
+    return of_fabrics([g.fabric for g in spec.groups if g.fabric and names & set(expand(g.nodes))])
 
 
 def _on_tcpxo(spec: ClusterSpec) -> set[str]:

@@ -33,12 +33,13 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.roles.machine import fabric
+from corral.roles.machine.nccl_plugin import TCPXO
 from corral.spec.hostlist import expand
 from corral.spec.providers import either, machines_on
 from corral.spec.sections.provider_setup import section_of
 
-MACHINES: Final = machines_on(fabric.TCPXO)
+FABRIC: Final = "tcpxo"
+MACHINES: Final = machines_on(FABRIC)
 TITLES: Final = " and ".join(kind.title for kind in MACHINES.values())
 VENDOR: Final = next(kind.vendor for kind in MACHINES.values())
 NCCL_TESTS: Final = next(kind.nccl_tests for kind in MACHINES.values())
@@ -60,14 +61,14 @@ async def prepared(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
-        report = call("prove/node.sh", "task_rails", *fabric.RAILS)
-        task = join([fabric.environment(), report])
+        report = call("prove/node.sh", "task_rails", *TCPXO.rails)
+        task = join([TCPXO.environment(), report])
         result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
         problems += judge_nodes(batch.names, result.stdout, result.stderr)
         evidence.append(
             Evidence(ctx.controller, shown(batch, "TCPXO's environment"), output_of(result))
         )
-    good = f"profile, environment and {len(fabric.RAILS)} NICs on {sum(len(b.nodes) for b in wide)}"
+    good = f"profile, environment and {len(TCPXO.rails)} NICs on {sum(len(b.nodes) for b in wide)}"
     return verdict_of(problems, f"{good} nodes", *evidence)
 
 
@@ -94,14 +95,14 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
             )
             problems.append(why.removeprefix("corral: "))
             continue
-        problems += [f"{node}: {sentence}" for sentence in fabric.mistakes(env[node])]
+        problems += [f"{node}: {sentence}" for sentence in TCPXO.mistakes(env[node])]
         problems += [f"{node}: {sentence}" for sentence in _rails(rails.get(node, {}))]
     return problems
 
 
 def _rails(rails: Mapping[str, tuple[str, str]]) -> list[str]:
     wrong: list[str] = []
-    for name in fabric.RAILS:
+    for name in TCPXO.rails:
         mtu, state = rails.get(name, ("", ""))
         if not mtu:
             wrong.append(f"there is no NIC {name}")
@@ -152,7 +153,7 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
     healthy = healthy_speed()
     network = reading.transport.network
     fastrak = [line for line in log.splitlines() if "FasTrak" in line]
-    named = [r for r in fabric.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
+    named = [r for r in TCPXO.rails if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
     figures: dict[str, Figure] = {
         "busbw GB/s": busbw,
         "reference GB/s": healthy,
@@ -163,9 +164,9 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
     problems: list[str] = []
     if "FasTrak" not in network:
         problems.append(f"NCCL used {network or 'an unknown network'} instead of FasTrak (F45)")
-    if named and len(named) < len(fabric.RAILS):
-        missing = ", ".join(r for r in fabric.RAILS if r not in named)
-        problems.append(f"{len(named)} of {len(fabric.RAILS)} NICs carried it; not {missing}")
+    if named and len(named) < len(TCPXO.rails):
+        missing = ", ".join(r for r in TCPXO.rails if r not in named)
+        problems.append(f"{len(named)} of {len(TCPXO.rails)} NICs carried it; not {missing}")
     if busbw < FAIL_BELOW * healthy:
         problems.append(f"{busbw:.1f} GB/s at 8 GiB, {healthy:g} are reached")
     rails = f"{len(named)} NICs" if named else "its log names no NICs"
@@ -177,7 +178,7 @@ def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
 
 async def _wide(ctx: ProveContext) -> list[Batch]:
     """Partitions' free nodes on the fabric, where there are at least two together."""
-    mine = {name for g in ctx.spec.groups if g.fabric == fabric.TCPXO for name in expand(g.nodes)}
+    mine = {name for g in ctx.spec.groups if g.fabric == FABRIC for name in expand(g.nodes)}
     free = tuple(n for n in (await survey(ctx)).free if n.name in mine)
     return [b for b in batches(free, by_gpu=False) if b.nodes[1:]]
 
@@ -201,7 +202,7 @@ def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None, mpi: s
     """Eight ranks on each of two nodes, as the vendor's guide runs it."""
     task = join(
         [
-            fabric.environment(),
+            TCPXO.environment(),
             sh(
                 "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; exec {binary} {limits}",
                 binary=f"{folder}/build/{PROGRAM}",
@@ -227,7 +228,7 @@ def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None, mpi: s
 def _container(folder: str, image: str | None) -> Script:
     if image is None:
         return NOTHING
-    mounts = (*fabric.MOUNTS, "/dev/aperture_devices:/dev/aperture_devices", f"{folder}:{folder}")
+    mounts = (*TCPXO.mounts, f"{folder}:{folder}")
     return sh(
         "--container-image={image} --container-mounts={mounts}",
         image=image,
@@ -236,7 +237,7 @@ def _container(folder: str, image: str | None) -> Script:
 
 
 def _on_fabric(ctx: ProveContext) -> str:
-    there = any(group.fabric == fabric.TCPXO for group in ctx.spec.groups)
+    there = any(group.fabric == FABRIC for group in ctx.spec.groups)
     return "" if there else f"no group is of machine type {either(tuple(MACHINES))}"
 
 

@@ -38,7 +38,7 @@ class Known:
         collective: what was measured, where the log does not state it.
         algorithm: what NCCL was forced to, None when nothing was.
         usual: GB/s that this cluster's own collectives reached before.
-        fabric: infiniband, roce, ethernet, efa, tcpx or tcpxo: what NCCL should have used.
+        fabric: what NCCL should have used, a key of ``transport.NETWORKS``.
     """
 
     hardware: str = ""

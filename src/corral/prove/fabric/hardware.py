@@ -131,8 +131,13 @@ def known_hardware() -> Mapping[str, Hardware]:
 
 
 def reference(hardware: Hardware, collective: Collective, nodes: int) -> Seen | None:
-    """The healthy figure for a collective over so many nodes; None when nobody published one."""
+    """The healthy figure for a collective over so many nodes; None when nobody published one.
+
+    Figures of a domain of NVLink are not those of nodes in several.
+    """
     several = nodes > 1
+    if 1 < hardware.topology.domain < nodes:
+        return None
     return next(
         (s for s in hardware.seen if s.several == several and collective in s.collectives), None
     )

@@ -41,6 +41,7 @@ class Topology:
             not matter (one GPU per node).
         gpus: GPUs per node.
         nvls: the switch between the GPUs does the sum (NVSwitch of Hopper and later).
+        domain: nodes whose GPUs are all on one NVLink; their interfaces carry nothing.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -50,6 +51,7 @@ class Topology:
     intra: float = 0.0
     gpus: int = 1
     nvls: bool = False
+    domain: int = 1
 
     @property
     def nic_gb_s(self) -> float:
@@ -102,8 +104,8 @@ def limit(
     """
     inside = topology.intra
     if topology.nvls and collective is Collective.ALL_REDUCE and algorithm is not Algorithm.RING:
-        inside *= bus_factor(collective, topology.gpus)
-    if nodes <= 1:
+        inside *= bus_factor(collective, topology.gpus * min(max(1, nodes), topology.domain))
+    if nodes <= topology.domain:
         return inside
     used = algorithm or algorithm_of(collective, nodes)
     bandwidth = between(topology, collective, nodes)

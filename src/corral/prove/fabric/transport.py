@@ -11,13 +11,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from corral.roles.machine.nccl_plugin import PLUGINS
+
 NETWORKS: Final = {
     "infiniband": ("IB", "IBext", "IBext_v6", "IBext_v7", "IBext_v8", "IBext_v9", "IBext_v10"),
     "roce": ("IB", "IBext", "IBext_v6", "IBext_v7", "IBext_v8", "IBext_v9", "IBext_v10"),
     "ethernet": ("Socket",),
     "efa": ("AWS Libfabric", "Libfabric", "OFI"),
     "tcpx": ("GPUDirectTCPX_v7", "GPUDirectTCPX"),
-    "tcpxo": ("FasTrak",),
+    **{fabric: (plugin.network,) for fabric, plugin in PLUGINS.items()},
 }
 """Names under which NCCL and its plugins announce each kind of fabric."""
 

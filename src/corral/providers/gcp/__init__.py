@@ -1,1 +1,1 @@
-"""A3 Mega clusters on Google Cloud, which Google's Cluster Toolkit makes and Corral drives."""
+"""Clusters on Google Cloud, which Google's Cluster Toolkit makes and Corral drives."""

@@ -1,4 +1,4 @@
-"""Figures of Google Cloud: machines, zones, sizes of file systems (``figures.yaml``)."""
+"""Figures of Google Cloud: machines without GPUs, sizes of file systems (``figures.yaml``)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,16 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
 from corral.tables import Row, pattern_that_compiles, read_table
 
 
-class Machine(Row):
-    """A machine type.
-
-    Attributes:
-        cpus: threads, two to a core.
-        gib: memory.
-        sockets: of its processors.
-        gpus: how many it has.
-        networks: for GPU traffic, each with a NIC.
-    """
+class CpuMachine(Row):
+    """A machine type without GPUs: CPUs, two to a core, and GiB."""
 
     cpus: int
     gib: int
-    sockets: int = 1
-    gpus: int = 0
-    networks: int = 0
-
-    @property
-    def cores_per_socket(self) -> int:
-        return self.cpus // self.sockets // 2
-
-
-class Setup(Row):
-    """Machine types of what the toolkit makes next to the nodes."""
-
-    controller: str
-    login: str
-    image: str
 
 
 class Lustre(Row):
@@ -57,14 +34,6 @@ class Filestore(Row):
     least_gib: int
 
 
-class Network(Row):
-    """MTU and address ranges."""
-
-    mtu: int
-    system: str
-    gpus: str
-
-
 class Form(Row):
     """How a value is written, as a regular expression and in words."""
 
@@ -75,27 +44,13 @@ class Form(Row):
 class Figures(Row):
     """All of them."""
 
-    machines: Mapping[str, Machine]
-    setup: Setup
-    zones: tuple[str, ...]
+    cpu_machines: Mapping[str, CpuMachine]
+    cpu_quota: str
     lustre: Lustre
     filestore: Filestore
     local_ssd_gb: int
     boot_disk_gb: int
-    network: Network
     existing: Mapping[str, Form]
-
-    @model_validator(mode="after")
-    def _known(self) -> Figures:
-        for name in (self.setup.controller, self.setup.login, self.setup.image):
-            if name not in self.machines:
-                raise ValueError(f"{name} is not among the machines")
-        return self
-
-    def setup_cpus(self) -> int:
-        """CPUs of controller, login node and the machine that the image is made on."""
-        names = (self.setup.controller, self.setup.login, self.setup.image)
-        return sum(self.machines[name].cpus for name in names)
 
 
 @cache

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.machines import (
+    GpuMachine,
+    gpu_machines,
+    gpu_type_of,
+)
+from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
-
-PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
-"""Quota of spot and flex-start machines; a reservation's GPUs counted when it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Answers:
         region: ``regions.get``, with quotas.
         project: ``projects.get``, with quotas.
         networks: how many of the cluster's own networks are there already.
-        machines: how many of its A3 Mega machines are.
+        machines: how many of its machines with GPUs are.
         network: of ``networks.list``, the existing one that the file names.
     """
 
@@ -53,15 +55,16 @@ class Trouble:
 def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ...]:
     """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
+    machine = gpu_type_of(spec)
     kinds = [node.group.machine for node in nodes_of(spec)]
-    nodes = kinds.count(MACHINE) - answers.machines
-    machines = figures().machines
-    n2_cpus = sum(machines[kind].cpus for kind in kinds if kind and kind != MACHINE)
+    nodes = kinds.count(machine) - answers.machines
+    plain = figures().cpu_machines
+    cpus = sum(plain[kind].cpus for kind in kinds if kind and kind in plain)
     return (
-        *_place(gcp, answers),
+        *_place(gcp, answers, machine),
         *_network(gcp, answers.network),
-        *_reservation(gcp, answers.reservation, nodes),
-        *_quotas(gcp, answers, nodes, n2_cpus),
+        *_reservation(gcp, answers.reservation, machine, nodes),
+        *_quotas(gcp, gpu_machines()[machine], answers, nodes, cpus),
     )
 
 
@@ -84,7 +87,7 @@ def require_none(spec: ClusterSpec, obstacles: Sequence[Trouble]) -> None:
     )
 
 
-def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
+def _place(gcp: Gcp, answers: Answers, machine: str) -> Iterator[Trouble]:
     if answers.project is None:
         yield Trouble(f"there is no project {gcp.project}", "write the project's id, not its name")
         return
@@ -96,8 +99,8 @@ def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
             f"zone {gcp.zone} is {answers.zone.get('status')}", "wait, or take another zone"
         )
     if answers.machine is None:
-        hint = f"gcloud compute machine-types list --filter=name={MACHINE} shows where they are"
-        yield Trouble(f"{gcp.zone} does not offer {MACHINE} to this project", hint)
+        hint = f"gcloud compute machine-types list --filter=name={machine} shows where they are"
+        yield Trouble(f"{gcp.zone} does not offer {machine} to this project", hint)
 
 
 def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
@@ -115,7 +118,9 @@ def _network(gcp: Gcp, there: Mapping[str, Any] | None) -> Iterator[Trouble]:
         yield Trouble(text, hint)
 
 
-def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
+def _reservation(
+    gcp: Gcp, reservation: Mapping[str, Any] | None, needed: str, nodes: int
+) -> Iterator[Trouble]:
     name = gcp.reservation
     if not name:
         return
@@ -132,8 +137,8 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
         )
     specific = part(reservation, "specificReservation")
     machine = str(part(specific, "instanceProperties").get("machineType", ""))
-    if machine and machine != MACHINE:
-        yield Trouble(f"reservation {name} holds {machine}", f"one of {MACHINE} is needed")
+    if machine and machine != needed:
+        yield Trouble(f"reservation {name} holds {machine}", f"one of {needed} is needed")
         return
     left = _number(specific.get("count")) - _number(specific.get("inUseCount"))
     if specific and left < nodes:
@@ -141,21 +146,24 @@ def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) ->
         yield Trouble(f"reservation {name} has {int(left)} machines left, {nodes} are needed", hint)
 
 
-def _quotas(gcp: Gcp, answers: Answers, nodes: int, n2_cpus: int) -> Iterator[Trouble]:
+def _quotas(
+    gcp: Gcp, kind: GpuMachine, answers: Answers, nodes: int, cpus: int
+) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    known, machine = figures(), figures().machines[MACHINE]
-    # One more for everything else, unless the file names it.
-    networks = machine.networks + (gcp.network is None) - answers.networks
+    known, own = figures(), gcp.network is None
+    vpcs = kind.network.vpcs + own - answers.networks
+    subnetworks = kind.network.subnetworks + own - answers.networks
+    servers = kind.servers.cpus + (cpus if kind.servers.quota == known.cpu_quota else 0)
     needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
-        ("NETWORKS", networks, answers.project, "the project"),
-        ("SUBNETWORKS", networks, answers.project, "the project"),
-        ("C2_CPUS", known.setup_cpus(), answers.region, region),
-        ("SSD_TOTAL_GB", known.boot_disk_gb * nodes, answers.region, region),
+        ("NETWORKS", vpcs, answers.project, "the project"),
+        ("SUBNETWORKS", subnetworks, answers.project, "the project"),
+        (kind.servers.quota, servers, answers.region, region),
+        (kind.disk_quota, known.boot_disk_gb * nodes, answers.region, region),
     ]
-    if n2_cpus:
-        needs.append(("N2_CPUS", n2_cpus, answers.region, region))
+    if cpus and kind.servers.quota != known.cpu_quota:
+        needs.append((known.cpu_quota, cpus, answers.region, region))
     if gcp.provisioning != "reservation":
-        needs.append((PREEMPTIBLE, machine.gpus * nodes, answers.region, region))
+        needs.append((kind.gpu_quota, kind.gpus * nodes, answers.region, region))
     for metric, amount, holder, where in needs:
         quota = _quota(holder, metric)
         if quota is None:

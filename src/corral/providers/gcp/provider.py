@@ -22,8 +22,9 @@ from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.figures import figures
+from corral.providers.gcp.machines import gpu_machines, gpu_type_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.providers.gcp.warm_up import warm_up
 from corral.spec.models import ClusterSpec
@@ -82,7 +83,7 @@ class GcpProvider:
             self._instances = {str(instance["name"]): instance for instance in instances}
             self._troubles = ()
             if controller_of(self._spec) not in self._instances:
-                answers = await ask(google, self._gcp, self.cluster, self._machines())
+                answers = await ask(google, self._gcp, self._spec, self._machines())
                 self._troubles = troubles(self._spec, self._gcp, answers)
         finally:
             await self._close(google)
@@ -105,8 +106,9 @@ class GcpProvider:
             raise
 
     def _machines(self) -> int:
+        ending = f"/{gpu_type_of(self._spec)}"
         return sum(
-            str(instance.get("machineType", "")).endswith(f"/{MACHINE}")
+            str(instance.get("machineType", "")).endswith(ending)
             for instance in self._instances.values()
         )
 
@@ -140,7 +142,7 @@ class GcpProvider:
         how = self._gcp.provisioning
         name = f" {self._gcp.reservation}" if self._gcp.reservation else ""
         what = node.group.machine or "controller"
-        if what == MACHINE:
+        if what in gpu_machines():
             what += f" by {how}{name}"
         text = f"{what} in {self._gcp.zone}, by gcluster {self._gcp.toolkit}"
         if self._troubles and not node.group.machine:
@@ -239,18 +241,25 @@ class GcpProvider:
     def predict(self, node: str) -> Facts:
         """What the machine type is known to be; its image is Ubuntu."""
         machine = self._node(node).group.machine
-        kind = figures().machines[machine or figures().setup.controller]
+        own = gpu_machines()[gpu_type_of(self._spec)]
+        big = gpu_machines().get(machine or "")
+        cpus = int(own.servers.controller.rpartition("-")[2])
+        gib = cpus * (2 if "-highcpu-" in own.servers.controller else 4)
+        if plain := figures().cpu_machines.get(machine or ""):
+            cpus, gib = plain.cpus, plain.gib
+        if big:
+            cpus, gib = big.cpus, big.memory_gib
         old = self._gcp.toolkit == "v1.39.0"
         return Facts(
             node=node,
             os_id="ubuntu",
             os_version="22.04" if old else "24.04",
             kernel="",
-            cpus=kind.cpus,
-            sockets=kind.sockets,
-            cores_per_socket=kind.cores_per_socket,
-            threads_per_core=2,
-            memory_mib=kind.gib * 1024,
+            cpus=cpus,
+            sockets=2 if big else 1,
+            cores_per_socket=big.cores_per_socket if big else cpus // own.threads_per_core,
+            threads_per_core=own.threads_per_core,
+            memory_mib=gib * 1024,
             cgroup="v2",
             systemd=True,
             address="",
@@ -343,7 +352,7 @@ class GcpProvider:
         return node
 
 
-async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Answers:
+async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: int) -> Answers:
     """All that the preflight needs, asked at once."""
     region = gcp.zone.rpartition("-")[0]
 
@@ -352,7 +361,7 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Answers:
 
     zone, machine, reservation, quotas, project, networks = await asyncio.gather(
         google.zone(gcp.zone),
-        google.machine_type(gcp.zone, MACHINE),
+        google.machine_type(gcp.zone, gpu_type_of(spec)),
         google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),
         google.region(region),
         google.project(),
@@ -360,7 +369,7 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Answers:
     )
     name = gcp.network.name if gcp.network else ""
     there = next((network for network in networks if network["name"] == name), None)
-    own = sum(str(n["name"]).startswith(f"{cluster}-") and n is not there for n in networks)
+    own = sum(str(n["name"]).startswith(f"{spec.name}-") and n is not there for n in networks)
     return Answers(zone, machine, reservation, quotas, project, own, machines, there)
 
 

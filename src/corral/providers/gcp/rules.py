@@ -1,4 +1,4 @@
-"""Rules about A3 Mega on Google Cloud."""
+"""Rules about clusters that the toolkit makes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 from corral.providers.gcp.blueprint.releases import known_releases
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.section import MACHINE, GcpStorage
+from corral.providers.gcp.machines import gpu_machines, gpu_types_of
+from corral.providers.gcp.section import GcpStorage
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.findings import Level
 from corral.spec.nodes import partitions_of
@@ -49,7 +50,11 @@ def controller(view: View) -> Iterator[Problem]:
     for group in groups:
         if group.names and group.names != (expected,):
             message = f"a group without machine is the controller, {expected}"
-            yield Problem(group.at("nodes"), message, f"add machine: {MACHINE}, or write {hint}")
+            yield Problem(
+                group.at("nodes"),
+                message,
+                f"add machine: {next(iter(gpu_machines()))}, or write {hint}",
+            )
     if view.spec.controller != expected:
         yield Problem(
             ("controller",),
@@ -72,38 +77,94 @@ def login(view: View) -> Iterator[Problem]:
 
 
 def machine(view: View) -> Iterator[Problem]:
-    """The machine type and its GPUs: eight, or none; and no partition over both kinds."""
-    gpus = figures().machines[MACHINE].gpus
+    """The machine type and its GPUs: all of them, or none; and no partition over both kinds."""
     with_gpus: set[str] = set()
     others: set[str] = set()
     for group in view.where(lambda c: c.configures):
         gpu, kind = group.group.gpu, group.group.machine
         if kind is None:
             continue
-        (with_gpus if kind == MACHINE else others).add(group.group.name)
-        if kind != MACHINE and gpu is not None:
+        known = gpu_machines().get(kind)
+        (with_gpus if known else others).add(group.group.name)
+        if known is None and gpu is not None:
             yield Problem(group.at("gpu"), f"{kind} has no GPUs", "leave gpu out")
-        if kind == MACHINE and (gpu is None or gpu.count != gpus):
-            hint = f"write gpu: {{type: h100, count: {gpus}}}"
-            yield Problem(group.at("gpu"), f"{MACHINE} has eight GPUs in each node", hint)
+        # Another name for the same GPUs is taken, another machine's GPUs are not.
+        foreign = {machine.gpu for machine in gpu_machines().values()} - {
+            known.gpu if known else ""
+        }
+        if known and (gpu is None or gpu.count != known.gpus or gpu.type in foreign):
+            hint = f"write gpu: {{type: {known.gpu}, count: {known.gpus}}}"
+            message = f"{kind} has {known.gpus} GPUs of type {known.gpu} in each node"
+            yield Problem(group.at("gpu"), message, hint)
     for i, part in enumerate(partitions_of(view.spec)):
         if with_gpus.intersection(part.groups) and others.intersection(part.groups):
             at = ("partitions", i, "groups") if view.spec.partitions else ("partitions",)
             message = f"partition {part.name} has machines with and without GPUs"
-            hint = "declare one for each kind: the prolog of A3 Mega fails on other machines"
+            hint = "declare one for each kind: prologs of machines with GPUs fail on others"
             yield Problem(at, message, hint)
 
 
-def zone(view: View) -> Iterator[Problem]:
-    """A zone that is not known to offer the machine."""
-    gcp = section_of(view.spec)
-    zones = figures().zones
-    if gcp and gcp.zone not in zones:
-        near = sorted(z for z in zones if z.rpartition("-")[0] == gcp.zone.rpartition("-")[0])
-        known = ", ".join(near or sorted(zones)[:6])
+def one_type(view: View) -> Iterator[Problem]:
+    """One image and one set of networks: one type of machine with GPUs, of the file's release."""
+    gcp, types = section_of(view.spec), gpu_types_of(view.spec)
+    groups = [g for g in view.where(lambda c: c.configures) if g.group.machine]
+    if gcp is None or not groups:
+        return
+    if not types:
+        hint = f"write machine: {' or '.join(gpu_machines())}, or use provider: ssh for CPUs alone"
+        yield Problem(groups[0].at("machine"), "no group has GPUs", hint)
+    for group in groups:
+        kind = group.group.machine or ""
+        if kind in types[1:]:
+            hint = "give them their own cluster file: image and networks are of one machine type"
+            message = f"{kind} cannot be in a cluster with {types[0]}"
+            yield Problem(group.at("machine"), message, hint)
+        elif kind in types and gcp.toolkit not in gpu_machines()[kind].toolkits:
+            hint = f"write toolkit: {gpu_machines()[kind].toolkits[0]}"
+            message = f"toolkit {gcp.toolkit} has no RDMA network, which {kind} needs"
+            yield Problem(("gcp", "toolkit"), message, hint)
+
+
+def for_type(view: View) -> Iterator[Problem]:
+    """Capacity and groups without GPUs as the type has them."""
+    gcp, types = section_of(view.spec), gpu_types_of(view.spec)
+    if gcp is None or not types:
+        return
+    name, kind = types[0], gpu_machines()[types[0]]
+    if gcp.provisioning not in kind.provisioning:
+        message = f"{name} cannot be had by {gcp.provisioning}"
         yield Problem(
-            ("gcp", "zone"), f"{gcp.zone} is not known to offer {MACHINE}", f"known ones: {known}"
+            ("gcp", "provisioning"), message, "write reservation: NAME, and no provisioning"
         )
+    for group in view.where(lambda c: c.configures):
+        if not kind.cpu_groups and group.group.machine and group.group.machine not in types:
+            hint = f"leave the group out, or run it on {name}"
+            message = f"{group.group.machine} cannot start the ARM image of {name}"
+            yield Problem(group.at("machine"), message, hint)
+
+
+def domain(view: View) -> Iterator[Problem]:
+    """Nodes beyond a complete NVLink domain."""
+    for group in view.where(lambda c: c.configures):
+        kind = gpu_machines().get(group.group.machine or "")
+        count = len(group.names)
+        if kind and kind.domain and count > kind.domain and count % kind.domain:
+            hint = f"a multiple of {kind.domain}, or {kind.domain} at most"
+            message = f"{count} nodes are {count // kind.domain} NVLink domains and a part of one"
+            yield Problem(group.at("nodes"), message, hint)
+
+
+def zone(view: View) -> Iterator[Problem]:
+    """A zone that is not known to offer the machine, where zones that do are known."""
+    gcp = section_of(view.spec)
+    for kind in gpu_types_of(view.spec) if gcp else ():
+        zones = gpu_machines()[kind].zones
+        if gcp and zones and gcp.zone not in zones:
+            near = sorted(z for z in zones if z.rpartition("-")[0] == gcp.zone.rpartition("-")[0])
+            known = ", ".join(near or sorted(zones)[:6])
+            yield Problem(
+                ("gcp", "zone"), f"{gcp.zone} is not known to offer {kind}", f"known ones: {known}"
+            )
 
 
 def provisioning(view: View) -> Iterator[Problem]:
@@ -237,10 +298,18 @@ RULES: Final = (
          across=("groups.machine", "name")),
     Rule("gcp-machine", Level.ERROR, "GPUs that the type lacks, or one partition over both kinds.",
          ("groups.provider", "groups.gpu", "groups.machine", "partitions"), machine),
+    Rule("gcp-one-type", Level.ERROR,
+         "Two types of machine with GPUs in a cluster, none, or one that the release lacks.",
+         ("groups.provider", "groups.machine", "gcp.toolkit"), one_type),
+    Rule("gcp-for-type", Level.ERROR,
+         "Capacity or machines without GPUs that the machine type does not go with.",
+         ("groups.machine", "gcp.provisioning"), for_type),
+    Rule("gcp-domain", Level.WARNING, "More nodes than complete NVLink domains.",
+         ("groups.machine", "groups.nodes"), domain),
     Rule("gcp-login", Level.WARNING, "No user to log in as: Corral cannot reach the machines.",
          ("groups.provider", "groups.ssh.user"), login),
-    Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer A3 Mega.",
-         ("gcp.zone",), zone),
+    Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer the type.",
+         ("gcp.zone", "groups.machine"), zone),
     Rule("gcp-provisioning", Level.ERROR, "A reservation with flex-start or spot, or none at all.",
          ("gcp.provisioning", "gcp.reservation", "gcp.toolkit"), provisioning),
     Rule("gcp-names", Level.ERROR, "Names that the toolkit's modules refuse or change.",

@@ -1,4 +1,4 @@
-"""A cluster of A3 Mega machines on Google Cloud, which Google's Cluster Toolkit makes."""
+"""A cluster of machines with GPUs on Google Cloud, which Google's Cluster Toolkit makes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pydantic import Field
 
 from corral.spec.sections.provider_section import NcclTests, Section
 from corral.spec.values import AbsolutePath, Kind, Model, about
-
-MACHINE: Final = "a3-megagpu-8g"
 
 PROJECT: Final = Kind(
     "Google project",
@@ -136,7 +134,7 @@ class GcpStorage(Model):
     )
     cache: bool = about(
         "recreate",
-        "A3 Mega nodes keep what they read from the bucket on their local SSD.",
+        "Nodes with GPUs keep what they read from the bucket on their local SSD.",
         default=False,
     )
     size_gib: int | None = about(
@@ -163,20 +161,20 @@ class GcpStorage(Model):
 class Gcp(Section):
     """Where and how the toolkit makes the cluster."""
 
-    meaning: ClassVar[str] = "A3 Mega machines on Google Cloud"
+    meaning: ClassVar[str] = "Machines with GPUs on Google Cloud"
     kinds: ClassVar[tuple[Kind, ...]] = (
         PROJECT, ZONE, BUCKET, RESERVATION, SOURCE, GOOGLE_NAME, GOOGLE_MACHINE,
     )  # fmt: skip
 
     project: GcpProject = about("recreate", "Id of an existing project.")
-    zone: GcpZone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
+    zone: GcpZone = about("recreate", "Zone of the machines; it must offer their type.")
     state_bucket: GcpBucket = about(
         "recreate", "Existing Cloud Storage bucket for Terraform's state."
     )
     toolkit: Literal["v1.95.0", "v1.39.0"] = about(
         "recreate",
         "Release of the Cluster Toolkit that the blueprint is for: v1.95.0 is one blueprint; "
-        "v1.39.0 is base, image and cluster apart.",
+        "v1.39.0 is base, image and cluster apart, for A3 Mega alone.",
         default="v1.95.0",
     )
     provisioning: Literal["reservation", "flex-start", "spot"] = about(
@@ -206,14 +204,14 @@ class Gcp(Section):
     )
     gpu_check: bool = about(
         "recreate",
-        "After each job on A3 Mega, the toolkit's GPU test (DCGM, ECC, NVLink) drains a node that "
-        "fails it (toolkit v1.95.0).",
+        "After each job on nodes with GPUs, the toolkit's test of them (DCGM, ECC, NVLink) drains "
+        "a node that fails it (toolkit v1.95.0).",
         default=True,
     )
     ops_agent: bool = about(
         "recreate",
-        "Google's Ops Agent sends logs and metrics to Cloud Logging and Monitoring, on A3 Mega "
-        "those of the GPUs, too (DCGM); Google bills them.",
+        "Google's Ops Agent sends logs and metrics to Cloud Logging and Monitoring, those of GPUs "
+        "(DCGM), too; Google bills them.",
         default=True,
     )
     nccl_tests: AbsolutePath | None = about(

@@ -1,4 +1,4 @@
-"""The first job of several nodes, run once they are made: its prolog pulls plugin and daemon."""
+"""The first job of several nodes, run once they are made, where its prolog takes minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Transport
-from corral.providers.gcp.section import MACHINE
+from corral.providers.gcp.machines import gpu_machines
 from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
@@ -28,11 +28,13 @@ class WarmUp:
 
     Attributes:
         partition: where it runs.
+        why: it is slow.
         count: its nodes; two at least, as slurm-gcp's prolog does nothing for one.
         nodes: those that must be among them.
     """
 
     partition: str
+    why: str
     count: int
     nodes: tuple[str, ...]
 
@@ -50,18 +52,18 @@ class WarmUp:
 
 
 def warm_ups(spec: ClusterSpec, created: Collection[str]) -> Iterator[WarmUp]:
-    """A job for each A3 Mega partition with machines that were just made; each node in one."""
-    fast = {
-        group.name: [node.name for node in nodes_of(spec) if node.group.name == group.name]
+    """A job for each partition with such machines that were just made; each node in one."""
+    slow = {
+        group.name: machine.first_job
         for group in spec.groups
-        if group.machine == MACHINE
+        if (machine := gpu_machines().get(group.machine or "")) and machine.first_job
     }
     left = set(created)
     for part in partitions_of(spec):
-        nodes = [node for name in part.groups for node in fast.get(name, ())]
-        new = tuple(node for node in nodes if node in left)
+        nodes = [n for n in nodes_of(spec) if n.group.name in slow and n.group.name in part.groups]
+        new = tuple(node.name for node in nodes if node.name in left)
         if new and len(nodes) > 1:
-            yield WarmUp(part.name, max(len(new), 2), new)
+            yield WarmUp(part.name, slow[nodes[0].group.name], max(len(new), 2), new)
         left.difference_update(new)
 
 
@@ -78,7 +80,7 @@ async def warm_up(
     """
     for job in warm_ups(spec, created):
         began, name = time.monotonic(), f"{job.partition}: first job over {fold(job.nodes)}"
-        emit(Event(Kind.NOTE, "machines", message=f"{name}: its prolog pulls TCPXO's two images"))
+        emit(Event(Kind.NOTE, "machines", message=f"{name}: {job.why}"))
         reason = await _ran(job, login)
         took = time.monotonic() - began
         message = f"{name} failed: {reason}; corral prove" if reason else f"{name} ended"

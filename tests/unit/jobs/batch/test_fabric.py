@@ -21,7 +21,7 @@ from corral.jobs.batch.fabric import (
     settings,
     sourced,
 )
-from corral.roles.machine.fabric import FOLDER, mistakes
+from corral.roles.machine.nccl_plugin import GIB, TCPXO
 from corral.spec.load import load_or_raise
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -83,7 +83,7 @@ class Machine:
             threads=4,
             rdma=rdma or Rdma(),
             sys=str(self.sys),
-            tcpxo=str(self.tcpxo),
+            folder=str(self.tcpxo),
             report=True,
         )
         ran = subprocess.run(
@@ -179,7 +179,7 @@ def a3(machine: Machine, *, report: bool, several: bool = True) -> str:
         fabric="tcpxo",
         threads=4,
         sys=str(machine.sys),
-        tcpxo=str(machine.tcpxo),
+        folder=str(machine.tcpxo),
         several=several,
         report=report,
     )
@@ -203,11 +203,11 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
     ran = ranks(machine, a3(machine, report=False), **mine)
     assert ran.returncode == 0, ran.stderr
     env = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
-    assert not mistakes(
+    assert not TCPXO.mistakes(
         {
             **env,
             "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
-            "LD_LIBRARY_PATH": f"{FOLDER}:{env['LD_LIBRARY_PATH']}",
+            "LD_LIBRARY_PATH": f"{TCPXO.folder}:{env['LD_LIBRARY_PATH']}",
         }
     )
     assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
@@ -234,6 +234,60 @@ def test_one_a3_mega_alone_needs_no_plugin(machine: Machine) -> None:
     assert ranks(machine, a3(machine, report=False, several=False)).returncode == 0
 
 
+# As the package nccl-gib's set_nccl_env.sh, which is for bash.
+GIB_PROFILE = """\
+declare -A tuned=([NCCL_IB_TC]=52 [NCCL_IB_QPS_PER_CONNECTION]=4)
+for name in "${!tuned[@]}"; do export "$name=${tuned[$name]}"; done
+export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
+"""
+
+
+def gib(machine: Machine, *, report: bool = False, profile: str = GIB_PROFILE) -> str:
+    """The environment of a machine with the plugin gIB, its devices in the machine's folder."""
+    folder = machine.bin.parent / "gib"
+    (folder / "scripts").mkdir(parents=True, exist_ok=True)
+    (folder / "scripts/set_nccl_env.sh").write_text(profile)
+    (folder / "devices").mkdir(exist_ok=True)
+    script = settings(
+        interface="",
+        fabric="gib",
+        threads=4,
+        sys=str(machine.sys),
+        folder=str(folder),
+        report=report,
+    )
+    return str(script).replace("/dev/infiniband", f"{folder}/devices")
+
+
+def test_gib_gets_its_plugins_environment_and_no_adapters_of_corrals(machine: Machine) -> None:
+    machine.port("mlx5_0", layer="Ethernet", gids={3: V2})
+    text = gib(machine)
+    (machine.bin.parent / "gib/devices/uverbs0").touch()
+    ran = ranks(machine, text, NCCL_IB_QPS_PER_CONNECTION="1", CUDA_VISIBLE_DEVICES="3")
+    assert ran.returncode == 0, ran.stderr
+    env = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
+    assert (env["NCCL_NET"], env["NCCL_IB_TC"]) == ("gIB", "52")
+    assert (env["NCCL_IB_QPS_PER_CONNECTION"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
+    assert env["LD_LIBRARY_PATH"] == f"{machine.bin.parent}/gib/lib64"
+    assert (env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"]) == ("=eth7", "eth7")
+    assert not {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX"} & set(env)  # the plugin finds them
+    output = ranks(machine, gib(machine, report=True)).stdout
+    explained = {s.name: s for s in parse_settings({"node0": output})}
+    assert "NCCL/gIB on A3 Ultra" in explained["NCCL_NET"].reason
+
+
+def test_gib_without_devices_ends_the_rank_and_explain_names_why(machine: Machine) -> None:
+    ran = ranks(machine, gib(machine))
+    assert ran.returncode == 1
+    assert "no RDMA devices" in ran.stderr
+    output = ranks(machine, gib(machine, report=True)).stdout
+    explained = {s.name: s for s in parse_settings({"node0": output})}
+    assert explained["NCCL/gIB"].value == "not there"
+    (machine.bin.parent / "gib/scripts/set_nccl_env.sh").unlink()
+    text = str(GIB.environment(f"{machine.bin.parent}/gib"))
+    assert "nccl-gib is not installed" in ranks(machine, text).stderr
+
+
 def test_the_fabric_of_an_a3_mega_is_known_by_its_machine() -> None:
     spec = load_or_raise(EXAMPLES / "a3mega.yaml")
     assert declared(spec, spec.partitions[0]) == ("", "tcpxo")
@@ -257,7 +311,7 @@ def test_nodes_that_agree_are_listed_together() -> None:
 def test_a_rank_gets_what_explain_reports(machine: Machine) -> None:
     machine.port("mlx5_0")
     quiet = settings(
-        interface="", fabric="infiniband", threads=4, sys=str(machine.sys), tcpxo="/nonexistent"
+        interface="", fabric="infiniband", threads=4, sys=str(machine.sys), folder="/nonexistent"
     )
     text = join([sh("export MASTER_ADDR=10.0.0.5 OMP_NUM_THREADS=9"), quiet, sh("env")])
     ran = subprocess.run(
@@ -408,11 +462,11 @@ def a3mega(machine: Machine) -> str:
 @pytest.mark.parametrize("shell", STRICT, ids=" ".join)
 def test_a3_mega_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Machine) -> None:
     env = run_sourced(machine, a3mega(machine), shell, LD_LIBRARY_PATH="/opt/lib")
-    env["LD_LIBRARY_PATH"] = env["LD_LIBRARY_PATH"].replace(str(machine.tcpxo), FOLDER)
-    assert mistakes(env) == ()
+    env["LD_LIBRARY_PATH"] = env["LD_LIBRARY_PATH"].replace(str(machine.tcpxo), TCPXO.folder)
+    assert TCPXO.mistakes(env) == ()
     assert env["NCCL_CROSS_NIC"] == "1"
     assert "CUDA_VISIBLE_DEVICES" not in env  # as Slurm had it: the profile's is gone
-    assert f"{FOLDER}:{FOLDER}" in env["CORRAL_CONTAINER_MOUNTS"].split(",")
+    assert f"{TCPXO.folder}:{TCPXO.folder}" in env["CORRAL_CONTAINER_MOUNTS"].split(",")
     assert "/dev/aperture_devices:/dev/aperture_devices" in env["CORRAL_CONTAINER_MOUNTS"]
     names = set(env["CORRAL_CONTAINER_ENV"].split(","))
     assert {n for n in env if n.startswith("NCCL_")} | {"LD_LIBRARY_PATH"} <= names
@@ -421,7 +475,8 @@ def test_a3_mega_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Mac
 def test_one_node_needs_no_plugin(machine: Machine) -> None:
     text = of_example("a3mega.yaml", "a3mega", machine)
     env = run_sourced(machine, text, STRICT[0], SLURM_JOB_NUM_NODES="1")
-    assert not [name for name in env if name.startswith(("NCCL_", "CORRAL_"))]
+    plain = {"NCCL_SOCKET_IFNAME"}  # as every job's
+    assert {name for name in env if name.startswith(("NCCL_", "CORRAL_"))} == plain
 
 
 def test_a_job_without_the_plugin_ends_with_the_reason(machine: Machine) -> None:
@@ -435,3 +490,33 @@ def test_a_job_without_the_plugin_ends_with_the_reason(machine: Machine) -> None
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "the TCPXO prolog did not run" in ran.stderr
+
+
+@pytest.mark.parametrize("shell", STRICT, ids=" ".join)
+def test_gib_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Machine) -> None:
+    gib(machine)  # its folder, with a profile
+    (machine.bin.parent / "gib/devices/uverbs0").touch()
+    machine.tcpxo = machine.bin.parent / "gib"
+    text = of_example("a3ultra.yaml", "a3ultra", machine, nccl=("NCCL_IB_TC=0",))
+    text = text.replace("ls -A /dev/infiniband", f"ls -A {machine.tcpxo}/devices")
+    env = run_sourced(machine, text, shell, LD_LIBRARY_PATH="/opt/lib", CUDA_VISIBLE_DEVICES="3")
+    assert (env["NCCL_NET"], env["NCCL_IB_QPS_PER_CONNECTION"]) == ("gIB", "4")
+    assert (env["NCCL_IB_TC"], env["CUDA_VISIBLE_DEVICES"]) == ("0", "3")
+    assert env["LD_LIBRARY_PATH"] == f"{machine.tcpxo}/lib64:/opt/lib"
+    assert (env["NCCL_SOCKET_IFNAME"], env["MASTER_ADDR"]) == ("=eth7", "10.0.0.5")
+    assert env["CORRAL_CONTAINER_MOUNTS"].split(",") == list(GIB.mounts)
+    assert {"NCCL_NET", "NCCL_IB_TC"} <= set(env["CORRAL_CONTAINER_ENV"].split(","))
+
+
+def test_a_node_without_the_plugin_ends_the_batch_script(machine: Machine) -> None:
+    text = of_example("a3ultra.yaml", "a3ultra", machine)
+    given = {"SLURM_JOB_NUM_NODES": "2", "PATH": f"{machine.bin}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "-c", f"{text}\necho went on"],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "the package nccl-gib is not installed" in ran.stderr

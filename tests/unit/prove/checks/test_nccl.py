@@ -28,7 +28,7 @@ from tests.unit.prove.surveys import slurm_node
 RECORDED = Path(__file__).parents[3] / "recorded/nccl/h200x4-own-benchmark.txt"
 SHOWN = Evidence("node0", "srun", "output")
 V100, A100, H100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
-H200 = "NVIDIA H200"
+H200, B200 = "NVIDIA H200", "NVIDIA B200"
 GOOGLE = "Google Compute Engine"
 
 
@@ -40,9 +40,13 @@ GOOGLE = "Google Compute Engine"
         (Machine((H100,) * 8, "infiniband", 8, 400, "DGXH100"), "dgx-h100"),
         (Machine((H200,) * 8, "infiniband", 8, 400), "dgx-h100"),
         (Machine((H200,) * 8, "roce", 8, 400, GOOGLE), "a3-ultra"),
+        (Machine((B200,) * 8, "roce", 8, 400, GOOGLE), "a4"),
         (Machine(("NVIDIA GeForce RTX 5090",), "ethernet", 1, 2.5), "2.5gbe"),
         # Nearly so: nobody published figures of these.
         (Machine((H200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
+        (Machine((B200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
+        (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400, GOOGLE), "a4x"),
+        (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400), ""),
         (Machine(("NVIDIA H100 PCIe",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA H100 NVL",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA A100 80GB PCIe",) * 8, "infiniband", 8, 200), ""),
@@ -169,6 +173,37 @@ def test_a_run_is_judged(text: str, verdict: Verdict, words: str) -> None:
     assert (result.verdict, words in result.summary) == (verdict, True), result.summary
 
 
+def with_plugin(gpus: tuple[str, ...]) -> ProveContext:
+    """Two A3 Ultra nodes, whose NCCL has a plugin."""
+    ctx = context(gpus)
+    group = ctx.spec.groups[0].model_copy(update={"machine": "a3-ultragpu-8g"})
+    ctx.spec = ctx.spec.model_copy(update={"groups": (group,)})
+    return ctx
+
+
+ROCE = ports().replace("InfiniBand", "Ethernet")
+PRODUCT = "".join(f"@ product node{n} {GOOGLE}\n" for n in range(2))
+
+
+@pytest.mark.parametrize(
+    ("network", "gather", "verdict", "words"),
+    [
+        ("gIB", 335, Verdict.PASS, "all_gather 335 GB/s (102% of 330)"),
+        ("gIB", 250, Verdict.WARN, "all_gather: 250 GB/s is 76%"),
+        # NCCL's own network for RoCE, and sockets: the plugin was not loaded.
+        ("IB", 335, Verdict.FAIL, "NCCL used IB where the fabric is gib"),
+        ("Socket", 20, Verdict.FAIL, "silent fall-back to TCP sockets"),
+    ],
+)
+def test_nodes_with_a_plugin_have_to_use_it(
+    network: str, gather: float, verdict: Verdict, words: str
+) -> None:
+    text = run(330, gather, head=PRODUCT + ROCE + IB.replace("IB", network))
+    result = nccl.judge_run(with_plugin((H200,) * 8), batch(), text, "", SHOWN)
+    assert (result.verdict, words in result.summary) == (verdict, True), result.summary
+    assert result.evidence[0].figures["hardware"] == "a3-ultra"
+
+
 def test_the_figures_name_what_was_compared() -> None:
     text = run(380, 371, head=ports() + IB)
     result = nccl.judge_run(context((H100,) * 8), batch(), text, "", SHOWN)
@@ -254,6 +289,10 @@ def test_a_slow_network_gets_small_buffers(
     assert nccl.sizes(ctx, batch(count))[1] == largest
 
 
+def test_a_plugins_network_gets_large_buffers_whatever_else_a_node_shows() -> None:
+    assert nccl.sizes(with_plugin((H200,) * 8), batch())[1] == 1 << 30
+
+
 def sysfs(folder: Path) -> Path:
     sys = folder / "sys"
     for i in range(2):
@@ -261,6 +300,7 @@ def sysfs(folder: Path) -> Path:
         port.mkdir(parents=True)
         (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
         (port / "link_layer").write_text("InfiniBand\n")
+        (port / "state").write_text("4: ACTIVE\n" if i else "1: DOWN\n")
     nic = sys / "class/net/eth7"
     nic.mkdir(parents=True)
     (nic / "speed").write_text("2500\n")
@@ -294,6 +334,12 @@ def test_the_links_of_a_made_node(tmp_path: Path) -> None:
     assert nccl.parse_shown(text)["node0"].machine((H100,)) == Machine(
         (H100,), "ethernet", 1, 2.5, "Z790 AORUS ELITE"
     )
+    env["NCCL_NET"] = "gIB"  # a plugin that is given no ports takes all active ones
+    text = subprocess.run(
+        ["sh", "-c", script], env=env, check=True, capture_output=True, text=True
+    ).stdout
+    assert "@ port node0 mlx5_1:1 400 InfiniBand\n" in text
+    assert nccl.parse_shown(text)["node0"].ports == ((400.0, "InfiniBand"),)
 
 
 def test_a_node_without_pytorch_reports_it_and_ends_the_job(tmp_path: Path) -> None:

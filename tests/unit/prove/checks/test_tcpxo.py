@@ -24,18 +24,18 @@ from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import SEVERAL
 from corral.prove.model import Evidence, Verdict
-from corral.roles.machine import fabric
+from corral.roles.machine.nccl_plugin import TCPXO
 
 SOURCE = Path(__file__).parents[4] / "src/corral"
 TABLE = (Path(__file__).parents[3] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
 HEAD = "n:1:1 [0] NCCL INFO"
-RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in fabric.RAILS)
+RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in TCPXO.rails)
 LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTrak\n{TABLE}"
-ENV = {**fabric.OVERRIDES, **fabric.DEMANDED, "LD_LIBRARY_PATH": fabric.LIBRARIES}
+ENV = {**TCPXO.values, **TCPXO.demanded, "LD_LIBRARY_PATH": ":".join(TCPXO.libraries)}
 
 
 def printed(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
-    rails = [f"@ rail {node} {nic} {mtu} up" for nic in fabric.RAILS]
+    rails = [f"@ rail {node} {nic} {mtu} up" for nic in TCPXO.rails]
     return "\n".join([*rails, *(f"@ env {node} {k}={v}" for k, v in env.items())]) + "\n"
 
 
@@ -93,7 +93,7 @@ def test_nodes_that_are_ready_and_those_that_are_not() -> None:
     small = judge_nodes(("a",), printed("a", mtu=1460), "")
     assert len(small) == 8
     assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
-    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(fabric.RAILS))}
+    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(TCPXO.rails))}
     assert "in another order" in judge_nodes(("a",), printed("a", order), "")[0]
 
 

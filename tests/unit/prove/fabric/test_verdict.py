@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,34 @@ def test_seed_003_passes() -> None:
     verdict = judge(table, Reference(seen.busbw, 200, seen.source), 2)
     assert (verdict.outcome, verdict.busbw) == (Outcome.PASS, 188.26)
     assert any("not checked" in r for r in verdict.reasons)
+
+
+def test_nodes_of_one_nvlink_domain_are_not_bound_by_their_interfaces() -> None:
+    a4x = known_hardware()["a4x"]
+    within, across = (limit(a4x.topology, Collective.ALL_GATHER, nodes) for nodes in (18, 19))
+    assert (within, across) == (900, 200)
+    assert reference(a4x, Collective.ALL_GATHER, 18) is not None
+    assert reference(a4x, Collective.ALL_GATHER, 19) is None
+    # NVLink SHARP over the domain's 8 GPUs: the sum is made in the switch.
+    assert limit(a4x.topology, REDUCE, 2) == pytest.approx(900 * 2 * 7 / 8)
+    assert limit(a4x.topology, REDUCE, 19) < 900
+
+
+def test_googles_own_table_of_a4_is_at_the_reference() -> None:
+    (table,) = read_text((RECORDED / "a4-all-gather.txt").read_text())
+    a4 = known_hardware()["a4"]
+    table = dataclasses.replace(table, collective=Collective.ALL_GATHER)
+    seen, bound = (
+        reference(a4, Collective.ALL_GATHER, 2),
+        limit(a4.topology, Collective.ALL_GATHER, 2),
+    )
+    assert seen is not None
+    verdict = judge(table, Reference(seen.busbw, bound, seen.source), 2)
+    assert verdict.busbw == 377.38
+    assert "101% of the reference" in verdict.reasons[0]
+    assert verdict.outcome is Outcome.WARN  # the page leaves the closing lines out
+    assert reference(a4, Collective.ALL_TO_ALL, 2) is None
+    assert reference(a4, Collective.ALL_GATHER, 1) is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 import shutil
 import subprocess
@@ -14,10 +16,11 @@ from ruamel.yaml import YAML
 
 from corral.errors import CorralError
 from corral.providers.export_files import _below, unexpressed
-from corral.providers.gcp.blueprint import cluster, releases
+from corral.providers.gcp.blueprint import cluster, networks, releases
 from corral.providers.gcp.blueprint.cluster import Deployment, deployment_of, not_exported
 from corral.providers.gcp.blueprint.modules import LATER, escaped
 from corral.providers.gcp.deployment import _require_addresses
+from corral.providers.gcp.machines import gpu_machines
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.providers.ssh.deepops import export
 from corral.spec.load import load_or_raise
@@ -28,12 +31,28 @@ from corral.spec.schema import walk
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
-def mega(**gcp: object) -> ClusterSpec:
-    spec = load_or_raise(EXAMPLES / "a3mega.yaml")
+def example(name: str, **gcp: object) -> ClusterSpec:
+    spec = load_or_raise(EXAMPLES / name)
     assert section_of(spec) is not None
     data = spec.model_dump()
     data["gcp"] |= gcp
     return ClusterSpec.model_validate(data)
+
+
+def mega(**gcp: object) -> ClusterSpec:
+    return example("a3mega.yaml", **gcp)
+
+
+def rdma(machine: str, **gcp: object) -> ClusterSpec:
+    """The example of A3 Ultra, of another type of machine."""
+    kind = gpu_machines()[machine]
+    data = example("a3ultra.yaml", **gcp).model_dump()
+    data["groups"][1].update(machine=machine, gpu={"type": kind.gpu, "count": kind.gpus})
+    return ClusterSpec.model_validate(data)
+
+
+PROLOGS = releases.known_releases().prologs
+RDMA = tuple(name for name, kind in gpu_machines().items() if kind.network.kind == "rdma")
 
 
 SEED: dict[str, object] = {
@@ -98,7 +117,7 @@ def debugged(spec: ClusterSpec) -> ClusterSpec:
             "name": "debug",
             "provider": "gcp",
             "machine": "n2-standard-2",
-            "nodes": "mega-debug-[0-1]",
+            "nodes": f"{spec.name}-debug-[0-1]",
         },
     )
     data["partitions"] += ({"name": "debug", "groups": ("debug",)},)
@@ -109,6 +128,12 @@ def debugged(spec: ClusterSpec) -> ClusterSpec:
 def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
     for name, text in deployment_of(mega(**CASES[case])).files.items():
         golden(f"gcluster/{case}/{name}", text)
+
+
+@pytest.mark.parametrize("machine", RDMA)
+def test_golden_with_rdma(machine: str, golden: Callable[[str, str], None]) -> None:
+    for name, text in deployment_of(rdma(machine)).files.items():
+        golden(f"gcluster/{machine}/{name}", text)
 
 
 @pytest.mark.parametrize("case", ["existing", "existing-seed"])
@@ -149,6 +174,69 @@ def test_nine_networks_with_large_frames() -> None:
         } == {8244}
 
 
+@pytest.mark.parametrize("machine", RDMA)
+def test_rdma_has_its_zones_profile_and_two_gvnics_before_it(machine: str) -> None:
+    made = modules(deployment_of(rdma(machine)))
+    assert "gpunets" not in made
+    network = made["rdmanet"]["settings"]
+    assert network["network_profile"].endswith("/networkProfiles/$(vars.zone)-vpc-roce")
+    assert network["subnetworks_template"]["count"] == gpu_machines()[machine].network.count
+    nodes = made["a3ultra_nodeset"]
+    assert nodes["use"] == ["sysnet"]
+    interfaces = nodes["settings"]["additional_networks"]
+    assert interfaces.index("gvnicnet.") < interfaces.index("rdmanet.subnetwork_interfaces")
+    assert nodes["settings"]["machine_type"] == machine
+    mtus = {m["settings"]["mtu"] for m in made.values() if "mtu" in m.get("settings", {})}
+    assert mtus == {8896}
+
+
+def test_a4x_is_placed_by_nvlink_domains_and_has_imex() -> None:
+    deployed = deployment_of(rdma("a4x-highgpu-4g"))
+    made = modules(deployed)
+    nodes = made["a3ultra_nodeset"]["settings"]
+    assert (nodes["enable_placement"], nodes["accelerator_topology"]) == (True, "1x72")
+    controller = made["slurm_controller"]["settings"]
+    assert controller["cloud_parameters"]["switch_type"] == "switch/nvidia_imex"
+    assert controller["controller_state_disk"] is None
+    assert "-arm64-" in made["slurm-image"]["settings"]["source_image"]
+    scripts = runners(deployed, "controller_startup")["prologs-a3ultra.sh"]
+    assert f"imex_prolog:imex_prolog:{PROLOGS.digests['imex_prolog']}:prolog " in scripts
+    assert f"imex_epilog:imex_epilog:{PROLOGS.digests['imex_epilog']}:epilog;" in scripts
+    assert any("stack 8192" in text for text in runners(deployed, "image_build_script").values())
+    for machine in ("a3-ultragpu-8g", "a4-highgpu-8g"):
+        text = "".join(deployment_of(rdma(machine)).files.values())
+        assert "imex" not in text.replace("fabricmanager|imex", "") and "1x72" not in text
+
+
+def test_ranges_of_a_machines_interfaces_do_not_overlap() -> None:
+    for kind in gpu_machines().values():
+        ranges = [networks.SYSTEM_RANGE, kind.network.range, kind.network.second]
+        nets = [ipaddress.ip_network(text) for text in ranges if text]
+        pairs = [(a, b) for i, a in enumerate(nets) for b in nets[i + 1 :]]
+        assert not [pair for pair in pairs if pair[0].overlaps(pair[1])]
+
+
+def test_rdma_has_nothing_of_tcpxo() -> None:
+    made = deployment_of(rdma("a3-ultragpu-8g"))
+    text = "".join(made.files.values())
+    assert "aperture" not in text.replace("left Ubuntu's jobs without /dev/aperture_devices", "")
+    assert "receive-data-path" not in text
+    assert "long-prolog" not in text
+    assert "image-gib.sh" in runners(made, "image_build_script")
+    assert "nccl-gib=1.1.0" in runners(made, "image_build_script")["image-gib.sh"]
+
+
+def test_each_type_has_its_base_image_in_each_of_its_releases() -> None:
+    for kind in gpu_machines().values():
+        assert set(kind.images) == set(kind.toolkits)
+        for release in kind.toolkits:
+            base = kind.images[release]
+            assert bool(base.image) is not bool(base.family)
+        programs = (*kind.image_programs, *kind.node_programs)
+        assert all(releases.script(name) for name in programs)
+        assert {script.source for script in kind.prologs.values()} <= set(PROLOGS.digests)
+
+
 def test_capacity_is_asked_for_one_way_only() -> None:
     for case, want in (
         ("today", ("my-reservation", False, False)),
@@ -164,9 +252,10 @@ def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
     for case in ("today", "seed"):
         runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
         text = runners["runners"][0]["content"]
-        assert releases.known_releases().prologs.commit in text
+        assert PROLOGS.commit in text
         assert "/master/" not in text
-        assert all(digest in text for digest in releases.known_releases().prologs.digests.values())
+        for name, each in gpu_machines()["a3-megagpu-8g"].prologs.items():
+            assert f"{name}:{each.source}:{PROLOGS.digests[each.source]}:prolog,epilog" in text
         assert "@" not in text.replace("@tcp", "")
         assert "partition-a3mega-prolog_slurmd.d" in text
 
@@ -285,7 +374,7 @@ def test_machines_without_gpus_have_nothing_of_tcpxo() -> None:
     assert made["a3mega_partition"]["settings"]["partition_conf"]["OverSubscribe"] == "EXCLUSIVE"
     assert "OverSubscribe" not in made["debug_partition"]["settings"]["partition_conf"]
     staged = runners(deployment_of(debugged(mega())), "controller_startup")
-    assert list(staged) == ["tcpxo-a3mega.sh", "gpu-check-a3mega.sh", "enroot-default.sh"]
+    assert list(staged) == ["prologs-a3mega.sh", "gpu-check-a3mega.sh", "enroot-default.sh"]
 
 
 def test_each_optional_service_is_there_or_not() -> None:
@@ -350,12 +439,14 @@ def test_each_field_of_the_cluster_file_is_expressed_or_reported(name: str) -> N
 
 def test_shell_in_blueprints_is_no_expression() -> None:
     """``$(`` begins an expression of the toolkit's, wherever it stands."""
-    for case in ("today", "seed"):
-        for name, text in deployment_of(mega(**CASES[case])).files.items():
+    specs = [*(mega(**CASES[case]) for case in ("today", "seed")), *map(rdma, RDMA)]
+    for spec in specs:
+        for name, text in deployment_of(spec).files.items():
             for at in range(len(text)):
                 if text.startswith("$(", at) and text[at - 1] != "\\":
                     inner = text[at + 2 : text.index(")", at)]
-                    assert inner.startswith("vars.") or inner.endswith("startup_script"), name
+                    known = inner.startswith(("vars.", "concat([{network=null"))
+                    assert known or inner.endswith("startup_script"), name
 
 
 def test_another_cluster_is_refused() -> None:
@@ -377,14 +468,33 @@ def binary(release: str) -> str:
     return program
 
 
-@pytest.mark.parametrize("case", list(CASES))
-def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
-    made = deployment_of(debugged(mega(**CASES[case])), ADDRESSES, script=SCRIPT)
+FORMS = {
+    **{case: debugged(mega(**settings)) for case, settings in CASES.items()},
+    **{machine: rdma(machine) for machine in RDMA},
+    "a3-ultragpu-8g-debug": debugged(rdma("a3-ultragpu-8g")),
+    **{
+        f"{machine}-{how}": rdma(machine, provisioning=how, reservation=None)
+        for machine in RDMA
+        for how in ("flex-start", "spot")
+        if how in gpu_machines()[machine].provisioning
+    },
+}
+MOCK = {
+    "gpus": {
+        name: {"count": kind.gpus, "type": f"nvidia-{kind.gpu}"}
+        for name, kind in gpu_machines().items()
+    }
+}
+"""What gcluster would ask Google about machine types."""
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_a_real_gcluster_takes_it(form: str, tmp_path: Path) -> None:
+    made = deployment_of(FORMS[form], ADDRESSES, script=SCRIPT)
     program = binary(made.release)
     for name, text in made.files.items():
         (tmp_path / name).write_text(text)
     # Google is asked nothing: validators that need credentials warn, machine types are given.
-    mock = '{"gpus": {"g": {"count": 8, "type": "nvidia-h100-mega-80gb"}}}'
     for phase in made.phases:
         done = subprocess.run(
             [
@@ -403,7 +513,11 @@ def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
             text=True,
             check=False,
             timeout=300,
-            env={**os.environ, "GHPC_MOCK_MACHINE_CONFIG": mock, "HOME": str(tmp_path)},
+            env={
+                **os.environ,
+                "GHPC_MOCK_MACHINE_CONFIG": json.dumps(MOCK),
+                "HOME": str(tmp_path),
+            },
         )
         output = done.stdout + done.stderr
         assert done.returncode == 0, output

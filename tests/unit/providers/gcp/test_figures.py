@@ -6,7 +6,8 @@ from typing import get_args
 
 from corral.providers.gcp.blueprint.releases import known_releases, modules
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
+from corral.providers.gcp.machines import gpu_machines
+from corral.providers.gcp.section import Gcp, GcpStorage
 from corral.spec.providers import PROVIDERS
 
 
@@ -21,8 +22,8 @@ def test_the_help_states_the_sizes() -> None:
 
 
 def test_every_machine_type_that_groups_name_is_known() -> None:
-    assert set(PROVIDERS["gcp"].machines) <= set(figures().machines)
-    assert MACHINE in figures().machines
+    known = gpu_machines().keys() | figures().cpu_machines.keys()
+    assert set(PROVIDERS["gcp"].machines) == known
 
 
 def test_releases_are_those_of_the_field_and_each_has_its_modules() -> None:

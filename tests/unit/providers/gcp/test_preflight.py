@@ -13,7 +13,7 @@ from corral.providers.gcp.preflight import Answers, troubles
 from corral.providers.gcp.provider import GcpProvider, ask
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec
-from tests.unit.providers.gcp.test_blueprint import CASES, debugged, mega
+from tests.unit.providers.gcp.test_blueprint import CASES, debugged, mega, rdma
 
 URL = "https://www.googleapis.com/compute/v1/projects/p/regions"
 THERE = {"name": "my-network", "subnetworks": [f"{URL}/us-central1/subnetworks/my-subnet"]}
@@ -67,6 +67,66 @@ def test_machines_without_gpus_need_no_reservation_but_their_quota() -> None:
     ]
 
 
+EMPTY = [
+    {"metric": metric, "limit": 0, "usage": 0}
+    for metric in (
+        "NETWORKS", "SUBNETWORKS", "N2_CPUS", "C2_CPUS", "C4A_CPUS", "HDB_TOTAL_GB", "SSD_TOTAL_GB",
+        "PREEMPTIBLE_NVIDIA_H200_GPUS", "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS",
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("machine", "how", "needs"),
+    [
+        ("a3-ultragpu-8g", {}, ["NETWORKS 3", "SUBNETWORKS 10", "N2_CPUS 40", "HDB_TOTAL_GB 400"]),
+        (
+            "a3-ultragpu-8g",
+            {"provisioning": "spot", "reservation": None},
+            ["NETWORKS 3", "SUBNETWORKS 10", "N2_CPUS 40", "HDB_TOTAL_GB 400",
+             "PREEMPTIBLE_NVIDIA_H200_GPUS 16"],
+        ),
+        ("a4x-highgpu-4g", {}, ["NETWORKS 3", "SUBNETWORKS 6", "C4A_CPUS 36", "HDB_TOTAL_GB 400"]),
+    ],
+)  # fmt: skip
+def test_quotas_are_those_of_the_machine_type(
+    machine: str, how: dict[str, Any], needs: list[str]
+) -> None:
+    answers = replace(GOOD, region={"quotas": EMPTY}, project={"quotas": EMPTY})
+    texts = obstacles(rdma(machine, **how), answers)
+    words = [text.replace(",", "").split() for text in texts]
+    assert [f"{text[1]} {text[-3]}" for text in words] == needs
+
+
+def test_a_reservation_of_another_type_is_refused() -> None:
+    properties = {"instanceProperties": {"machineType": "a3-megagpu-8g"}, "count": "2"}
+    reservation = {"status": "READY", "specificReservation": properties}
+    answers = replace(GOOD, reservation=reservation, region={"quotas": []})
+    assert obstacles(rdma("a4-highgpu-8g"), answers) == [
+        "reservation my-reservation holds a3-megagpu-8g"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "node", "facts"),
+    [
+        ("a3-ultragpu-8g", "ultra-a3ultra-0", (224, 2, 56, 2, 2952 * 1024)),
+        ("a4-highgpu-8g", "ultra-controller", (16, 1, 8, 2, 64 * 1024)),
+        ("a4x-highgpu-4g", "ultra-a3ultra-0", (140, 2, 70, 1, 884 * 1024)),
+        ("a4x-highgpu-4g", "ultra-controller", (16, 1, 16, 1, 32 * 1024)),
+    ],
+)
+def test_facts_of_a_machine_type(machine: str, node: str, facts: tuple[int, ...]) -> None:
+    known = GcpProvider(rdma(machine), cast("Google", Project())).predict(node)
+    assert facts == (
+        known.cpus,
+        known.sockets,
+        known.cores_per_socket,
+        known.threads_per_core,
+        known.memory_mib,
+    )
+
+
 class Project:
     """A project with an existing network whose name begins as the cluster's own."""
 
@@ -89,7 +149,7 @@ def test_an_existing_network_is_neither_counted_nor_left() -> None:
     spec = mega(network={"name": "mega-old", "subnetwork": "my-subnet"})
     google, section = Project(), section_of(spec)
     assert section is not None
-    answers = asyncio.run(ask(cast("Google", google), section, "mega", 0))
+    answers = asyncio.run(ask(cast("Google", google), section, spec, 0))
     assert answers.networks == 1
     assert answers.network == google.there[0]
     provider = GcpProvider(spec, cast("Google", google))

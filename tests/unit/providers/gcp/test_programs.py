@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -36,7 +37,7 @@ class Node:
 
     def run(self, name: str, **values: str) -> subprocess.CompletedProcess[str]:
         text = script(name, **values)
-        for folder in ("/etc/", "/mnt/"):
+        for folder in ("/etc/", "/mnt/", "/opt/"):
             text = text.replace(folder, f"{self.root}{folder}")
         path = f"{self.root / 'bin'}:{os.environ['PATH']}"
         return subprocess.run(
@@ -106,3 +107,47 @@ def test_the_agent_reads_dcgm_once(node: Node) -> None:
     read = YAML(typ="safe").load(config.read_text())
     assert read["metrics"]["service"]["pipelines"]["dcgm"]["receivers"] == ["dcgm"]
     assert node.calls()[-1] == "systemctl restart google-cloud-ops-agent.service"
+
+
+def test_prologs_are_linked_where_they_belong_and_a_wrong_digest_ends_it(node: Node) -> None:
+    (node.root / "opt").mkdir()
+    curl = """#!/bin/sh
+for url; do [ "$before" = -o ] && to=$url; before=$url; done
+printf %s "${url##*/}" >"$to"
+"""
+    (node.root / "bin/curl").write_text(curl)
+    (node.root / "bin/curl").chmod(0o755)
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a", "b")}
+    scripts = f"both:a:{digests['a']}:prolog,epilog after:b:{digests['b']}:epilog"
+    done = node.run("controller-prologs.sh", PARTITION="p", COMMIT="c", SCRIPTS=scripts)
+    assert done.returncode == 0, done.stderr
+    slurm = node.root / "opt/apps/adm/slurm"
+    links = {
+        when: sorted(p.name for p in (slurm / f"partition-p-{when}_slurmd.d").iterdir())
+        for when in ("prolog", "epilog")
+    }
+    assert links == {
+        "prolog": ["both.prolog_slurmd"],
+        "epilog": ["after.epilog_slurmd", "both.epilog_slurmd"],
+    }
+    assert (slurm / "partition-p-epilog_slurmd.d/after.epilog_slurmd").read_text() == "b"
+    wrong = f"other:a:{digests['b']}:prolog"
+    done = node.run("controller-prologs.sh", PARTITION="p", COMMIT="c", SCRIPTS=wrong)
+    assert done.returncode != 0
+    assert not (slurm / "scripts/other").exists()
+
+
+def test_login_shells_get_the_plugins_environment(node: Node) -> None:
+    (node.root / "etc/profile.d").mkdir()
+    assert node.run("node-gib.sh").returncode == 0
+    text = (node.root / "etc/profile.d/nccl-gib.sh").read_text()
+    folder = node.root / "gib"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "scripts/set_nccl_env.sh").write_text("export NCCL_NET=gIB\n")
+    script = text.replace("/usr/local/gib", str(folder)) + '\necho "$NCCL_NET $LD_LIBRARY_PATH"\n'
+    for shell, printed in (("bash", f"gIB {folder}/lib64:/mine"), ("sh", " /mine")):
+        env = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": "/mine"}
+        done = subprocess.run(
+            [shell, "-c", script], env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.rstrip("\n") == printed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.providers.gcp.section import MACHINE, Gcp, GcpStorage
+from corral.providers.gcp.machines import gpu_machines
+from corral.providers.gcp.section import Gcp, GcpStorage
 from corral.providers.gcp.toolkit_cluster import as_made, login_of
 from corral.providers.gcp.toolkit_cluster import section_of as gcp_of
 from corral.spec.load import load_or_raise
@@ -58,7 +59,8 @@ def test_what_other_code_asks_of_the_section() -> None:
 def test_machines_come_with_their_fabric() -> None:
     groups = {group.name: group.fabric for group in load_or_raise(EXAMPLES / "a3mega.yaml").groups}
     assert set(groups.values()) == {"tcpxo", ""}
-    assert list(machines_on("tcpxo")) == [MACHINE]
+    assert list(machines_on("tcpxo")) == ["a3-megagpu-8g"]
+    assert set(machines_on("tcpxo")) | set(machines_on("gib")) == set(gpu_machines())
     assert not machines_on("infiniband")
 
 

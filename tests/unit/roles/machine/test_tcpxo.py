@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.roles.machine import fabric
+from corral.roles.machine.nccl_plugin import TCPXO
 
 # The names and values of nccl-env-profile.sh that matter here (plugin v1.0.17).
 PROFILE = """\
@@ -22,7 +22,7 @@ export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
 
 
 def run(folder: Path, aperture: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    script = fabric.environment(str(folder)).replace("/dev/aperture_devices", str(aperture))
+    script = TCPXO.environment(str(folder)).replace("/dev/aperture_devices", str(aperture))
     return subprocess.run(
         ["/bin/sh", "-c", script + "\nenv"],
         env={"PATH": "/usr/bin:/bin", **env},
@@ -54,9 +54,9 @@ def test_the_profile_is_sourced_and_four_names_go_over_it(folder: Path, aperture
     names = environment(run(folder, aperture))
     assert names["NCCL_CROSS_NIC"] == "0"
     assert names["NCCL_TUNER_CONFIG_PATH"] == f"{folder}/a3plus_tuner_config.textproto"
-    for name, value in (fabric.OVERRIDES | fabric.DEMANDED).items():
+    for name, value in ({**TCPXO.values, **TCPXO.demanded}).items():
         assert names[name] == value.replace("/dev/aperture_devices", str(aperture))
-    assert names["LD_LIBRARY_PATH"] == fabric.LIBRARIES
+    assert names["LD_LIBRARY_PATH"] == f"{folder}:/usr/lib/x86_64-linux-gnu"
 
 
 def test_slurms_binding_stays(folder: Path, aperture: Path) -> None:
@@ -68,7 +68,7 @@ def test_slurms_binding_stays(folder: Path, aperture: Path) -> None:
 
 def test_the_users_libraries_stay_behind(folder: Path, aperture: Path) -> None:
     names = environment(run(folder, aperture, LD_LIBRARY_PATH="/mine"))
-    assert names["LD_LIBRARY_PATH"] == f"{fabric.LIBRARIES}:/mine"
+    assert names["LD_LIBRARY_PATH"] == f"{folder}:/usr/lib/x86_64-linux-gnu:/mine"
 
 
 def test_without_prolog_the_job_ends_with_a_message(tmp_path: Path, aperture: Path) -> None:
@@ -83,18 +83,18 @@ def test_without_aperture_devices_too(folder: Path, tmp_path: Path) -> None:
     assert "no aperture devices" in done.stderr
 
 
-GOOD = {**fabric.OVERRIDES, **fabric.DEMANDED, "LD_LIBRARY_PATH": fabric.LIBRARIES}
+GOOD = {**TCPXO.values, **TCPXO.demanded, "LD_LIBRARY_PATH": ":".join(TCPXO.libraries)}
 
 
 def test_a_good_environment_has_no_mistakes() -> None:
-    assert fabric.mistakes(GOOD) == ()
+    assert TCPXO.mistakes(GOOD) == ()
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("NCCL_NVLSTREE_MAX_CHUNKSIZE", "65536", "demands 131072"),
-        ("NCCL_FASTRAK_IFNAME", ",".join(sorted(fabric.RAILS)), "another order"),
+        ("NCCL_FASTRAK_IFNAME", ",".join(sorted(TCPXO.rails)), "another order"),
         ("NCCL_FASTRAK_IFNAME", "eth1,eth2", "the NICs are"),
         ("NCCL_SOCKET_IFNAME", "", "not set"),
         ("LD_LIBRARY_PATH", "/usr/lib", "TCP sockets"),
@@ -102,6 +102,6 @@ def test_a_good_environment_has_no_mistakes() -> None:
     ],
 )
 def test_each_mistake_is_named(name: str, value: str, message: str) -> None:
-    messages = fabric.mistakes({**GOOD, name: value})
+    messages = TCPXO.mistakes({**GOOD, name: value})
     assert len(messages) == 1
     assert message in messages[0]

@@ -6,4 +6,4 @@
 # Runs as: the job's user
 # shellcheck disable=SC2034 # fabric.sh reads it
 corral_interface=@interface@ corral_fabric=@fabric@ corral_threads=@threads@
-corral_sys=@sys@ corral_tcpxo=@tcpxo@ corral_pkey=@pkey@ corral_gid=@gid@
+corral_sys=@sys@ corral_profile=@profile@ corral_pkey=@pkey@ corral_gid=@gid@

@@ -16,11 +16,13 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from corral.errors import Code, CorralError
 from corral.providers.export_files import Export, unexpressed
-from corral.providers.gcp.blueprint import modules as blueprint_image
 from corral.providers.gcp.blueprint import modules as parts
+from corral.providers.gcp.blueprint import networks
 from corral.providers.gcp.blueprint.releases import check
+from corral.providers.gcp.figures import figures
 from corral.providers.gcp.image_script import script_of
-from corral.providers.gcp.section import MACHINE, Gcp
+from corral.providers.gcp.machines import gpu_machine_of, gpu_machines
+from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
@@ -154,6 +156,7 @@ class _Maker:
 
     def __init__(self, spec: ClusterSpec, gcp: Gcp, script: str) -> None:
         self.spec, self.gcp, self.script = spec, gcp, script
+        self.kind = gpu_machine_of(spec)
         self.region = gcp.zone.rpartition("-")[0]
         self.sizes = {g.name: 0 for g in spec.groups}
         for node in nodes_of(spec):
@@ -163,11 +166,9 @@ class _Maker:
     def single(self) -> Deployment:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
-            _group(
-                "primary", parts.known_network() if self.gcp.network else parts.system_network()
-            ),
-            _group("build-script", blueprint_image.image_script(self.gcp, self.script)),
-            _group("slurm-build", blueprint_image.image(self.gcp)),
+            _group("primary", self._network()),
+            _group("build-script", parts.image_script(self.gcp, self.kind, self.script)),
+            _group("slurm-build", parts.image(self.gcp, self.kind)),
             _group("cluster", *self._cluster()),
         ]
         settings = {**self._vars(), "deployment_name": self.spec.name, "enable_slurm_auth": True}
@@ -190,7 +191,10 @@ class _Maker:
         """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
         base = [self._network(), *parts.base_storage(self.storage)]
-        image = [parts.known_network(), *blueprint_image.image_script(self.gcp, self.script)]
+        image = [
+            networks.known_network(),
+            *parts.image_script(self.gcp, self.kind, self.script),
+        ]
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (
@@ -213,13 +217,13 @@ class _Maker:
                 f"{name}-image",
                 [
                     _group("build-script", *image),
-                    _group("slurm-build", blueprint_image.image(self.gcp)),
+                    _group("slurm-build", parts.image(self.gcp, self.kind)),
                 ],
                 {"deployment_name": f"{name}-image"},
             ),
             "cluster.yaml": self._blueprint(
                 f"{name}-cluster",
-                [_group("cluster", parts.known_network(), *self._cluster())],
+                [_group("cluster", networks.known_network(), *self._cluster())],
                 {"deployment_name": f"{name}-cluster"},
             ),
             "deployment-base.yaml": self._settings(
@@ -231,22 +235,24 @@ class _Maker:
         return self._deployment(files, phases)
 
     def _network(self) -> dict[str, Any]:
-        return parts.known_network() if self.gcp.network else parts.system_network()
+        if self.gcp.network:
+            return networks.known_network()
+        return networks.system_network(self.kind)
 
     def _cluster(self) -> list[dict[str, Any]]:
         partitions = partitions_of(self.spec)
-        with_gpus = {g.name for g in self.spec.groups if g.machine == MACHINE}
+        with_gpus = {g.name for g in self.spec.groups if g.machine in gpu_machines()}
         gpus = [p.name for p in partitions if with_gpus.intersection(p.groups)]
         return [
             *parts.cluster_storage(self.gcp, self.storage),
-            parts.gpu_networks(),
+            *networks.gpu_networks(self.kind),
             *(m for g in self.spec.groups if g.machine for m in self._group(g)),
-            *(parts.partition(p, gpus=p.name in gpus) for p in partitions),
-            *parts.controller(self.gcp, partitions, self.storage, gpus),
+            *(parts.partition(p, self.kind if p.name in gpus else None) for p in partitions),
+            *parts.controller(self.gcp, self.kind, partitions, self.storage, gpus),
         ]
 
     def _group(self, group: NodeGroup) -> list[dict[str, Any]]:
-        make = parts.nodeset if group.machine == MACHINE else parts.cpu_nodeset
+        make = parts.nodeset if group.machine in gpu_machines() else parts.cpu_nodeset
         return make(self.gcp, group, self.sizes[group.name])
 
     def _vars(self) -> dict[str, Any]:
@@ -261,7 +267,7 @@ class _Maker:
             ),
             "slurm_cluster_name": self.spec.name,
             "final_image_family": IMAGE_FAMILY.format(name=self.spec.name),
-            "disk_size_gb": 200,
+            "disk_size_gb": figures().boot_disk_gb,
             "instance_image": {
                 "family": IMAGE_FAMILY.format(name=self.spec.name),
                 "project": self.gcp.project,

@@ -1,7 +1,6 @@
-"""The modules of an A3 Mega blueprint and of its image, one function for each part. Pure.
+"""The modules of a blueprint and of its image, one function for each part. Pure.
 
-As in the toolkit's own example of the same release: a system network and a network for each NIC of
-the GPUs; long waits for prologs that pull images.
+What differs between machines with GPUs is in ``machines.yaml``.
 """
 
 from __future__ import annotations
@@ -11,9 +10,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from corral.durations import max_time
+from corral.providers.gcp.blueprint import networks
+from corral.providers.gcp.blueprint.entry import module
 from corral.providers.gcp.blueprint.releases import known_releases, script
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.section import MACHINE, Exascaler, Gcp, GcpStorage
+from corral.providers.gcp.machines import GpuMachine, gpu_machines
+from corral.providers.gcp.section import Exascaler, Gcp, GcpStorage
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.spec.models import NodeGroup, Partition
 
@@ -34,69 +36,11 @@ _EXISTING: Final = {
     "filestore": ("nfs", "defaults,hard"),
 }
 """Type and options of a mount, as the module pre-existing-network-storage names them."""
-_DISK: Final = "pd-balanced"
 _EXA_NAME: Final = "exacloud"
 _LONG_PROLOG: Final = (
     "modules/embedded/community/modules/scheduler/schedmd-slurm-gcp-v6-controller/etc/"
     "long-prolog-slurm.conf.tpl"
 )
-
-
-def module(
-    id: str, source: str, *, use: Sequence[str] = (), outputs: Sequence[str] = (), **settings: Any
-) -> dict[str, Any]:
-    """One module as a blueprint writes it."""
-    entry: dict[str, Any] = {"id": id, "source": source}
-    if use:
-        entry["use"] = list(use)
-    if settings:
-        entry["settings"] = settings
-    if outputs:
-        entry["outputs"] = list(outputs)
-    return entry
-
-
-def system_network() -> dict[str, Any]:
-    """The network of everything but GPU traffic."""
-    subnet = {
-        "subnet_name": "$(vars.subnetwork_name_system)",
-        "subnet_region": "$(vars.region)",
-        "new_bits": 4,
-        "subnet_private_access": True,
-        "description": "control network of the cluster",
-    }
-    return module(
-        "sysnet",
-        "modules/network/vpc",
-        network_name="$(vars.network_name_system)",
-        network_address_range=figures().network.system,
-        mtu=figures().network.mtu,
-        subnetworks=[subnet],
-        outputs=("network_name", "subnetwork_name"),
-    )
-
-
-def known_network() -> dict[str, Any]:
-    """The same network, in a later blueprint than the one that made it."""
-    return module(
-        "sysnet",
-        "modules/network/pre-existing-vpc",
-        network_name="$(vars.network_name_system)",
-        subnetwork_name="$(vars.subnetwork_name_system)",
-    )
-
-
-def gpu_networks() -> dict[str, Any]:
-    """Eight networks, one for each NIC that carries GPU traffic."""
-    return module(
-        "gpunets",
-        "modules/network/multivpc",
-        network_name_prefix="$(vars.deployment_name)-gpunet",
-        global_ip_address_range=figures().network.gpus,
-        network_count=figures().machines[MACHINE].networks,
-        subnetwork_cidr_suffix=20,
-        mtu=figures().network.mtu,
-    )
 
 
 def ids(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
@@ -192,13 +136,14 @@ def cpu_nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
 
 
 def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
-    """The A3 Mega nodes of a group, and what they run at their first boot."""
+    """The nodes of a group with GPUs, and what they run at each boot."""
+    kind = gpu_machines()[group.machine or ""]
     old, flex = gcp.toolkit == "v1.39.0", gcp.provisioning == "flex-start"
     cached = [file_system.mount for file_system in gcp.file_systems() if file_system.cache]
     startup: dict[str, Any] = {
         "local_ssd_filesystem": {"mountpoint": LOCAL_SSD, "permissions": "1777"},
         "runners": [
-            shell("node-aperture.sh"),
+            *(shell(program) for program in kind.node_programs),
             shell("node-gpu-services.sh"),
             *((shell("node-ops-agent.sh"),) if gcp.ops_agent else ()),
             *(
@@ -214,21 +159,21 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         "name": group.name,
         "node_count_static": count,
         "node_count_dynamic_max": 0,
-        "disk_type": "pd-ssd",
-        "machine_type": MACHINE,
+        "disk_type": kind.disk,
+        "machine_type": group.machine,
         "enable_public_ips": False,
         "node_conf": {
-            "CoresPerSocket": figures().machines[MACHINE].cores_per_socket,
-            "ThreadsPerCore": 2,
+            **kind.node_conf,
             **dict(pairs_of_fields("NodeName", group, keys_of_fields())),
         },
         "on_host_maintenance": "TERMINATE",
         "bandwidth_tier": "gvnic_enabled",
         "reservation_name": gcp.reservation or "",
         "enable_spot_vm": gcp.provisioning == "spot",
-        # Flex-start has compact placement for later machines only: slurm-dws-flex.md of the
-        # toolkit.
-        "enable_placement": not flex,
+        # Flex-start has compact placement for later machines only (slurm-dws-flex.md of the
+        # toolkit), whose example asks for none.
+        "enable_placement": kind.placement and not flex,
+        **({"accelerator_topology": kind.accelerator_topology} if kind.domain else {}),
         "startup_script": f"$({group.name}_startup.startup_script)",
     }
     if old:
@@ -241,18 +186,21 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         module(
             f"{group.name}_nodeset",
             "community/modules/compute/schedmd-slurm-gcp-v6-nodeset",
-            use=("sysnet", "gpunets"),
+            use=("sysnet", *networks.used(kind)),
             **settings,
+            **networks.interfaces(kind),
         ),
     ]
 
 
-def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
-    """A partition; with GPUs complete nodes only, as jobs cannot share the eight NICs of a node."""
+def partition(declared: Partition, kind: GpuMachine | None) -> dict[str, Any]:
+    """A partition; with GPUs complete nodes only, as jobs cannot share the NICs of a node."""
     limit = {} if declared.max_time == "infinite" else {"MaxTime": max_time(declared.max_time)}
-    complete = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
+    complete = {"OverSubscribe": "EXCLUSIVE"}
+    if kind:
+        complete |= {"ResumeTimeout": kind.resume_s, "SuspendTimeout": kind.suspend_s}
     conf = {
-        **(complete if gpus else {}),
+        **(complete if kind else {}),
         **limit,
         **dict(pairs_of_fields("PartitionName", declared, keys_of_fields())),
     }
@@ -267,16 +215,20 @@ def partition(declared: Partition, *, gpus: bool) -> dict[str, Any]:
     )
 
 
-def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
+def _staged(gcp: Gcp, kind: GpuMachine, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
     """Runners that put prolog and epilog of partitions with GPUs in place."""
     prologs = known_releases().prologs
+    scripts = " ".join(
+        f"{name}:{each.source}:{prologs.digests[each.source]}:{','.join(each.when)}"
+        for name, each in kind.prologs.items()
+    )
     runners = [
         shell(
-            "controller-tcpxo.sh",
-            at=f"tcpxo-{name}.sh",
+            "controller-prologs.sh",
+            at=f"prologs-{name}.sh",
             PARTITION=name,
             COMMIT=prologs.commit,
-            **prologs.digests,
+            SCRIPTS=scripts,
         )
         for name in gpu_partitions
     ]
@@ -290,25 +242,27 @@ def _staged(gcp: Gcp, gpu_partitions: Sequence[str]) -> list[dict[str, Any]]:
 
 def controller(
     gcp: Gcp,
+    kind: GpuMachine,
     partitions: Sequence[Partition],
     storage: Sequence[GcpStorage],
     gpu_partitions: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Login node and controller, which stages the prologs of TCPXO for partitions with GPUs."""
+    """Login node and controller, which stages the prologs of partitions with GPUs."""
     old = gcp.toolkit == "v1.39.0"
+    long = {"slurm_conf_tpl": ("" if old else "../_") + _LONG_PROLOG} if kind.long_prolog else {}
     return [
         module(
             "controller_startup",
             "modules/scripts/startup-script",
-            runners=[*_staged(gcp, gpu_partitions), shell("enroot-default.sh")],
+            runners=[*_staged(gcp, kind, gpu_partitions), shell("enroot-default.sh")],
         ),
         module(
             "slurm_login",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-login",
             use=("sysnet",),
             name_prefix="login",
-            disk_type=_DISK,
-            machine_type=figures().setup.login,
+            disk_type=kind.servers.disk,
+            machine_type=kind.servers.login,
             enable_login_public_ips=gcp.public_addresses,
         ),
         module(
@@ -321,10 +275,11 @@ def controller(
                 *ids(storage),
             ),
             enable_controller_public_ips=gcp.public_addresses,
-            machine_type=figures().setup.controller,
+            machine_type=kind.servers.controller,
+            **_particular(kind),
             enable_cleanup_compute=True,
             enable_external_prolog_epilog=True,
-            slurm_conf_tpl=("" if old else "../_") + _LONG_PROLOG,
+            **long,
             controller_startup_script="$(controller_startup.startup_script)",
             login_startup_script=escaped(script("enroot-default.sh")),
             prolog_scripts=[
@@ -335,6 +290,18 @@ def controller(
             ],
         ),
     ]
+
+
+def _particular(kind: GpuMachine) -> dict[str, Any]:
+    """Settings of the controller that some machines need."""
+    particular: dict[str, Any] = {}
+    if kind.servers.controller_disk:
+        particular["disk_type"] = kind.servers.controller_disk
+    if not kind.servers.state_disk:
+        particular["controller_state_disk"] = None
+    if kind.cloud_parameters:
+        particular["cloud_parameters"] = dict(kind.cloud_parameters)
+    return particular
 
 
 def _peering(source: str) -> dict[str, Any]:
@@ -488,17 +455,14 @@ write_files:
 """
 
 
-def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
+def image_script(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[str, Any]]:
     """What the image's machine runs before it is frozen."""
     old = gcp.toolkit == "v1.39.0"
     settings: dict[str, Any] = {
         "install_ansible": True,
-        # Root's known_hosts of the toolkit's image: nodes reach each other on all nine networks.
-        "configure_ssh_host_patterns": [
-            *(f"10.{i}.0.*" for i in range(figures().machines[MACHINE].networks)),
-            "$(vars.slurm_cluster_name)*",
-        ],
-        "runners": _image_runners(gcp, users_script),
+        # Root's known_hosts of the toolkit's image: nodes reach each other on all networks.
+        "configure_ssh_host_patterns": [*kind.ssh_hosts, "$(vars.slurm_cluster_name)*"],
+        "runners": _image_runners(gcp, kind, users_script),
     }
     if old:
         settings |= {"install_docker": True, "enable_docker_world_writable": True}
@@ -510,9 +474,10 @@ def image_script(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
     return [module("image_build_script", "modules/scripts/startup-script", **settings)]
 
 
-def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
+def _image_runners(gcp: Gcp, kind: GpuMachine, users_script: str) -> list[dict[str, Any]]:
     old = gcp.toolkit == "v1.39.0"
     lustre = any(s.kind == "lustre" for s in gcp.storage) or not (old or gcp.storage)
+    particular = ",\n".join(f'  "{name}": {str(on).lower()}' for name, on in kind.slurm_gcp.items())
     variables = "\n".join(
         [
             "{",
@@ -524,7 +489,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
             *([] if old else [f'  "install_managed_lustre": {str(lustre).lower()},']),
             '  "install_gcsfuse": true,',
             '  "monitoring_agent": "cloud-ops",',
-            '  "use_open_drivers": true',
+            particular,
             "}",
             "",
         ]
@@ -544,7 +509,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
         for what, value in (
             ("memlock", "unlimited"),
             ("nproc", "unlimited"),
-            ("stack", "unlimited"),
+            ("stack", kind.stack),
             ("nofile", "1048576"),
             ("cpu", "unlimited"),
             ("rtprio", "unlimited"),
@@ -559,8 +524,7 @@ def _image_runners(gcp: Gcp, users_script: str) -> list[dict[str, Any]]:
         data("/etc/security/limits.d/99-corral.conf", limits),
         data("/etc/enroot/enroot.conf", enroot),
         shell("image-userns.sh"),
-        shell("image-dmabuf.sh"),
-        shell("image-aperture.sh"),
+        *(shell(program) for program in kind.image_programs),
         *(() if gcp.ops_agent else (shell("image-no-ops-agent.sh"),)),
         *((_users_script(users_script),) if users_script else ()),
     ]
@@ -574,16 +538,17 @@ def _users_script(text: str) -> dict[str, Any]:
     return {"type": "shell", "destination": "image-script.sh", "content": content}
 
 
-def image(gcp: Gcp) -> dict[str, Any]:
-    """The image itself, by Packer; not on an N-series machine, where the open driver is refused."""
-    base = known_releases().releases[gcp.toolkit].image
-    old = gcp.toolkit == "v1.39.0"
+def image(gcp: Gcp, kind: GpuMachine) -> dict[str, Any]:
+    """The image itself, by Packer."""
+    base = kind.images[gcp.toolkit]
+    source = {"source_image_family": base.family} if base.family else {"source_image": base.image}
     packer = module(
         "slurm-image",
         "modules/packer/custom-image",
         use=("image_build_script", "sysnet"),
-        machine_type=figures().setup.image,
-        **{"source_image_family" if old else "source_image": base.name},
+        machine_type=kind.servers.image,
+        **({"disk_type": kind.servers.image_disk} if kind.servers.image_disk else {}),
+        **source,
         source_image_project_id=[base.project],
         image_family="$(vars.final_image_family)",
         disk_size="$(vars.disk_size_gb)",

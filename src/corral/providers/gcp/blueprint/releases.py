@@ -23,23 +23,15 @@ class Module(Row):
     outputs: tuple[str, ...]
 
 
-class BaseImage(Row):
-    """What an image with Slurm is made from."""
-
-    project: str
-    name: str
-
-
 class ToolkitRelease(Row):
     """One release; ``releases.yaml`` has the meanings."""
 
     slurm_gcp: str
     cluster_name: Form
-    image: BaseImage
 
 
 class Prologs(Row):
-    """Prolog and epilog for TCPXO."""
+    """Scripts of slurm-gcp that slurmd runs for jobs."""
 
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
     digests: Mapping[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]

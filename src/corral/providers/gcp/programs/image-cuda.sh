@@ -7,8 +7,9 @@
 set -e -o pipefail
 export DEBIAN_FRONTEND=noninteractive
 . /etc/os-release
+case $(uname -m) in aarch64) cpu=sbsa ;; *) cpu=x86_64 ;; esac
 keyring=$(mktemp --suffix=.deb)
-curl -fsSL -o "$keyring" "https://developer.download.nvidia.com/compute/cuda/repos/${ID}${VERSION_ID//./}/x86_64/cuda-keyring_1.1-1_all.deb"
+curl -fsSL -o "$keyring" "https://developer.download.nvidia.com/compute/cuda/repos/${ID}${VERSION_ID//./}/$cpu/cuda-keyring_1.1-1_all.deb"
 dpkg -i "$keyring"
 apt-get update
 apt-get install -y --allow-downgrades cuda-toolkit-13-0 nvidia-container-toolkit \

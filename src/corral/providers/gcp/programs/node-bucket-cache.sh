@@ -3,7 +3,7 @@
 # mounts before the SSD has its file system. The configuration is that of the toolkit's example
 # a3mega-slurm-gcsfuse-lssd-blueprint.yaml.
 #
-# Installed as: nowhere: in the blueprint, for A3 Mega nodes; it writes corral-bucket-@NUMBER@.service
+# Installed as: nowhere: in the blueprint, for nodes with GPUs; it writes corral-bucket-@NUMBER@.service
 # Started by: cluster-toolkit's startup-script, at each boot, before slurmd
 # Runs as: root
 set -e -o pipefail

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The environment of GPUDirect-TCPXO, where machines come with it.
+# The environment of NCCL's network plugin, where machines come with it.
 #
 # It comes first, and a node without it ends the job, which would else run over TCP sockets at a tenth of the speed.
 #

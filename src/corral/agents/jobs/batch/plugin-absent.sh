@@ -1,8 +1,8 @@
 #!/bin/sh
-# A node without GPUDirect-TCPXO ends the job.
+# A node without the plugin of its fabric ends the job.
 #
 # Installed as: nowhere: part of a job's batch script
 # Started by: each rank of corral run
 # Runs as: the job's user
-# shellcheck disable=SC2154 # tcpxo-settings.sh sets it before
+# shellcheck disable=SC2154 # plugin-settings.sh sets it before
 { printf '%s\n' "$settings_out" >&2; exit 1; }
