@@ -70,10 +70,17 @@ def test_machines_without_gpus_need_no_reservation_but_their_quota() -> None:
 EMPTY = [
     {"metric": metric, "limit": 0, "usage": 0}
     for metric in (
-        "NETWORKS", "SUBNETWORKS", "N2_CPUS", "C2_CPUS", "C4A_CPUS", "HDB_TOTAL_GB", "SSD_TOTAL_GB",
-        "PREEMPTIBLE_NVIDIA_H200_GPUS", "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS",
+        "NETWORKS",
+        "SUBNETWORKS",
+        "N2_CPUS",
+        "C2_CPUS",
+        "C4A_CPUS",
+        "HDB_TOTAL_GB",
+        "SSD_TOTAL_GB",
+        "PREEMPTIBLE_NVIDIA_H200_GPUS",
+        "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS",
     )
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
