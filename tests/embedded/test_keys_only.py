@@ -130,7 +130,7 @@ def test_a_reboot_within_the_trial(with_passwords: Bare, control: Path) -> None:
     """The power goes before anybody confirms; the machine undoes it after it is back."""
     there = with_passwords
     fleet = fleet_of(there, control)
-    plan = plan_of(there, fleet, 20)
+    plan = plan_of(there, fleet, 40)
     (entry,) = plan.stages[0].changes
     asyncio.run(fleet.run(NODE, entry.change.script))
     asyncio.run(fleet.close())
