@@ -47,7 +47,7 @@ def _gib(mib: float) -> str:
 
 FOLLOWED: Final = "followed"
 EVERY_S: Final = 30
-"""nvidia-smi reads all of the driver's state at its start: each 10 s beside a training on an H200
+"""nvidia-smi reads all of the driver's state at its start: each 10 s during a training on an H200
 it took 0 to 3 % of the tokens/s (docs/measurements/2026-11-29-h200-sampling.md)."""
 QUERY: Final = "utilization.gpu,memory.used,memory.total"
 """Per cent, MiB, MiB, as ``nvidia-smi --help-query-gpu`` has them."""

@@ -2,7 +2,7 @@
 
 sbatch takes them in that form (``--array``), squeue and slurmrestd show so those that have not
 begun, in the label of the one record that these share: ``12_[3-7:2%4]``. A list that is long is cut
-after 64 characters, with ``...`` at its end, unless SLURM_BITSTR_LEN says otherwise.
+after 64 characters, with ``...`` at its end, unless SLURM_BITSTR_LEN is set.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ArrayLabel:
 
 
 def array_label(text: str) -> ArrayLabel | None:
-    """Read ``12_3`` or ``12_[4-7%2]``; None for the label of a job that is no array's."""
+    """Read ``12_3`` or ``12_[4-7%2]``; None for the label of a job outside an array."""
     match = _LABEL.fullmatch(text)
     if match is None:
         return None

@@ -56,7 +56,7 @@ PROGRAMS = {
     "state/databases.sh": "probe of accounts",
     "state/members.sh": "probe of members; draining waits for jobs",
     "state/packages.sh": "an upgrade drains its node, where it is not drained already",
-    "state/reservations.sh": "probe of reservations; changing one looks whether it is there",
+    "state/reservations.sh": "probe of reservations; a change checks that it exists",
 }
 """Programs that ask Slurm themselves, with the reason."""
 CALLS = {
@@ -160,21 +160,21 @@ def commands(text: str) -> set[str]:
 
 def readers(text: str) -> set[str]:
     """Readers of Slurm's texts, and commands that they read, which a module imports."""
-    found: set[str] = set()
+    matches: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.ImportFrom(module="corral.slurm", names=names):
-                found |= {each.name for each in names} & set(READERS)
+                matches |= {each.name for each in names} & set(READERS)
             case ast.ImportFrom(module=str(module), names=names) if module in {
                 f"corral.slurm.{name}" for name in READERS
             }:
                 values = {
                     each.name: getattr(importlib.import_module(module), each.name) for each in names
                 }
-                found |= {name for name, value in values.items() if reads(value)}
+                matches |= {name for name, value in values.items() if reads(value)}
             case _:
                 pass
-    return found
+    return matches
 
 
 def reads(value: object) -> bool:
@@ -197,7 +197,7 @@ def sent(text: str) -> set[str]:
     tree = ast.parse(text)
     named = constants(tree)
     files = {str(file.relative_to(agents.FOLDER)) for file in agents.FOLDER.rglob("*.*")}
-    found: set[str] = set()
+    matches: set[str] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
@@ -210,24 +210,24 @@ def sent(text: str) -> set[str]:
             continue
         assert isinstance(program, str)
         if called(node) in SENT and asks(agents.program(program)):
-            found.add(program)
+            matches.add(program)
         elif called(node) in ("call", "defined"):
             functions = functions[:1] if called(node) == "call" else functions
             for name in functions:
                 assert isinstance(name, str), f"{program}: the function is named by a literal"
                 if asks(agents.functions(program, name)):
-                    found.add(name)
-    return found
+                    matches.add(name)
+    return matches
 
 
 def test_commands_of_slurm_are_written_with_their_readers() -> None:
-    written = {name: found for name, text in modules().items() if (found := commands(text))}
+    written = {name: matches for name, text in modules().items() if (matches := commands(text))}
     hint = "use a Question of corral.inspect, or a Command of corral.slurm.command"
     assert written.keys() == TEXTS_OF_PROBES.keys(), hint
 
 
 def test_answers_of_slurm_are_read_by_their_question() -> None:
-    imported = {name: found for name, text in modules().items() if (found := readers(text))}
+    imported = {name: matches for name, text in modules().items() if (matches := readers(text))}
     assert imported.keys() == READERS_OF_PROBES.keys(), "QUESTION.parse and Answer.read do it"
 
 
@@ -237,7 +237,7 @@ def test_programs_that_ask_slurm_themselves_are_listed() -> None:
         for pattern in ("*.sh", "*.awk", "*.pl", "*.py")
         for file in sorted(agents.FOLDER.rglob(pattern))
     }
-    assert {name for name, found in own.items() if found} == set(PROGRAMS)
+    assert {name for name, matches in own.items() if matches} == set(PROGRAMS)
     others = [file for file in sorted(SOURCE.glob("providers/**/programs/*")) if file.is_file()]
     assert others
     assert not [str(file) for file in others if asks(file.read_text(errors="replace"))]
@@ -245,16 +245,16 @@ def test_programs_that_ask_slurm_themselves_are_listed() -> None:
 
 def test_who_has_such_a_program_run_is_listed() -> None:
     run = {
-        (module, found)
+        (module, matches)
         for module, text in modules().items()
         if not module.startswith(PROBES)
-        for found in sent(text)
+        for matches in sent(text)
     }
     assert run == set(CALLS), "a read of Slurm's state is a Question of corral.inspect"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("sh(\"scontrol show config | sed -n 's/^A *= *//p'\")", {"scontrol"}),
         ("_A: Final = 'x; sacctmgr -nP show qos'\nsh(_A)", {"sacctmgr"}),
@@ -273,12 +273,12 @@ def test_who_has_such_a_program_run_is_listed() -> None:
         ("words = ('sbatch', 'squeue')", set()),
     ],
 )  # fmt: skip
-def test_a_command_that_is_written_elsewhere_is_seen(text: str, found: set[str]) -> None:
-    assert commands(text) == found
+def test_a_command_that_is_written_elsewhere_is_seen(text: str, matches: set[str]) -> None:
+    assert commands(text) == matches
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("from corral.slurm.text import parse_nodes, SHOW_NODES", {"parse_nodes", "SHOW_NODES"}),
         ("from corral.slurm import text", {"text"}),
@@ -288,12 +288,12 @@ def test_a_command_that_is_written_elsewhere_is_seen(text: str, found: set[str])
         ("from corral.slurm.records import Node", set()),
     ],
 )
-def test_a_reader_that_is_used_elsewhere_is_seen(text: str, found: set[str]) -> None:
-    assert readers(text) == found
+def test_a_reader_that_is_used_elsewhere_is_seen(text: str, matches: set[str]) -> None:
+    assert readers(text) == matches
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("call('gates/slurm.sh', 'nodes_seen')", {"nodes_seen"}),
         ("_P: Final = 'jobs/user.sh'\ncall(_P, 'array_queue', job)", {"array_queue"}),
@@ -302,5 +302,5 @@ def test_a_reader_that_is_used_elsewhere_is_seen(text: str, found: set[str]) -> 
         ("call('gates/slurm.sh', 'gpus_answer', 2)", set()),
     ],
 )
-def test_a_program_that_is_run_elsewhere_is_seen(text: str, found: set[str]) -> None:
-    assert sent(text) == found
+def test_a_program_that_is_run_elsewhere_is_seen(text: str, matches: set[str]) -> None:
+    assert sent(text) == matches

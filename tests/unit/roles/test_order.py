@@ -138,16 +138,16 @@ def test_no_role_is_called_by_name() -> None:
     own = [module for module in modules() if module.__name__.count(".") == 2]
     assert {"order", "slurm_conf"} <= {m.__name__.rpartition(".")[2] for m in own}
     named = {
-        module.__name__: found
+        module.__name__: matches
         for module in own
         if not hasattr(module, "__path__")
-        and (found := called_by_name(ast.parse(inspect.getsource(module))))
+        and (matches := called_by_name(ast.parse(inspect.getsource(module))))
     }
     assert named == {}
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "matches"),
     [
         ("from corral.roles.machine import mesh\nmesh.outside(site)", {"mesh.outside"}),
         ("from corral.roles.machine.mesh import features", {"mesh.features"}),
@@ -155,8 +155,8 @@ def test_no_role_is_called_by_name() -> None:
         ("from corral.roles.slurm_conf import cluster_conf\ncluster_conf(site)", set()),
     ],
 )
-def test_a_role_that_is_called_by_name_is_seen(code: str, found: set[str]) -> None:
-    assert called_by_name(ast.parse(code)) == found
+def test_a_role_that_is_called_by_name_is_seen(code: str, matches: set[str]) -> None:
+    assert called_by_name(ast.parse(code)) == matches
 
 
 def test_what_a_role_has_to_do_ahead_is_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_each_role_that_adds_to_slurms_files_is_asked() -> None:
 
 
 def test_each_role_checks_and_reviews(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hooks of roles are found in ``Role``: the order names none."""
+    """Hooks of roles are matches in ``Role``: the order names none."""
     called: list[tuple[str, str]] = []
 
     def hooked(role: Role) -> Role:

@@ -87,7 +87,7 @@ def readers(tree: ast.AST) -> Iterator[int]:
 
 
 def takes(text: str) -> bool:
-    """Whether a pattern is one for tasks of arrays, whole or span by span."""
+    """Whether a pattern is one for tasks of arrays, complete or span by span."""
     try:
         pattern = re.compile(text)
     except re.error:

@@ -63,13 +63,13 @@ def notable_lines(log: LogText) -> list[FatalLine]:
 
 def notices(log: LogText) -> list[Notice]:
     """The first line of each kind that only looks like an error, with why it is none."""
-    found: list[Notice] = []
+    notices: list[Notice] = []
     for entry in fatal_table().harmless:
         lines = (line for p in entry.patterns for line in log.matches(p.expression))
         line = next((line for line in lines if harmless(line.text)), None)
         if line is not None:
-            found.append(Notice(line.number, line.shown, entry.why))
-    return sorted(found, key=lambda notice: notice.number)[:MOST]
+            notices.append(Notice(line.number, line.shown, entry.why))
+    return sorted(notices, key=lambda notice: notice.number)[:MOST]
 
 
 def _first(patterns: Patterns, log: LogText, most: int) -> list[FatalLine]:

@@ -78,7 +78,7 @@ class Servers(Row):
         disk: type of the login node's disk.
         image_disk: of the image's machine; "" for the module's default.
         controller_disk: of the controller; "" for the module's default.
-        state_disk: whether slurmctld's state has a disk of its own, of a type that is not for all.
+        state_disk: whether slurmctld's state has a separate disk, of a type that is not for all.
     """
 
     image: str

@@ -132,7 +132,7 @@ def for_type(view: View) -> Iterator[Problem]:
         return
     name, kind = types[0], gpu_machines()[types[0]]
     if gcp.provisioning not in kind.provisioning:
-        message = f"{name} cannot be had by {gcp.provisioning}"
+        message = f"{name} is not available by {gcp.provisioning}"
         yield Problem(
             ("gcp", "provisioning"), message, "write reservation: NAME, and no provisioning"
         )

@@ -234,7 +234,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "conda" / "conda-meta").mkdir(parents=True)
     (folder / "conda" / "bin").mkdir()
     shutil.copy(folder / "venv" / "bin" / "python3", folder / "conda" / "bin" / "python3")
-    library = Path(os.__file__).parent  # the prefix is where an interpreter finds it beside itself
+    library = Path(os.__file__).parent  # the prefix is where an interpreter finds it near itself
     (folder / "conda" / "lib").mkdir()
     (folder / "conda" / "lib" / library.name).symlink_to(library)
     (folder / "python3").write_text("#!/bin/sh\nexit 96\n")

@@ -202,9 +202,9 @@ def reason(block: str, path: str, machine: str) -> Difference | None:
 
 @pytest.mark.parametrize("machine", list(EXAMPLES))
 def test_each_difference_from_the_toolkits_example_has_a_reason(machine: str) -> None:
-    found = list(differing(machine))
-    assert [pair for pair in found if reason(*pair, machine) is None] == []
-    used = {reason(*pair, machine) for pair in found}
+    differences = list(differing(machine))
+    assert [pair for pair in differences if reason(*pair, machine) is None] == []
+    used = {reason(*pair, machine) for pair in differences}
     assert {d for d in DIFFERENCES if machine in d.machines} - used == set(), "no longer differs"
 
 

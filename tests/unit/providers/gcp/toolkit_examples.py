@@ -50,9 +50,11 @@ def record(text: str) -> dict[str, Any]:
     data: Any = YAML(typ="safe").load(text)
     values = {k: v for k, v in data["vars"].items() if v not in (None, "")}
     filled = _filled(data["deployment_groups"], values)
-    whole = json.dumps(filled)
+    document = json.dumps(filled)
     modules = {m["id"]: module_of(m) for group in filled for m in group["modules"]}
-    names = {name for pattern in NAMED for name in re.findall(pattern, whole.replace('\\"', '"'))}
+    names = {
+        name for pattern in NAMED for name in re.findall(pattern, document.replace('\\"', '"'))
+    }
     return {"modules": modules, "names": sorted(names)}
 
 
@@ -65,18 +67,18 @@ def _filled(value: Any, values: dict[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     alone = re.fullmatch(r"\$\(vars\.([\w.]+)\)", value)
-    if alone and (found := _value(alone[1], values)) is not None:
-        return _filled(found, values)
+    if alone and (value := _value(alone[1], values)) is not None:
+        return _filled(value, values)
     for _ in range(3):
         value = re.sub(r"\$\(vars\.([\w.]+)\)", lambda m: str(_value(m[1], values) or m[0]), value)
     return value
 
 
 def _value(name: str, values: dict[str, Any]) -> Any:
-    found: Any = values
+    value: Any = values
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def module_of(entry: dict[str, Any]) -> dict[str, Any]:

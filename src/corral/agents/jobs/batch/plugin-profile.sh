@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reads the profile of NCCL's network plugin, or ends and prints why.
 #
-# In a bash, which vendors write them for. Names for NCCL and the linker alone: what a profile says of
+# In a bash, which vendors write them for. Names for NCCL and the linker alone: a profile's value of
 # CUDA_VISIBLE_DEVICES would give every rank all GPUs, and Slurm's binding stays.
 #
 # Installed as: nowhere: part of a job's batch script

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python of the job: an environment's folder or an interpreter. python3 is that interpreter, whatever it is called: a venv and
-# conda have a python3 beside it, /usr/bin/python3.12 may have another one.
+# conda have a python3 next to it, /usr/bin/python3.12 may have another one.
 #
 # Installed as: nowhere: part of a job's batch script
 # Started by: slurmd, as the batch script of corral run
