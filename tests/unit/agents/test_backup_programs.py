@@ -32,7 +32,7 @@ STAND_INS = {
     "mariadb": """
 case "$*" in
   --version) echo 'mariadb from 11.8' ;;
-  *'SHOW TABLES'*) printf 'lab_job_table\\nlab_assoc_table\\nother_table\\n' ;;
+  *'SHOW TABLES'*) printf 'lab-1_job_table\\nlab-1_assoc_table\\nother_table\\n' ;;
   *COUNT*) cat rows ;;
   *MAX*) echo 41 ;;
   *-e*) echo "$*" >>statements ;;
@@ -122,7 +122,7 @@ def test_what_is_saved(site: Path) -> None:
     assert archive.about.auth == "slurm"
     assert archive.about.slurm == "slurm-wlm 24.11.5"
     assert archive.manifest.highest_job == 41
-    assert archive.manifest.counts == {"lab_job_table": (3, 3), "lab_assoc_table": (3, 3)}
+    assert archive.manifest.counts == {"lab-1_job_table": (3, 3), "lab-1_assoc_table": (3, 3)}
     names = set(archive.manifest.members)
     pieces = {name for name in names if name.startswith("mlflow/sqlite/")}
     assert len(pieces) > 1
@@ -280,7 +280,7 @@ def killed_at(call: str) -> Killed:
 def test_rows_that_are_missing_are_a_failure(site: Path) -> None:
     data, archive = written(site)
     (site / "rows").write_text("2\n")
-    with pytest.raises(Exception, match="lab_job_table has 2 rows, and 3 to 3"):
+    with pytest.raises(Exception, match="lab-1_job_table has 2 rows, and 3 to 3"):
         steps(site, data, archive, "database")
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from corral.api.operations.encryption import damaged
 from corral.errors import Code, CorralError
 from corral.providers.containers.limited_stream import LimitedStream, Readable, regular
+from corral.spec.values import ClusterName
 
 FORMAT: Final = 1
 ABOUT: Final = "about.json"
@@ -31,7 +32,7 @@ _MAX_MANIFEST: Final = 512 * 1024 * 1024
 """StateSaveLocation has two files a job: a million jobs are 250 MB of it."""
 
 _Count = Annotated[int, Field(ge=0, le=2**63)]
-_Table = Annotated[str, Field(pattern=r"^\w{1,64}$")]
+_Table = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -54,7 +55,7 @@ class About(_Strict):
     """
 
     format: int
-    cluster: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+    cluster: ClusterName
     corral: Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+]{0,40}$")]
     slurm: Annotated[str, Field(max_length=200)]
     mariadb: Annotated[str, Field(max_length=200)]
