@@ -147,29 +147,41 @@ def test_a_dump_that_is_cut_is_a_failure(site: Path) -> None:
 def test_state_that_is_replaced_all_the_time(site: Path) -> None:
     """As slurmctld does: unlinked, then linked again; never half of one, never missing."""
     end = threading.Event()
-    reg, new = site / "state" / "job_state", site / "state" / "job_state.new"
+    reg, new, old = (site / "state" / f"job_state{ending}" for ending in ("", ".new", ".old"))
 
     def slurmctld() -> None:
         while not end.is_set():
             new.write_bytes(b"s" * 10_000)
-            reg.unlink(missing_ok=True)
-            time.sleep(0.0005)
+            old.unlink()
+            os.link(reg, old)
+            reg.unlink()
+            time.sleep(0.002)
             os.link(new, reg)
             new.unlink()
+            time.sleep(0.002)
 
     reg.write_bytes(b"s" * 10_000)
+    old.write_bytes(b"before")
     writer = threading.Thread(target=slurmctld)
     writer.start()
     try:
-        program = loaded("write.py")
-        sizes = []
-        for _ in range(300):
-            with program["opened"](reg) as file:
-                sizes.append(len(file.read()))
+        program = loaded("write.py", ABSENT_TRIES=3)
+        sizes: list[int] = []
+        for _ in range(50):
+            archive = program["Archive"](io.BytesIO())
+            program["state"](archive, site / "state")
+            sizes.append(archive.members["state/job_state"][0])
     finally:
         end.set()
         writer.join()
     assert set(sizes) == {10_000}
+
+
+def test_a_state_file_that_stays_away_while_it_is_replaced(site: Path) -> None:
+    (site / "state" / "job_state").rename(site / "state" / "job_state.new")
+    program = loaded("write.py", REPLACED_S=0.1)
+    with pytest.raises(Exception, match=r"job_state is not there, and .*new is"):
+        program["state"](program["Archive"](io.BytesIO()), site / "state")
 
 
 def steps(site: Path, data: bytes, archive: Archive, *names: str, **changes: object) -> None:

@@ -23,6 +23,7 @@ Order and consistency:
 """
 
 import base64
+import errno
 import grp
 import hashlib
 import io
@@ -45,9 +46,8 @@ PIECE = 8 * 1024 * 1024
 LINE = 32 * 1024
 SETTLE_S = 7.0
 ABSENT_TRIES = 20
+REPLACED_S = 60.0
 COUNTED = re.compile(r"(?:.*_)?(?:job|assoc)_table|acct_table|user_table|qos_table")
-# job_state comes before the folders of jobs' scripts.
-FIRST = ("job_state", "last_config_lite", "clustername")
 
 
 class FailedError(Exception):
@@ -184,13 +184,27 @@ def accounting(archive, database):
 
 
 def opened(path):
-    """An open file, or None; while slurmctld replaces one there is none for a moment."""
-    for _ in range(ABSENT_TRIES):
+    """An open file; None when there is none.
+
+    Between slurmctld's unlink and its link there is NAME.new, for however long it is not scheduled.
+    """
+    tries, until = ABSENT_TRIES, time.monotonic() + REPLACED_S
+    while tries:
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            return os.fdopen(handle, "rb")
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            return os.fdopen(os.open(path, flags), "rb")
+        except IsADirectoryError:
+            return None
         except FileNotFoundError:
-            time.sleep(0.01)
+            if not path.with_name(f"{path.name}.new").exists():
+                tries -= 1
+            elif time.monotonic() > until:
+                raise FailedError(f"{path} is not there, and {path}.new is") from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
+            raise
+        time.sleep(0.01)
     return None
 
 
@@ -206,20 +220,25 @@ def add_file(archive, name, path):
 
 
 def files_of(folder):
-    """Regular files below a folder, those at its top first."""
+    """What is in a folder and those below and is no folder, at its top first."""
     for place, folders, names in os.walk(folder):
         folders.sort()
-        for name in sorted(names, key=lambda n: (n not in FIRST, n)):
-            path = Path(place, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
+        for name in sorted(names):
+            yield Path(place, name)
 
 
 def state(archive, folder):
-    """Add StateSaveLocation, but for what slurmctld is just writing or keeps of before."""
+    """Add StateSaveLocation, but for what slurmctld is just writing or keeps of before.
+
+    A file that is just replaced is listed as NAME.new and NAME.old alone.
+    """
+    names = set()
     for path in files_of(folder):
-        if not path.name.endswith((".new", ".old")):
-            add_file(archive, f"state/{path.relative_to(folder)}", path)
+        name = str(path.relative_to(folder))
+        names.add(name.removesuffix(".new").removesuffix(".old"))
+    # The state at its top before the folders of jobs' scripts.
+    for name in sorted(names, key=lambda name: ("/" in name, name)):
+        add_file(archive, f"state/{name}", folder / name)
 
 
 def mlflow(archive, place, artifacts, with_artifacts):
@@ -241,7 +260,7 @@ def mlflow(archive, place, artifacts, with_artifacts):
     names = []
     folder = Path(artifacts)
     for path in files_of(folder) if folder.is_dir() else ():
-        names.append(f"{path.stat().st_size} {path.relative_to(folder)}\n")
+        names.append(f"{path.lstat().st_size} {path.relative_to(folder)}\n")
         if with_artifacts:
             add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path)
     archive.add("mlflow/artifacts.txt", "".join(names).encode("utf-8", "surrogateescape"))

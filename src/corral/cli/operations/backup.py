@@ -68,7 +68,7 @@ def backup(
         bool,
         typer.Option(
             "--artifacts",
-            help="Save the files of MLflow's runs too. Default: their names and sizes.",
+            help="Save the files of MLflow's runs too, not their names and sizes alone.",
         ),
     ] = False,
     rehearse: REHEARSE = False,
