@@ -254,11 +254,19 @@ def answered(what, *command):
 
 
 def started(request):
-    """Start Slurm's daemons, and print the number of the next job."""
+    """Start Slurm's daemons, and those that sign for this machine's commands with the old key."""
+    ran("systemctl", "daemon-reload")  # slurmdbd's limit for its start: it may convert the database
     if request["database"]:
         ran("systemctl", "start", "slurmdbd.service")
-        answered("slurmdbd", "sacctmgr", "-n", "show", "cluster")
     ran("systemctl", "start", "slurmctld.service")
+    ran("systemctl", "try-restart", "slurmd.service", "sackd.service")
+    verified(request)
+
+
+def verified(request):
+    """Wait for Slurm's daemons, and print the number of the next job."""
+    if request["database"]:
+        answered("slurmdbd", "sacctmgr", "-n", "show", "cluster")
     answered("slurmctld", "scontrol", "ping")
     for line in ran("scontrol", "show", "config").splitlines():
         name, _, value = line.partition("=")
@@ -282,6 +290,7 @@ STEPS = {
     "keys": keys,
     "services": services,
     "start": started,
+    "verify": verified,
     "clean": cleaned,
 }
 

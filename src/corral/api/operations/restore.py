@@ -367,7 +367,7 @@ class _Restore:
     async def verified(self) -> Restored:
         """See that numbers of jobs go on; then the copy of the archive is removed."""
         highest = self._plan.archive.manifest.highest_job
-        text = await self._step("start")  # runs already: it reports the next job's number
+        text = await self._step("verify")
         try:
             next_job = int(json.loads(text)["next_job"])
         except BAD_JSON as error:
