@@ -14,6 +14,51 @@ from corral.cli.terminal.text import size
 from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
 
+OUTPUT = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="ARCHIVE",
+        dir_okay=False,
+        help="The file to write. Default: NAME-DATE-TIME.tar.zst.age (or .gpg) in this folder.",
+        show_default=False,
+    ),
+]
+TO = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to",
+        metavar="KEY",
+        help="Encrypt by age for this public key (age1..., ssh-ed25519 ...) or for those in "
+        "this file. Can be given several times.",
+        show_default=False,
+    ),
+]
+GPG = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gpg",
+        metavar="KEY",
+        help="Encrypt by gpg for this key of your keyring. Can be given several times.",
+        show_default=False,
+    ),
+]
+UNENCRYPTED = Annotated[
+    bool,
+    typer.Option(
+        "--unencrypted",
+        help="Do not encrypt: who reads the archive has all keys of the cluster.",
+    ),
+]
+ARTIFACTS = Annotated[
+    bool,
+    typer.Option(
+        "--artifacts",
+        help="Save the files of MLflow's runs too, not their names and sizes alone.",
+    ),
+]
+
 app = verb_app()
 
 
@@ -27,50 +72,11 @@ app = verb_app()
 def backup(
     target: TARGET = "",
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="ARCHIVE",
-            dir_okay=False,
-            help="The file to write. Default: NAME-DATE-TIME.tar.zst.age (or .gpg) in this folder.",
-            show_default=False,
-        ),
-    ] = None,
-    to: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to",
-            metavar="KEY",
-            help="Encrypt by age for this public key (age1..., ssh-ed25519 ...) or for those in "
-            "this file. Can be given several times.",
-            show_default=False,
-        ),
-    ] = None,
-    gpg: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--gpg",
-            metavar="KEY",
-            help="Encrypt by gpg for this key of your keyring. Can be given several times.",
-            show_default=False,
-        ),
-    ] = None,
-    unencrypted: Annotated[
-        bool,
-        typer.Option(
-            "--unencrypted",
-            help="Do not encrypt: who reads the archive has all keys of the cluster.",
-        ),
-    ] = False,
-    artifacts: Annotated[
-        bool,
-        typer.Option(
-            "--artifacts",
-            help="Save the files of MLflow's runs too, not their names and sizes alone.",
-        ),
-    ] = False,
+    output: OUTPUT = None,
+    to: TO = None,
+    gpg: GPG = None,
+    unencrypted: UNENCRYPTED = False,
+    artifacts: ARTIFACTS = False,
     rehearse: REHEARSE = False,
     named: CLUSTER = "",
     as_json: JSON = False,

@@ -15,6 +15,28 @@ from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
 from corral.plurals import plural
 
+ARCHIVE = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="File that corral backup wrote.")]
+IDENTITY = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--identity",
+        "-i",
+        metavar="FILE",
+        dir_okay=False,
+        help="Private key of age or SSH that decrypts the archive. Can be given several times. "
+        "Default: none; gpg uses its keyring.",
+        show_default=False,
+    ),
+]
+DRY_RUN = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check the archive, show what is done; change nothing."),
+]
+FORCE = Annotated[
+    bool,
+    typer.Option("--force", help="Restore though there are jobs now: they are lost."),
+]
+
 app = verb_app()
 SHOWN_JOBS = 10
 
@@ -27,31 +49,12 @@ SHOWN_JOBS = 10
     )
 )
 def restore(
-    archive: Annotated[
-        Path, typer.Argument(metavar="ARCHIVE", help="File that corral backup wrote.")
-    ],
+    archive: ARCHIVE,
     target: TARGET = "",
     *,
-    identity: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--identity",
-            "-i",
-            metavar="FILE",
-            dir_okay=False,
-            help="Private key of age or SSH that decrypts the archive. Can be given several times. "
-            "Default: none; gpg uses its keyring.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the archive, show what is done; change nothing."),
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Restore though there are jobs now: they are lost."),
-    ] = False,
+    identity: IDENTITY = None,
+    dry_run: DRY_RUN = False,
+    force: FORCE = False,
     yes: YES = False,
     rehearse: REHEARSE = False,
     named: CLUSTER = "",
