@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from corral.api.lifecycle.deployment import up
+from corral.api.lifecycle import deployment
 from corral.api.operations.backup import LIMIT_S, on_controller, places_of, succeeded
 from corral.api.operations.backup_archive import FORMAT, About, Archive, read_archive
 from corral.api.operations.encryption import read_encrypted
@@ -22,6 +22,7 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import call
 from corral.hosts.transport import check
+from corral.plan.model import Plan
 from corral.plurals import plural
 from corral.roles.slurm.auth_key import MUNGE_KEY, SLURM_JWKS, SLURM_KEY
 from corral.runtime.threads import abandonable
@@ -56,6 +57,7 @@ class RestorePlan:
         jobs: jobs that are there now and will be gone: id, user, state.
         keys: files of keys that are written.
         notes: what is not restored.
+        changes: what ``corral up`` would do now, and is done too.
     """
 
     archive: Archive
@@ -63,6 +65,7 @@ class RestorePlan:
     jobs: tuple[str, ...]
     keys: tuple[str, ...]
     notes: tuple[str, ...]
+    changes: tuple[str, ...]
 
     @property
     def lines(self) -> Iterator[str]:
@@ -81,6 +84,7 @@ class RestorePlan:
         if about.mlflow:
             yield "replace MLflow's runs"
         yield "start Slurm, copy keys to all nodes as corral up does, and verify"
+        yield from (f"as corral up does, also: {change}" for change in self.changes)
         yield from self.notes
 
     def as_dict(self) -> dict[str, Any]:
@@ -127,14 +131,11 @@ async def plan_restore(
             decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is too new
             or too old.
     """
+    begin = time.monotonic()
+    emit(Event(Kind.PHASE_STARTED, "check", message=f"checking {path}"))
     async with await Connection.open(spec) as connection:
         connection.require_running()
-        begin = time.monotonic()
-        emit(Event(Kind.PHASE_STARTED, "check", message=f"checking {path}"))
-        answer = await connection.fleet.run(
-            connection.controller, on_controller(_PROGRAM, "survey")
-        )
-        survey = _survey(succeeded(answer, "asking the controller").stdout)
+        survey = await _survey(connection)
 
     def accept(about: About) -> None:
         require_fit(path, about, spec, survey["slurm"])
@@ -149,14 +150,28 @@ async def plan_restore(
             f"needs {archive.size * 2 // 1024**2} MB",
             hint="make room there",
         )
+    current = await deployment.plan(spec, emit)
+    if not _same_machines(current):
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the cluster file declares other machines than there are",
+            hint="bring the cluster up first: corral up FILE",
+        )
     emit(Event(Kind.PHASE_DONE, "check", seconds=time.monotonic() - begin))
     keys, notes = _keys(archive, spec, survey["auth"])
-    return RestorePlan(archive, survey["slurm"], tuple(survey["jobs"]), keys, notes)
+    changes = tuple(c.change.summary for stage in current.stages for c in stage.changes)
+    return RestorePlan(archive, survey["slurm"], tuple(survey["jobs"]), keys, notes, changes)
 
 
-def _survey(text: str) -> dict[str, Any]:
+def _same_machines(plan: Plan) -> bool:
+    """Whether ``corral up`` would neither make nor remove or release a machine."""
+    return not (plan.machines or plan.leaving)
+
+
+async def _survey(connection: Connection) -> dict[str, Any]:
+    answer = await connection.fleet.run(connection.controller, on_controller(_PROGRAM, "survey"))
     try:
-        fields = json.loads(text)
+        fields = json.loads(succeeded(answer, "asking the controller").stdout)
         return {
             "slurm": str(fields["slurm"]),
             "auth": str(fields["auth"]),
@@ -247,20 +262,26 @@ async def restore(
         CorralError: NOT_GOOD, there are jobs, or what was restored is not what was saved; BUSY;
             COMMAND_FAILED, a step failed.
     """
-    if plan.jobs and not force:
-        raise CorralError(
-            Code.NOT_GOOD,
-            f"{plural(len(plan.jobs), 'job')} would be lost",
-            tail="\n".join(plan.jobs[:10]),
-            hint="wait for them, or restore with --force",
-        )
     with cluster_lock(cluster_dir(spec.name)):
         async with await Connection.open(spec) as connection:
             connection.require_running()
+            jobs = (await _survey(connection))["jobs"]  # more may have come since the plan
+            if jobs and not force:
+                raise CorralError(
+                    Code.NOT_GOOD,
+                    f"{plural(len(jobs), 'job')} would be lost",
+                    tail="\n".join(jobs[:10]),
+                    hint="wait for them, or restore with --force",
+                )
             work = _Restore(spec, connection, plan, emit)
             await work.upload(path, identities)
             await work.replace()
-    await up(spec, emit)
+    if not await deployment.up(spec, emit, _same_machines):
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the archive is in place, and the cluster file declares other machines than there are",
+            hint="corral up FILE makes them and gives all nodes the keys",
+        )
     async with await Connection.open(spec) as connection:
         connection.require_running()
         return await _Restore(spec, connection, plan, emit).verified()
