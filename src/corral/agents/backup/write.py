@@ -220,7 +220,7 @@ def add_file(archive, name, path):
 
 
 def files_of(folder):
-    """What is in a folder and those below and is no folder, at its top first."""
+    """Everything but folders in a folder and those below it."""
     for place, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):

@@ -116,7 +116,7 @@ def test_a_broken_archive_is_one_error(data: st.DataObject) -> None:
     except CorralError as error:
         assert error.code is Code.USAGE
         assert str(PATH) in error.message
-    else:  # a bit that says nothing of the content: a time, an owner, the padding
+    else:  # a bit outside of the content: a time, an owner, the padding
         assert archive.manifest == read(good).manifest
 
 
