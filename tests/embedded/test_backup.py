@@ -115,7 +115,8 @@ class Killed:
         self._step = step
 
     def __call__(self, event: Event) -> None:
-        if event.kind is Kind.NOTE and event.message.startswith(self._step):
+        note = event.kind is Kind.NOTE and event.message.startswith(self._step)
+        if note or (event.kind is Kind.PHASE_STARTED and event.subject == self._step):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -166,8 +167,11 @@ def test_onto_new_machines(
 
     for step in ("loading", "replacing", "starting"):
         restore_killed(spec, path, private, step)
+    assert planned(spec, path, private).jobs == ()  # slurmctld is stopped
+    restore_killed(spec, path, private, "probe")  # nodes have not got the keys
     plan = planned(spec, path, private)
-    assert plan.jobs == ()  # slurmctld is stopped
+    assert plan.in_place
+    assert plan.jobs == ()  # those that are there are the restored ones
     restored = asyncio.run(api.restore(spec, path, plan, identities=(private,)))
 
     assert restored.next_job == next_job

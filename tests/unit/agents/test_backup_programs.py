@@ -187,7 +187,11 @@ def test_a_state_file_that_stays_away_while_it_is_replaced(site: Path) -> None:
 def steps(site: Path, data: bytes, archive: Archive, *names: str, **changes: object) -> None:
     staging = site / "staging"
     program = loaded(
-        "restore.py", STAGING=staging, ARCHIVE=staging / "archive.tar", CONF=site / "etc/slurm.conf"
+        "restore.py",
+        STAGING=staging,
+        ARCHIVE=staging / "archive.tar",
+        STARTED=staging / "started",
+        CONF=site / "etc/slurm.conf",
     )
     staging.mkdir(exist_ok=True)
     (staging / "archive.tar").write_bytes(data)
@@ -232,6 +236,7 @@ def test_restored_as_it_was_saved(site: Path, capsys: pytest.CaptureFixture[str]
         assert b"Dump completed" in (site / "loaded").read_bytes()
     assert "DROP DATABASE" in (site / "statements").read_text()
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"next_job": 57}
+    assert (site / "staging" / "started").read_text() == archive.sha256
     steps(site, data, archive, "clean")
     assert not (site / "staging").exists()
 
@@ -310,12 +315,14 @@ def test_pieces_are_put_one_behind_the_other(site: Path) -> None:
         return subprocess.run(command, input=data, capture_output=True)
 
     assert stage(0, b"left of another one").returncode == 0
+    (site / "staging" / "started").write_text("of another one")
     assert stage(0, b"abc").returncode == 0
     assert stage(3, b"def").returncode == 0
     again = stage(3, b"def")
     assert again.returncode == 1
     assert b"another restore runs" in again.stderr
     assert (site / "staging" / "archive.tar").read_bytes() == b"abcdef"
+    assert not (site / "staging" / "started").exists()
     assert (site / "staging" / "archive.tar").stat().st_mode & 0o777 == 0o600
 
 

@@ -28,6 +28,8 @@ from pathlib import Path
 
 STAGING = Path("/var/lib/corral/restore")
 ARCHIVE = STAGING / "archive.tar"
+STARTED = STAGING / "started"
+"""Digest of the archive that is in place: Slurm runs with it, nodes may still have other keys."""
 CONF = Path("/etc/slurm/slurm.conf")
 PIECE = 1024 * 1024
 ANSWER_S = 180
@@ -49,6 +51,8 @@ def stage(offset):
     """Append standard input to the archive, for root alone."""
     STAGING.mkdir(mode=0o700, parents=True, exist_ok=True)
     STAGING.chmod(0o700)
+    if not offset:
+        STARTED.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if offset else os.O_TRUNC)
     with os.fdopen(os.open(ARCHIVE, flags, 0o600), "wb") as file:
         if file.seek(0, os.SEEK_END) != offset:
@@ -68,13 +72,20 @@ def auth():
 
 
 def survey():
-    """Version of Slurm, its authentication, jobs, and room for the archive."""
+    """Version of Slurm, its authentication, jobs, room, and which archive is in place already."""
     asked = subprocess.run(("systemctl", "-q", "is-active", "slurmctld"), check=False)
     squeue = ("timeout", "30", "squeue", "-h", "-a", "-o", "%A %u %T")
-    jobs = [] if asked.returncode else ran(*squeue).splitlines()
+    try:
+        jobs = [] if asked.returncode else ran(*squeue).splitlines()
+    except FailedError:
+        if not STAGING.exists():
+            raise
+        jobs = []  # an interrupted restore: this machine's slurmd may sign with another key
     free = shutil.disk_usage("/var/lib").free
     slurm = ran("slurmctld", "-V").strip()
-    print(json.dumps({"slurm": slurm, "auth": auth(), "jobs": jobs, "free": free}))
+    started = STARTED.read_text() if STARTED.is_file() else ""
+    survey = {"slurm": slurm, "auth": auth(), "jobs": jobs, "free": free, "started": started}
+    print(json.dumps(survey))
 
 
 def compared(request):
@@ -261,6 +272,7 @@ def started(request):
     ran("systemctl", "start", "slurmctld.service")
     ran("systemctl", "try-restart", "slurmd.service", "sackd.service")
     verified(request)
+    STARTED.write_text(request["sha256"])
 
 
 def verified(request):

@@ -58,6 +58,7 @@ class RestorePlan:
         keys: files of keys that are written.
         notes: what is not restored.
         changes: what ``corral up`` would do now, and is done too.
+        in_place: an interrupted restore has put this archive in place; nodes may have other keys.
     """
 
     archive: Archive
@@ -66,6 +67,7 @@ class RestorePlan:
     keys: tuple[str, ...]
     notes: tuple[str, ...]
     changes: tuple[str, ...]
+    in_place: bool = False
 
     @property
     def lines(self) -> Iterator[str]:
@@ -73,6 +75,10 @@ class RestorePlan:
         about, counts = self.archive.about, self.archive.manifest.counts
         date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(about.made))
         yield f"archive of cluster {about.cluster}, made {date} with {about.slurm}"
+        if self.in_place:
+            yield "it is in place; an interrupted restore goes on: copy keys to all nodes, verify"
+            yield from (f"as corral up does: {change}" for change in self.changes)
+            return
         yield f"copy what is there now to {FOLDER} on the controller; stop slurmctld and slurmdbd"
         if self.archive.has_accounting:
             most = sum(n for t, (_, n) in counts.items() if t.endswith("_job_table"))
@@ -160,7 +166,9 @@ async def plan_restore(
     emit(Event(Kind.PHASE_DONE, "check", seconds=time.monotonic() - begin))
     keys, notes = _keys(archive, spec, survey["auth"])
     changes = tuple(c.change.summary for stage in current.stages for c in stage.changes)
-    return RestorePlan(archive, survey["slurm"], tuple(survey["jobs"]), keys, notes, changes)
+    in_place = survey["started"] == archive.sha256
+    jobs = () if in_place else tuple(survey["jobs"])
+    return RestorePlan(archive, survey["slurm"], jobs, keys, notes, changes, in_place)
 
 
 def _same_machines(plan: Plan) -> bool:
@@ -177,6 +185,7 @@ async def _survey(connection: Connection) -> dict[str, Any]:
             "auth": str(fields["auth"]),
             "jobs": [str(job) for job in fields["jobs"]],
             "free": int(fields["free"]),
+            "started": str(fields["started"]),
         }
     except BAD_JSON as error:
         raise CorralError(Code.PARSE_FAILED, "the controller's answer cannot be read") from error
@@ -248,7 +257,8 @@ async def restore(
 ) -> Restored:
     """Put an archive in place on the controller, start Slurm, give all nodes the keys, verify.
 
-    Interrupted at any point, the same call does it again from the beginning.
+    Interrupted at any point, the same call does it again from the beginning, or, where the archive
+    is in place and Slurm has started, does what is left.
 
     Args:
         spec: the cluster.
@@ -262,20 +272,15 @@ async def restore(
         CorralError: NOT_GOOD, there are jobs, or what was restored is not what was saved; BUSY;
             COMMAND_FAILED, a step failed.
     """
-    with cluster_lock(cluster_dir(spec.name)):
-        async with await Connection.open(spec) as connection:
-            connection.require_running()
-            jobs = (await _survey(connection))["jobs"]  # more may have come since the plan
-            if jobs and not force:
-                raise CorralError(
-                    Code.NOT_GOOD,
-                    f"{plural(len(jobs), 'job')} would be lost",
-                    tail="\n".join(jobs[:10]),
-                    hint="wait for them, or restore with --force",
-                )
-            work = _Restore(spec, connection, plan, emit)
-            await work.upload(path, identities)
-            await work.replace()
+    if not plan.in_place:
+        with cluster_lock(cluster_dir(spec.name)):
+            async with await Connection.open(spec) as connection:
+                connection.require_running()
+                if not force:
+                    await _require_no_jobs(connection)
+                work = _Restore(spec, connection, plan, emit)
+                await work.upload(path, identities)
+                await work.replace()
     if not await deployment.up(spec, emit, _same_machines):
         raise CorralError(
             Code.NOT_GOOD,
@@ -285,6 +290,18 @@ async def restore(
     async with await Connection.open(spec) as connection:
         connection.require_running()
         return await _Restore(spec, connection, plan, emit).verified()
+
+
+async def _require_no_jobs(connection: Connection) -> None:
+    """Ask again: more may have come since the plan."""
+    jobs = (await _survey(connection))["jobs"]
+    if jobs:
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"{plural(len(jobs), 'job')} would be lost",
+            tail="\n".join(jobs[:10]),
+            hint="wait for them, or restore with --force",
+        )
 
 
 class _Restore:

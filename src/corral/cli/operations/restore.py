@@ -86,7 +86,7 @@ def restore(
         return Exit.NOT_GOOD
     restored = ui.run(
         lambda emit: api.restore(spec, archive, plan, emit, identities=identities, force=force),
-        state="the cluster may be without Slurm: run the same command again, it starts over",
+        state="the cluster may be without Slurm: run the same command again",
     )
     ui.json({"plan": plan.as_dict(), "restored": restored.as_dict()})
     ui.show(
