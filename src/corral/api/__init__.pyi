@@ -83,8 +83,13 @@ from corral.api.mesh.tailnet import apply_mesh_policy as apply_mesh_policy
 from corral.api.mesh.tailnet import mesh_policy as mesh_policy
 from corral.api.mesh.tailnet import mesh_status as mesh_status
 from corral.api.mesh.tailnet import rotate_mesh as rotate_mesh
+from corral.api.operations.backup import Backup as Backup
+from corral.api.operations.backup import archive_name as archive_name
+from corral.api.operations.backup import backup as backup
 from corral.api.operations.diagnosis import doctor as doctor
 from corral.api.operations.diagnosis import doctor_log as doctor_log
+from corral.api.operations.encryption import Encryption as Encryption
+from corral.api.operations.encryption import encryption_of as encryption_of
 from corral.api.operations.health import ClusterHealth as ClusterHealth
 from corral.api.operations.health import Reading as Reading
 from corral.api.operations.health import node_figures as node_figures
@@ -112,6 +117,10 @@ from corral.api.operations.repair import Repaired as Repaired
 from corral.api.operations.repair import explain_drained as explain_drained
 from corral.api.operations.repair import explain_pending as explain_pending
 from corral.api.operations.repair import repair as repair
+from corral.api.operations.restore import Restored as Restored
+from corral.api.operations.restore import RestorePlan as RestorePlan
+from corral.api.operations.restore import plan_restore as plan_restore
+from corral.api.operations.restore import restore as restore
 from corral.api.page.history import history as history
 from corral.api.page.history import last_proof as last_proof
 from corral.api.page.history import lint_text as lint_text

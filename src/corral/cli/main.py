@@ -111,6 +111,14 @@ VERBS: Final = MappingProxyType(
         "keys": Verb(
             "operations.keys", _NODES, "Set up, forget and replace the keys of a cluster."
         ),
+        "backup": Verb(
+            "operations.backup",
+            _NODES,
+            "Save accounting, state, keys and MLflow's runs in one encrypted file.",
+        ),
+        "restore": Verb(
+            "operations.restore", _NODES, "Put an archive of `corral backup` in place."
+        ),
         "export": Verb("config.export", _CLUSTER, "Write a cluster for other people's tools."),
         "mesh": Verb("mesh.mesh", _NODES, "Show a cluster's tailnet, its links and its policy."),
         "image": Verb("lifecycle.image", _NODES, "List, build and remove node images."),

@@ -54,7 +54,7 @@ def test_services_of_corrals_own_are_found() -> None:
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
         *("", "../providers/gcp/programs", "../providers/runpod/programs", "benchmarks"),
-        *("containers", "gates", "jobs", "jobs/batch", "ledger"),
+        *("backup", "containers", "gates", "jobs", "jobs/batch", "ledger"),
         *("prolog", "prolog/prolog.d", "prolog/epilog.d", "prove", "state"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {

@@ -57,6 +57,9 @@ slurm_copy() (
     printf '[Service]\nTimeoutStartSec=infinity\n' >"$unit/corral-upgrade.conf"
 )
 
+# slurm_copy_once FOLDER MARK DATABASE STATE: nothing where there is a complete copy.
+slurm_copy_once() { [ -e "$1/$2" ] || slurm_copy "$@"; }
+
 # complete_if PATH
 complete_if() { if [ -e "$1" ]; then echo complete; else echo absent; fi; }
 

@@ -1,0 +1,320 @@
+# Installed as: nowhere: an argument of python3 on the controller
+# Started by: corral backup
+# Runs as: root
+# pyright: basic
+# It runs under the node's own Python, 3.10 or later.
+"""Writes what a cluster cannot make again as one tar archive, from its controller.
+
+Standard input is a request in JSON. The archive goes to standard output as lines of base64; the
+last line is ``@``, its bytes and their SHA-256. Nothing is written to a disk, except a copy of
+MLflow's SQLite file next to the original, which loses its name at once.
+
+Order and consistency:
+
+* The accounting database first, in one transaction (``mariadb-dump --single-transaction``), then
+  StateSaveLocation: so the next job's number in the state is never below a job of the database.
+  slurmctld saves its state at most six seconds after a change (SAVE_MAX_WAIT of
+  slurmctld/state_save.c, checked each second), so the state is read that much later.
+* slurmctld writes NAME.new, then unlinks NAME and links the new file in its place
+  (save_buf_to_state of common/state_save.c): a file that was opened never changes, and for a moment
+  there is none: it is opened again.
+* Scripts of jobs are in folders of the state and are read after job_state, so that a job of
+  job_state has its script.
+"""
+
+import base64
+import errno
+import grp
+import hashlib
+import io
+import json
+import os
+import pwd
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+ETC = Path("/etc/slurm")
+PIECE = 8 * 1024 * 1024
+LINE = 32 * 1024
+SETTLE_S = 7.0
+ABSENT_TRIES = 20
+REPLACED_S = 60.0
+COUNTED = re.compile(r"(?:.*_)?(?:job|assoc)_table|acct_table|user_table|qos_table")
+
+
+class FailedError(Exception):
+    """What could not be read, in one sentence."""
+
+
+class Lines:
+    """A file that prints what is written to it as lines of base64."""
+
+    def __init__(self, out):
+        self.out = out
+        self.rest = b""
+        self.size = 0
+        self.sum = hashlib.sha256()
+
+    def write(self, data):
+        """Print complete lines; what is left waits."""
+        self.sum.update(data)
+        self.size += len(data)
+        data = self.rest + bytes(data)
+        end = len(data) - len(data) % LINE
+        for at in range(0, end, LINE):
+            self.out.write(base64.b64encode(data[at : at + LINE]) + b"\n")
+        self.rest = data[end:]
+        return len(data)
+
+    def end(self):
+        """Print what is left and the last line."""
+        if self.rest:
+            self.out.write(base64.b64encode(self.rest) + b"\n")
+        self.out.write(f"@ {self.size} {self.sum.hexdigest()}\n".encode())
+        self.out.flush()
+
+
+class Archive:
+    """A tar archive that ends with the list of its members."""
+
+    def __init__(self, stream):
+        self.tar = tarfile.open(fileobj=stream, mode="w|")  # noqa: SIM115  # until end()
+        self.members = {}
+
+    def add(self, name, data, status=None):
+        """Add a file; owners are kept by name, as numbers differ between machines."""
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        entry.mode = stat.S_IMODE(status.st_mode) if status else 0o600
+        entry.mtime = int(status.st_mtime) if status else int(time.time())
+        entry.uname, entry.gname = owner(status) if status else ("root", "root")
+        self.tar.addfile(entry, io.BytesIO(data))
+        self.members[name] = [len(data), hashlib.sha256(data).hexdigest()]
+
+    def pieces(self, folder, stream):
+        """Add a stream of unknown length as numbered members; gives its last bytes."""
+        number, tail = 0, b""
+        while data := stream.read(PIECE):
+            self.add(f"{folder}/{number:06}", data)
+            number, tail = number + 1, (tail + data)[-200:]
+        return tail
+
+    def end(self, facts):
+        """Add the list of members, last, and close."""
+        text = json.dumps({**facts, "members": self.members})
+        self.add("manifest.json", text.encode())
+        self.tar.close()
+
+
+def owner(status):
+    """User and group of a file by name; numbers where there is no name."""
+    try:
+        user = pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        user = str(status.st_uid)
+    try:
+        return user, grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        return user, str(status.st_gid)
+
+
+def printed(*command):
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(
+        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise FailedError(f"{command[0]}: {done.stderr.strip() or done.returncode}")
+    return done.stdout.strip()
+
+
+def dumped(archive, folder, command, ending):
+    """Add what a command prints, which must end with a mark."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        tail = archive.pieces(folder, process.stdout)
+    if process.returncode or ending not in tail:
+        raise FailedError(f"{command[0]} did not write a complete dump")
+
+
+def auth():
+    """What nodes know each other by: munge or slurm."""
+    text = (ETC / "slurm.conf").read_text("utf-8", "replace")
+    match = re.search(r"^AuthType\s*=\s*auth/(\w+)", text, re.MULTILINE | re.IGNORECASE)
+    return match[1] if match else "munge"
+
+
+def rows(sql):
+    """Rows of an answer of the database, each a list of columns."""
+    return [line.split("\t") for line in printed("mariadb", "-N", "-B", "-e", sql).splitlines()]
+
+
+def counts(database):
+    """Rows of the tables that are compared after a restore, by table."""
+    tables = [row[0] for row in rows(f"SHOW TABLES FROM `{database}`")]
+    sql = "SELECT COUNT(*) FROM"
+    return {
+        table: int(rows(f"{sql} `{database}`.`{table}`")[0][0])
+        for table in tables
+        if COUNTED.fullmatch(table)
+    }
+
+
+def accounting(archive, database):
+    """Add the database; gives how many rows its tables have, and the highest job."""
+    before = counts(database)
+    program = shutil.which("mariadb-dump") or "mysqldump"
+    command = (program, "--single-transaction", "--quick", "--hex-blob", database)
+    dumped(archive, "accounting", command, b"Dump completed")
+    after = counts(database)
+    highest = 0
+    for table in after:
+        if table.endswith("_job_table"):
+            sql = "SELECT COALESCE(MAX(id_job), 0) FROM"
+            highest = max(highest, int(rows(f"{sql} `{database}`.`{table}`")[0][0]))
+    bounds = {table: sorted((before.get(table, 0), number)) for table, number in after.items()}
+    return bounds, highest
+
+
+def opened(path):
+    """An open file; None when there is none.
+
+    Between slurmctld's unlink and its link there is NAME.new, for however long it is not scheduled.
+    """
+    tries, until = ABSENT_TRIES, time.monotonic() + REPLACED_S
+    while tries:
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            return os.fdopen(os.open(path, flags), "rb")
+        except IsADirectoryError:
+            return None
+        except FileNotFoundError:
+            if not path.with_name(f"{path.name}.new").exists():
+                tries -= 1
+            elif time.monotonic() > until:
+                raise FailedError(f"{path} is not there, and {path}.new is") from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
+            raise
+        time.sleep(0.01)
+    return None
+
+
+def add_file(archive, name, path):
+    """Add a regular file, when it is there."""
+    file = opened(path)
+    if file is None:
+        return
+    with file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode):
+            archive.add(name, file.read(), status)
+
+
+def files_of(folder):
+    """Everything but folders in a folder and those below it."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield Path(place, name)
+
+
+def state(archive, folder):
+    """Add StateSaveLocation, but for what slurmctld is just writing or keeps of before.
+
+    A file that is just replaced is listed as NAME.new and NAME.old alone.
+    """
+    names = set()
+    for path in files_of(folder):
+        name = str(path.relative_to(folder))
+        names.add(name.removesuffix(".new").removesuffix(".old"))
+    # The state at its top before the folders of jobs' scripts.
+    for name in sorted(names, key=lambda name: ("/" in name, name)):
+        add_file(archive, f"state/{name}", folder / name)
+
+
+def mlflow(archive, place, artifacts, with_artifacts):
+    """Add MLflow's store, the names of its artifacts, and on request those too."""
+    home = Path(place)
+    if (home / "mlflow.db").is_file():
+        copy = home / ".corral-backup.db"
+        copy.unlink(missing_ok=True)
+        # The backup of SQLite's own: consistent while the server writes.
+        with (
+            closing(sqlite3.connect(home / "mlflow.db")) as store,
+            closing(sqlite3.connect(copy)) as to,
+        ):
+            copy.chmod(0o600)
+            store.backup(to)
+        with copy.open("rb") as file:
+            copy.unlink()
+            archive.pieces("mlflow/sqlite", file)
+    names = []
+    folder = Path(artifacts)
+    for path in files_of(folder) if folder.is_dir() else ():
+        names.append(f"{path.lstat().st_size} {path.relative_to(folder)}\n")
+        if with_artifacts:
+            add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path)
+    archive.add("mlflow/artifacts.txt", "".join(names).encode("utf-8", "surrogateescape"))
+
+
+def written(request, archive):
+    """All members, in their order."""
+    about = {
+        "format": request["format"],
+        "cluster": request["cluster"],
+        "corral": request["corral"],
+        "slurm": printed("slurmctld", "-V"),
+        "mariadb": printed("mariadb", "--version") if request["database"] else "",
+        "auth": auth(),
+        "mlflow": request["mlflow"],
+        "made": int(time.time()),
+    }
+    archive.add("about.json", json.dumps(about).encode())
+    for name, text in request["files"].items():
+        archive.add(name, text.encode())
+    begun = time.monotonic()
+    bounds, highest = accounting(archive, request["database"]) if request["database"] else ({}, 0)
+    time.sleep(max(0.0, SETTLE_S - (time.monotonic() - begun)))
+    state(archive, Path(request["state"]))
+    for path in files_of(ETC):
+        add_file(archive, f"etc/slurm/{path.relative_to(ETC)}", path)
+    for name, place in request["more"].items():
+        add_file(archive, name, Path(place))
+    if request["mlflow"] == "postgresql":
+        command = (
+            "runuser",
+            "-u",
+            request["mlflow_user"],
+            "--",
+            "pg_dump",
+            "--no-owner",
+            request["mlflow_user"],
+        )
+        dumped(archive, "mlflow/postgresql", command, b"PostgreSQL database dump complete")
+    if request["mlflow"]:
+        mlflow(archive, request["mlflow_home"], request["artifacts"], request["with_artifacts"])
+    archive.end({"counts": bounds, "highest_job": highest})
+
+
+def main():
+    """Write the archive; a failure is one line on standard error."""
+    request = json.load(sys.stdin)
+    lines = Lines(sys.stdout.buffer)
+    try:
+        written(request, Archive(lines))
+    except (FailedError, OSError, sqlite3.Error, subprocess.SubprocessError) as error:
+        sys.exit(f"the archive is incomplete: {error}")
+    lines.end()
+
+
+if __name__ == "__main__":
+    main()
