@@ -16,6 +16,7 @@ from corral.doctor.catalog import catalog
 from corral.doctor.logs import counter_evidence
 from corral.doctor.logs.fatal_lines import fatal_table
 from corral.doctor.logs.message_reader import error_numbers, readings
+from corral.doctor.logs.narrower_causes import causes
 from corral.errors import Code, CorralError
 from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
@@ -157,6 +158,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             error_numbers(),
             readings(),
             counter_evidence.table(),
+            causes(),
             shipped(),
             variables(),
             figures(),
