@@ -206,7 +206,7 @@ class _Progress:
         for job in jobs:
             label = array_label(job.label)
             if label is None:
-                return
+                continue
             state = JobState.read(job.state)
             for number in label.tasks.numbers(MOST_POINTS):
                 self.states[number] = state

@@ -116,6 +116,12 @@ def array_label(text: str) -> ArrayLabel | None:
     return ArrayLabel(int(match[1]), int(match[2]) if match[2] else None, match[3] or "")
 
 
-def label_of(array: str, task: str) -> str:
-    """The label of a task, or of those that have not begun, from the two fields of a record."""
-    return f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]"
+def label_of(array: str, task: str, *, begun: bool = True) -> str:
+    """The label of a task, or of those that have not begun, from the two fields of a record.
+
+    Args:
+        array: the array's number.
+        task: the task, or several.
+        begun: False where the record has no number of one task: squeue writes ``12_[5]`` for it.
+    """
+    return f"{array}_{task}" if begun and task.isdecimal() else f"{array}_[{task}]"

@@ -69,14 +69,20 @@ CORRAL_PYTHON=/shared/corral/envs/corral/x
 [ ! -d "$CORRAL_PYTHON" ] || CORRAL_PYTHON=$CORRAL_PYTHON/bin/python3
 prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
   fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
-export CORRAL_PYTHON PATH="${CORRAL_PYTHON%/*}:$PATH"
+export CORRAL_PYTHON
+programs=${CORRAL_PYTHON%/*}
 if [ -e "$prefix/pyvenv.cfg" ]; then
-  export VIRTUAL_ENV="$prefix"
+  export VIRTUAL_ENV="$prefix" PATH="$programs:$PATH"
 elif [ -d "$prefix/conda-meta" ]; then
-  export CONDA_PREFIX="$prefix"
-elif [ ! "${CORRAL_PYTHON%/*}/python3" -ef "$CORRAL_PYTHON" ]; then
-  mkdir -p "$folder/bin" && ln -sf "$CORRAL_PYTHON" "$folder/bin/python3" ||
+  export CONDA_PREFIX="$prefix" PATH="$programs:$PATH"
+else
+  case ":$PATH:" in
+    *":$programs:"*) ;; # /usr/bin keeps its place: in front its compilers would hide those of a module
+    *) PATH="$programs:$PATH" ;;
+  esac
+  if ! mkdir -p "$folder/bin" || ! ln -sf "$CORRAL_PYTHON" "$folder/bin/python3"; then
     fail "$folder/bin cannot be written"
+  fi
   PATH="$folder/bin:$PATH"
 fi
 point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")

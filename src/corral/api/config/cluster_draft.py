@@ -18,7 +18,7 @@ from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
 from corral.spec.sections.people import SHELL
-from corral.spec.slurm.releases import Feature, oldest_tested, since
+from corral.spec.slurm.releases import Feature, Release, oldest_tested, since
 
 CLOCK_S: Final = 5
 """Seconds between two clocks that are worth a word; munge refuses at 300."""
@@ -229,9 +229,17 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in one_line(text))[:300]
 
 
+def _release(text: str) -> Release | None:
+    """None for a version of another form, such as 2.6.5 of 2013."""
+    try:
+        return SlurmVersion.parse(text).release
+    except CorralError:
+        return None
+
+
 def _slurm(machines: Sequence[DiscoveredMachine]) -> list[str]:
-    versions = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
-    releases = sorted(SlurmVersion.parse(v).release for v in versions if v)
+    texts = (m.facts.slurm or m.facts.slurm_candidate for m in machines)
+    releases = sorted(release for text in texts if text and (release := _release(text)))
     note = "  # what the machines have or their package source offers"
     if not releases:
         releases, note = [oldest_tested()], "  # no machine's package source offered a Slurm yet"

@@ -338,7 +338,7 @@ def _label(it: dict[str, Any], job_id: int) -> str:
         return str(job_id)
     task = number(it.get("array_task_id"))
     tasks = text(it.get("array_task_string")) if task is None else str(int(task))
-    return label_of(str(array), tasks) if tasks else str(job_id)
+    return label_of(str(array), tasks, begun=task is not None) if tasks else str(job_id)
 
 
 def _signal(code: Record) -> int:

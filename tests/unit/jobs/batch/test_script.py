@@ -271,6 +271,22 @@ def test_a_python_of_the_nodes_is_the_jobs_python3(
         assert lines[2] == f"{prefix} {environments / interpreter}"
 
 
+def test_programs_of_the_system_stay_behind_those_in_front_of_them(
+    machine: Machine, environments: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--python /usr/bin/python3.12 must not hide the compiler of a module."""
+    nvcc = environments / "nvcc"
+    nvcc.write_text("#!/bin/sh\necho system\n")
+    mine = machine.bin / "nvcc"
+    mine.write_text("#!/bin/sh\necho module\n")
+    for program in (nvcc, mine):
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{environments}:{os.environ['PATH']}")  # behind machine.bin
+    job = JobSpec(command=("sh", "-c", "nvcc; python3 -c 'import sys; print(sys.version_info[0])'"))
+    assert machine.run(job, "", python=str(environments / "python3.99")).returncode == 0
+    assert machine.log("rank-0").splitlines() == ["module", "3"]
+
+
 def test_a_python_that_is_not_there_ends_the_job(machine: Machine, environments: Path) -> None:
     """On the first node, and on a node that alone lacks it: never the next python3 of PATH."""
     job = JobSpec(script="show.py")
