@@ -114,7 +114,7 @@ VERBS: Final = MappingProxyType(
         "backup": Verb(
             "operations.backup",
             _NODES,
-            "Save accounting, state, keys and MLflow's runs in one encrypted file.",
+            "Save accounting, Slurm's state, keys and MLflow's runs in one encrypted file.",
         ),
         "restore": Verb(
             "operations.restore", _NODES, "Put an archive of `corral backup` in place."
