@@ -23,7 +23,6 @@ from corral.jobs.sweep import MOST_POINTS, count_points, points
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState
-from corral.slurm.states.reasons import explain
 
 FOR_EVER: Final = 365 * 86400.0
 MANY: Final = 200
@@ -211,7 +210,7 @@ class _Progress:
             for number in label.tasks.numbers(MOST_POINTS):
                 self.states[number] = state
             if job.waiting:
-                self._why = explain(job.reason)
+                self._why = job.why
 
     def _report(self) -> None:
         counts = Counter(state.value.lower().replace("_", " ") for state in self.states.values())

@@ -28,7 +28,6 @@ from corral.jobs.follow import (
 from corral.jobs.handle import JobHandle
 from corral.jobs.upload.user_folder import JOBS, not_ours
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.states.reasons import explain
 from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
 from corral.state.storage.job_folders import TOP
@@ -320,8 +319,7 @@ def _state_events(job: JobHandle, emit: Emit) -> Callable[[Job], None]:
 def describe(info: Job) -> str:
     """A job's state in words: ``waits: no free nodes``, ``runs on node[0-2]``."""
     if info.waiting:
-        why = explain(info.reason)
-        return f"waits: {why}" if why else "waits"
+        return f"waits: {info.why}" if info.why else "waits"
     where = f" on {info.nodes}" if info.nodes else ""
     return f"{info.state.lower().replace('_', ' ')}{where}"
 

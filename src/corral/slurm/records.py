@@ -17,6 +17,7 @@ from corral.slurm.array_tasks import array_label
 from corral.slurm.rest.json_values import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
+from corral.slurm.states.reasons import Wait, explain, wait_of
 from corral.slurm.tres import Gpus, listed
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ class Job:
     Attributes:
         id: Slurm's number; label is what people call it and scancel takes: ``12_3``, ``12_[3-30]``
             of an array.
-        state: Slurm's word, also one of a later release; why: what it waits for, in words.
+        state: Slurm's word, also one of a later release.
         nodes: where it runs or ran, as a hostlist; "" before.
         exit_status, exit_signal: how it ended (squeue does not report it).
         eligible_at: since when it may start: it was submitted, its dependencies have ended and its
@@ -124,7 +125,6 @@ class Job:
             gpus_exact: it gets no more (see ``slurm.tres``).
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
-        held: somebody holds it until it is released.
         gres_detail: what it was given of each of its nodes, in their order: ``gpu:2(IDX:0-1)``.
         submit_line: the command that submitted it, its words joined by blanks; slurmctld reports it
             from 26.05 on, accounting before.
@@ -136,7 +136,6 @@ class Job:
     user: str = ""
     state: str = ""
     reason: str = ""
-    why: str = ""
     account: str = reported("account", text, "")
     partition: str = reported("partition", text, "")
     qos: str = reported("qos", text, "")
@@ -157,7 +156,6 @@ class Job:
     limit: int | None = None
     exit_status: int | None = None
     exit_signal: int = 0
-    held: bool = False
     stdout: str = ""
     stderr: str = ""
     workdir: str = reported("current_working_directory", text, "")
@@ -183,6 +181,25 @@ class Job:
     def waiting(self) -> bool:
         """It has not begun."""
         return self.state in WAITING
+
+    @property
+    def held(self) -> bool:
+        """Somebody holds it until it is released: by its reason, or by its priority of 0."""
+        return not self.ended and (self.priority == 0 or wait_of(self.reason) is Wait.HELD)
+
+    @property
+    def wait(self) -> Wait:
+        """Until what it waits, as far as priority and reason decide it."""
+        return Wait.HELD if self.held else wait_of(self.reason)
+
+    @property
+    def why(self) -> str:
+        """What it waits for, in words; "" for a job that is not pending."""
+        if not self.waiting:
+            return ""
+        # A job that is held while it waits for something else keeps that reason for a while.
+        by_priority = self.held and wait_of(self.reason) is not Wait.HELD
+        return explain("JobHeldUser" if by_priority else self.reason)
 
     @property
     def running(self) -> bool:

@@ -1,17 +1,19 @@
-"""The readers of text and of JSON give the same record for the same node."""
+"""The readers of text and of JSON give the same record for the same node and job."""
 
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from corral.doctor.pending_reason import room
+from corral.doctor.pending_reason import room, why_pending
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.rest import read
 from corral.slurm.states.nodes import NodeState
+from corral.slurm.states.reasons import reasons
 from corral.slurm.text import (
     HISTORY,
     QUEUE,
@@ -252,3 +254,48 @@ def test_associations() -> None:
         Association("vision", "", "root", "5", "gres/gpu=1", 0, 7, ("high", "low"), "low"),
         Association("vision", "ada", share="parent", qos=("normal",)),
     )
+
+
+REASONS = [row.word for row in reasons().words]
+
+
+@pytest.mark.parametrize("priority", [0, 10])
+@pytest.mark.parametrize("reason", ["None", *REASONS])
+def test_a_pending_job_is_held_or_not_whoever_reads_it(reason: str, priority: int) -> None:
+    """Text, with blanks or not, and JSON: one class and one explanation of a pending job."""
+    raw = {
+        "job_id": 7,
+        "job_state": ["PENDING"],
+        "state_reason": reason,
+        "priority": {"set": True, "infinite": False, "number": priority},
+    }
+    listed = read.job(raw, 44)
+    for word in (reason, reason.replace("_", " ")):
+        (queued,) = parse_queue(f"7|PENDING|{word}|{priority}", columns=("%A", "%T", "%r", "%Q"))
+        assert (queued.held, queued.wait, queued.why) == (listed.held, listed.wait, listed.why)
+        because = why_pending(queued, "cpu=1", Partition("main"), {})
+        assert because.words == (listed.why or "Slurm has not considered it yet")
+        assert because.advice.startswith("scontrol release") == listed.held
+    named = reason in ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
+    failed = reason == "launch_failed_requeued_held"
+    assert listed.held == (named or failed or priority == 0)
+
+
+def test_a_job_that_has_ended_is_not_held() -> None:
+    assert not Job(7, state="CANCELLED", reason="JobHeldUser", priority=0).held
+    assert Job(7, state="CANCELLED", reason="JobHeldUser", priority=0).why == ""
+
+
+def test_reasons_are_classified_in_their_table_alone(repo: Path) -> None:
+    """A module with two reasons as values is a second list of what the table has."""
+    lists: list[str] = []
+    for file in sorted((repo / "src/corral").rglob("*.py")):
+        texts = [n.value for n in ast.walk(ast.parse(file.read_text())) if type(n) is ast.Constant]
+        used = set(REASONS) & {text for text in texts if type(text) is str} - TERMS
+        if len(used) > 1:
+            lists.append(f"{file.relative_to(repo)}: {', '.join(sorted(used))}")
+    assert not lists, lists
+
+
+TERMS = {"Licenses", "Reservation", "Dependency", "Resources", "TimeLimit", "Priority", "Prolog"}
+"""Reasons that are also keys of Slurm's files and fields of its answers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.api.lifecycle.deployment import Approve, up
@@ -148,7 +148,10 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in strictly(NODES).parse(shown)}
-    ahead = queue_ahead(jobs[0].id, pending.read(parts))
+    queue = pending.read(parts)
+    ahead = queue_ahead(jobs[0].id, queue)
+    priority = next((each.priority for each in queue if each.id == jobs[0].id), None)
+    job = replace(jobs[0], priority=priority)
     asked_for = request.read(parts)
     shown_partition = next(iter(of_partition.read(parts)), Partition(first))
-    return why_pending(jobs[0], asked_for.tres if asked_for else "", shown_partition, nodes, ahead)
+    return why_pending(job, asked_for.tres if asked_for else "", shown_partition, nodes, ahead)

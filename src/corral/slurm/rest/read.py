@@ -30,7 +30,7 @@ from corral.slurm.rest.json_values import (
 )
 from corral.slurm.states.jobs import ENDED, WAITING
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.states.reasons import by_limit, explain
+from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import (
     Gpus,
     Request,
@@ -65,7 +65,6 @@ _NO_TASK: Final = "4294967294"
 """slurmrestd's word for the task of an array that has not been split yet (NO_VAL)."""
 _LOAD_UNIT: Final = 100
 """slurmd reports the load in hundredths."""
-_HELD: Final = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
 _LEVELS: Final = {"OPERATOR": OPERATOR, "ADMINISTRATOR": ADMINISTRATOR}
 
 
@@ -140,7 +139,6 @@ def job(raw: Record, version: int) -> Job:
     tres = text(it.get("tres_alloc_str")) or text(it.get("tres_req_str"))
     code = record(it.get("exit_code"))
     limit = number(it.get("time_limit"))
-    held = integer(it.get("priority"), 1) == 0 or reason in _HELD
     gpus = _gpus(it, state)
     fields = reported_fields(Job, it)
     if state in WAITING and by_limit(reason):
@@ -153,10 +151,6 @@ def job(raw: Record, version: int) -> Job:
         state=state,
         **fields,
         reason=reason,
-        # A job that is held while it waits for something else keeps that reason for a while.
-        why=explain("JobHeldUser" if held and reason not in _HELD else reason)
-        if state in WAITING
-        else "",
         gpus=gpus.count,
         gpus_exact=gpus.exact,
         tres=tres,
@@ -164,7 +158,6 @@ def job(raw: Record, version: int) -> Job:
         limit=None if limit is None else int(limit) * 60,
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
-        held=held,
         stdout=_path(it, "stdout", job_id),
         stderr=_path(it, "stderr", job_id),
     )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
+from enum import StrEnum
+from functools import cache, lru_cache
 from typing import Final
 
 from corral.tables import Row, read_table
+
+
+class Wait(StrEnum):
+    """What a reason's word alone decides about a pending job."""
+
+    HELD = "held"
+    NEVER = "never"
+    ELSEWHERE = "elsewhere"
+    OPEN = "open"
 
 
 class Word(Row):
@@ -13,10 +23,12 @@ class Word(Row):
 
     Attributes:
         word: as Slurm prints it, with _ for blanks.
+        wait: until what the job waits; open: the word does not decide it.
         means: to the job's owner.
     """
 
     word: str
+    wait: Wait = Wait.OPEN
     means: str
 
 
@@ -52,8 +64,19 @@ def reasons() -> Reasons:
 
 
 @cache
-def _meanings() -> dict[str, str]:
-    return {row.word: row.means for row in reasons().words}
+def _words() -> dict[str, Word]:
+    return {row.word: row for row in reasons().words}
+
+
+def _known(word: str) -> Word | None:
+    """The row of a word: scontrol writes it with _, squeue with spaces."""
+    return _words().get(word.strip().replace(" ", "_"))
+
+
+def wait_of(reason: str) -> Wait:
+    """Until what a job with this reason waits; open for a word that is not in the table."""
+    row = _known(reason.strip().removeprefix("(").removesuffix(")").partition(",")[0])
+    return row.wait if row else Wait.OPEN
 
 
 _LIMITS: Final = ("Assoc", "QOSGrp", "QOSMax")
@@ -68,6 +91,7 @@ def by_limit(reason: str) -> bool:
     return reason.startswith(_LIMITS)
 
 
+@lru_cache(maxsize=1024)
 def explain(reason: str) -> str:
     """A pending reason in words: squeue's ``Resources`` or ``ReqNodeNotAvail, Unavail...``.
 
@@ -81,9 +105,8 @@ def explain(reason: str) -> str:
     word, _, more = text.partition(",")
     if word in ("", "None", "null"):
         return ""
-    words = _meanings().get(
-        word.replace(" ", "_")
-    )  # scontrol writes them with _, squeue with spaces
+    row = _known(word)
+    words = row.means if row else None
     if words is None:
         meanings = [row.means for row in reasons().families if word.startswith(row.begins)]
         words = f"{meanings[0]} ({word})" if meanings else word
