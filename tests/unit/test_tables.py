@@ -42,6 +42,7 @@ from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
+from corral.slurm.states.jobs import job_states
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
@@ -98,7 +99,7 @@ def test_a_fault_is_named_with_its_place(text: str, place: str) -> None:
     ("file", "kind", "line", "broken", "place"),
     [
         ("slurm/states/reasons.yaml", Reasons, "- word: Priority", "- word: [Priority]",
-         ":3:3: words.0.word: Input should be"),
+         ":8:3: words.0.word: Input should be"),
         ("slurm/states/reasons.yaml", Reasons, "families:", "family:", ": families: Field"),
         ("providers/gcp/gcluster_hints.yaml", tuple[Hint, ...],
          "- pattern: '(?i)reservation'", "- pattern: '(?i)(reservation'",
@@ -147,6 +148,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             prices(),
             round_hints(),
             node_flags(),
+            job_states(),
             slurm_keys(),
             driver_table().toolkits,
             gpu_states().slowed,

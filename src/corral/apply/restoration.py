@@ -14,14 +14,14 @@ from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result, check
 from corral.inspect.jobs import HOLDERS
-from corral.slurm.states.jobs import HOLDING
+from corral.slurm.states.jobs import holding_states
 from corral.spec.hostlist import fold
 from corral.state import ledger
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
 
-_CANCEL: Final = call("gates/slurm.sh", "jobs_cancel_all", HOLDING)
+_CANCEL: Final = call("gates/slurm.sh", "jobs_cancel_all", holding_states())
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from corral.errors import CorralError
 from corral.inspect.jobs import BATCH, JOBS, STEPS
 from corral.inspect.slurm import SLURM_CONF
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import JobState
 from corral.slurm.steps import BATCH_STEP, EXTERN
 from corral.spec.hostlist import NODES_AT_MOST, expand
 
@@ -25,7 +24,6 @@ SETTLED_S: Final = 120
 """Seconds after which a job's or a step's processes are there, and after which they are gone."""
 AGAIN: Final = "again"
 """What the sections of the second query end with."""
-_WITH_STEPS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 
 
 def job_steps(scene: Scene) -> Iterator[Diagnosis]:
@@ -64,7 +62,7 @@ def _lost(scene: Scene, machine: MachineReport, poll: str) -> dict[str, str]:
         number: f"squeue: job {number} is {job.state} for {job.elapsed} s on {machine.node}; "
         f"no slurmstepd of it runs there"
         for number, (job, nodes) in jobs.items()
-        if job.state in _WITH_STEPS
+        if job.has_steps
         and (job.elapsed or 0) >= SETTLED_S
         and machine.node in nodes
         and number not in steps

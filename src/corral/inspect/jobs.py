@@ -12,7 +12,7 @@ from corral.inspect.question import Question, T, text
 from corral.slurm import command
 from corral.slurm.job_use import StepUse, readable_step_use, show_step_use
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import GOING_ON, HOLDING
+from corral.slurm.states.jobs import going_on_states, holding_states
 from corral.slurm.steps import QUEUE_BATCH, Step, readable_batch, readable_steps
 from corral.slurm.text import (
     PLAIN,
@@ -126,7 +126,7 @@ JOBS: Final = Question(
     "jobs",
     sh(
         "timeout 15 squeue -h -t {states} -o {format} 2>/dev/null && echo {last}",
-        states=HOLDING,
+        states=holding_states(),
         format=_HELD.format,
         last=LAST,
     ),
@@ -136,7 +136,11 @@ JOBS: Final = Question(
 _HOLDERS: Final = QueueColumns(("%i", "%u", "%N"))
 HOLDERS: Final = Question(
     "holders",
-    sh("timeout 10 squeue -h -t {states} -o {format}", states=HOLDING, format=_HOLDERS.format),
+    sh(
+        "timeout 10 squeue -h -t {states} -o {format}",
+        states=holding_states(),
+        format=_HOLDERS.format,
+    ),
     _HOLDERS.read,
 )
 """Jobs that hold nodes, and whose they are."""
@@ -156,7 +160,7 @@ def blocking_jobs(node: str, patience: int) -> Question[list[str]]:
         node: its name.
         patience: seconds to wait.
     """
-    shell = call("gates/slurm.sh", "node_free", node, patience, HOLDING)
+    shell = call("gates/slurm.sh", "node_free", node, patience, holding_states())
     return Question("blocking-jobs", shell, str.splitlines)
 
 
@@ -295,7 +299,7 @@ def array_changes(job: int, pause: int) -> Question[tuple[Job, ...]]:
         job: the array.
         pause: seconds between two polls.
     """
-    going = f"[|]({'|'.join(GOING_ON)})[|]|error"
+    going = f"[|]({'|'.join(going_on_states())})[|]|error"
     shell = call(_USER_PROGRAM, "array_watch", job, _TASKS.format, going, pause)
     return Question("task-changes", shell, _tasks)
 

@@ -35,7 +35,7 @@ from corral.inspect.jobs import TIME_SETTING, AboutJob, about_job, queue_places
 from corral.jobs import usage
 from corral.jobs.handle import JobHandle
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import GOING_ON, ExitCode, JobState
+from corral.slurm.states.jobs import ExitCode, JobState, going_on_states
 from corral.spec.hostlist import expand
 
 BATCH: Final = -1
@@ -77,7 +77,7 @@ def watch_script(
         "ask": str(sh("{queue} 2>&1", queue=about.queue.shell)),
         "folder": folder,
         "steps": str(about.use.shell),
-        "going": "|".join(GOING_ON),
+        "going": "|".join(going_on_states()),
         "offsets": start,
         "quiet": "1" if quiet else "",
         "once": "1" if once else "",
@@ -328,8 +328,7 @@ class Reader:
 
     def _rank_failure(self, state: JobState) -> RankFailure | None:
         # A cancelled or timed out job was ended from outside: none of its ranks is to blame.
-        past = (JobState.CANCELLED, JobState.TIMEOUT, JobState.COMPLETED)
-        if self._failed is None or state in past:
+        if self._failed is None or state.good or state.stopped:
             return None
         rank, node, how = self._failed
         return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))

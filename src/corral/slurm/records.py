@@ -15,7 +15,15 @@ from typing import Any, Final, TypeVar
 
 from corral.slurm.array_tasks import array_label
 from corral.slurm.rest.json_values import integer, maybe, moment, text, words
-from corral.slurm.states.jobs import ENDED, WAITING, ExitCode, JobState
+from corral.slurm.states.jobs import (
+    Began,
+    ExitCode,
+    JobState,
+    Phase,
+    has_ended,
+    is_waiting,
+    job_states,
+)
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import Wait, explain, wait_of
 from corral.slurm.tres import Gpus, listed
@@ -175,12 +183,12 @@ class Job:
     @property
     def ended(self) -> bool:
         """It will not run any more."""
-        return self.state in ENDED
+        return has_ended(self.state)
 
     @property
     def waiting(self) -> bool:
         """It has not begun."""
-        return self.state in WAITING
+        return is_waiting(self.state)
 
     @property
     def held(self) -> bool:
@@ -202,9 +210,39 @@ class Job:
         return explain("JobHeldUser" if by_priority else self.reason)
 
     @property
+    def began(self) -> bool:
+        """It has started, so ``start_at`` is when."""
+        row = job_states().get(self.state)
+        began = row.began if row else Began.NEVER
+        return began is Began.ALWAYS or (began is Began.WITH_NODES and bool(self.nodes))
+
+    @property
+    def paused(self) -> bool:
+        """Its processes are stopped, and it keeps its nodes."""
+        row = job_states().get(self.state)
+        return row is not None and row.paused
+
+    @property
+    def has_steps(self) -> bool:
+        """On each of its nodes slurmstepd runs for it."""
+        row = job_states().get(self.state)
+        return row is not None and row.steps
+
+    @property
     def running(self) -> bool:
         """Its program runs now."""
         return self.state == JobState.RUNNING
+
+    @property
+    def going(self) -> bool:
+        """It has begun and not ended; no, in a state of a later release."""
+        row = job_states().get(self.state)
+        return row is not None and row.phase is Phase.GOING
+
+    @property
+    def completed(self) -> bool:
+        """It ended as it should."""
+        return self.state == JobState.COMPLETED
 
     @property
     def failed(self) -> bool:

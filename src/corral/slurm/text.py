@@ -28,7 +28,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
 from corral.slurm.policy import Reservation
 from corral.slurm.records import Association, Job, Node, Partition
-from corral.slurm.states.jobs import WAITING, ExitCode, state_word
+from corral.slurm.states.jobs import ExitCode, is_waiting, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import (
@@ -511,7 +511,7 @@ def _fields(
 
 def _queued(fields: dict[str, Any]) -> Job:
     """GPUs are not in squeue's columns: nobody asked."""
-    if fields.get("state") in WAITING and by_limit(fields.get("reason", "")):
+    if is_waiting(fields.get("state", "")) and by_limit(fields.get("reason", "")):
         fields["start_at"] = None
     return Job(**fields, gpus=None, gpus_exact=False)
 
@@ -633,7 +633,7 @@ def parse_tres(text: str) -> dict[int, Gpus]:
                 tasks=_maybe(fields["NumTasks"]) or 0,
                 sockets=1,
             )
-            waits = fields["State"] in WAITING
+            waits = is_waiting(fields["State"])
             by_job[int(fields["JobID"])] = of_job(
                 "" if waits else tres, (), tres, ask, waiting=waits
             )

@@ -12,19 +12,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from corral.slurm.records import Job
-from corral.slurm.states.jobs import JobState
 from corral.web.exposition import Histogram, Labels, partition_label
 
 BOUNDS: Final = (10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)
 """Upper bounds of the buckets in seconds."""
-STARTED: Final = frozenset(
-    {
-        JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED, JobState.COMPLETING,
-        JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY,
-        JobState.NODE_FAIL, JobState.PREEMPTED,
-    }
-)  # fmt: skip
-"""Not CANCELLED: a job that was cancelled before it began has the time of that as its start."""
 
 
 class Waits:
@@ -50,7 +41,7 @@ class Waits:
         started = {
             (job.id, job.start_at): job
             for job in jobs
-            if job.id and job.start_at and job.eligible_at and job.state in STARTED
+            if job.id and job.start_at and job.eligible_at and job.began
         }
         before = self._known
         self._known = frozenset(started)

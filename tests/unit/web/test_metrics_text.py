@@ -120,6 +120,24 @@ def test_waiting_times_are_counted_once_and_not_of_before() -> None:
     assert waits.family().sums[("partition", "main"),] == 7450
 
 
+@pytest.mark.parametrize("state", ["DEADLINE", "CANCELLED"])
+def test_a_job_that_was_ended_counts_where_it_had_started(state: str) -> None:
+    """Slurm gives one that had not the time of its end as start, and no nodes."""
+    waits = Waits()
+    waits.note([], ["main"])
+    waits.note([running(1, state=state, nodes="node0"), running(2, state=state)])
+    assert waits.family().sums[("partition", "main"),] == 100
+    assert sum(waits.family().values[("partition", "main"),]) == 1
+
+
+def test_a_job_that_gets_a_signal_counts_once() -> None:
+    waits = Waits()
+    waits.note([], ["main"])
+    for state in ("RUNNING", "SIGNALING", "RUNNING", "UPDATE_DB", "COMPLETED"):
+        waits.note([running(1, state=state)])
+    assert sum(waits.family().values[("partition", "main"),]) == 1
+
+
 def test_squeues_columns() -> None:
     widths = [(int(column.rpartition(":")[2])) for column in QUEUE_COUNTED[-1].split(",")]
     row = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -17,11 +17,7 @@ from corral.cli.workload.follow import left_running
 from corral.cli.workload.session_options import given_fields, with_session_options
 from corral.errors import Code, CorralError, Exit
 from corral.events import Emit
-from corral.slurm.states.jobs import JobState
 from corral.spec.models import ClusterSpec
-
-STOPPED: Final = (JobState.COMPLETED, JobState.CANCELLED, JobState.TIMEOUT)
-"""How a notebook ends that did not fail."""
 
 
 def _optional_ref(text: str) -> str:
@@ -175,7 +171,7 @@ def _open(
         raise left_running(ui, spec, number, again=again) from error
     ui.json({"event": "ended", **outcome.as_dict()})
     ui.note(f"job {number} ended: {outcome.state.lower()}")
-    return Exit.GOOD if outcome.state in STOPPED else Exit.NOT_GOOD
+    return Exit.GOOD if outcome.state.good or outcome.state.stopped else Exit.NOT_GOOD
 
 
 def _only_opens(fields: dict[str, Any], number: str, *, python: str, detach: bool) -> None:

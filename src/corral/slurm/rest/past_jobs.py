@@ -13,7 +13,7 @@ from typing import Final
 
 from corral.slurm.command import Command
 from corral.slurm.records import Job, gpus_settled
-from corral.slurm.states.jobs import RECORDED
+from corral.slurm.states.jobs import recorded_states
 from corral.slurm.text import parse_history, show_history
 
 MOST: Final = 2000
@@ -52,13 +52,18 @@ def params(window: tuple[int, int], user: str, cluster: str) -> Params:
     Several states are several parameters: 24.11 takes one with commas for an unknown flag.
     """
     start, end = (_ago(days) for days in window)
-    fixed = {"start_time": start, "end_time": end, "skip_steps": "true", "state": RECORDED}
+    fixed = {"start_time": start, "end_time": end, "skip_steps": "true", "state": recorded_states()}
     return fixed | {k: v for k, v in (("users", user), ("cluster", cluster)) if v}
 
 
 def measured_params(seconds: int, user: str, cluster: str) -> Params:
     """The query for jobs with their steps, which ended in the last seconds, of one user."""
-    fixed = {"start_time": ago(seconds), "end_time": "now", "state": RECORDED, "users": user}
+    fixed = {
+        "start_time": ago(seconds),
+        "end_time": "now",
+        "state": recorded_states(),
+        "users": user,
+    }
     return fixed | ({"cluster": cluster} if cluster else {})
 
 
@@ -77,7 +82,7 @@ def command(days: int, user: str, mark: str) -> Command[Past]:
     """
     return _command(
         mark,
-        *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(RECORDED)}"),
+        *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(recorded_states())}"),
         f"--user={user}" if user else "--allusers",
     )
 

@@ -28,7 +28,7 @@ from corral.slurm.rest.json_values import (
     text,
     words,
 )
-from corral.slurm.states.jobs import ENDED, WAITING
+from corral.slurm.states.jobs import has_ended, is_waiting
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
 from corral.slurm.tres import (
@@ -141,7 +141,7 @@ def job(raw: Record, version: int) -> Job:
     limit = number(it.get("time_limit"))
     gpus = _gpus(it, state)
     fields = reported_fields(Job, it)
-    if state in WAITING and by_limit(reason):
+    if is_waiting(state) and by_limit(reason):
         fields["start_at"] = None
     return Job(
         id=job_id,
@@ -342,7 +342,7 @@ def _signal(code: Record) -> int:
 
 def _gpus(it: dict[str, Any], state: str) -> Gpus:
     """GPUs of a job of slurmctld's."""
-    waiting, ended = state in WAITING, state in ENDED
+    waiting, ended = is_waiting(state), has_ended(state)
     asked = text(it.get("tres_req_str"))
     nodes = fewest = integer(it.get("node_count"))
     if waiting:  # node_count is the most then (24.11), or a guess

@@ -1,15 +1,17 @@
-"""Job states and exit codes. Pure."""
+"""Job states (``job_states.yaml``) and exit codes. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.tables import Row, read_table
 
 
 def state_word(text: str) -> str:
@@ -17,7 +19,7 @@ def state_word(text: str) -> str:
     return text.strip().split(" ", 1)[0].rstrip("+").upper()
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """Where a job stands: before its start, from then to its end, behind that."""
 
     WAITING = "waiting"
@@ -25,8 +27,16 @@ class Phase(Enum):
     ENDED = "ended"
 
 
+class Began(StrEnum):
+    """Whether a job in a state has started."""
+
+    NEVER = "never"
+    WITH_NODES = "with nodes"
+    ALWAYS = "always"
+
+
 class JobState(StrEnum):
-    """Job states (job_state_string of slurm_protocol_defs.c, 21.08 to 26.05)."""
+    """Slurm's word for a job's state; what each decides is in ``job_states.yaml``."""
 
     PENDING = "PENDING"
     CONFIGURING = "CONFIGURING"
@@ -77,7 +87,7 @@ class JobState(StrEnum):
     @property
     def ended(self) -> bool:
         """It will not run any more (a requeued job gets another record)."""
-        return _TABLE[self][0] is Phase.ENDED
+        return job_states()[self].phase is Phase.ENDED
 
     @property
     def good(self) -> bool:
@@ -87,58 +97,69 @@ class JobState(StrEnum):
     @property
     def waiting(self) -> bool:
         """It has not begun."""
-        return _TABLE[self][0] is Phase.WAITING
+        return job_states()[self].phase is Phase.WAITING
+
+    @property
+    def stopped(self) -> bool:
+        """It ended by its user or a limit of its time: its program did not fail."""
+        return job_states()[self].stopped
 
 
-_TABLE: Final[Mapping[JobState, tuple[Phase, bool]]] = MappingProxyType(
-    {
-        JobState.PENDING: (Phase.WAITING, False),
-        JobState.CONFIGURING: (Phase.WAITING, True),
-        JobState.POWER_UP_NODE: (Phase.WAITING, False),
-        JobState.EXPEDITING: (Phase.WAITING, False),
-        JobState.REQUEUED: (Phase.WAITING, False),
-        JobState.REQUEUE_FED: (Phase.WAITING, False),
-        JobState.REQUEUE_HOLD: (Phase.WAITING, False),
-        JobState.RESV_DEL_HOLD: (Phase.WAITING, False),
-        JobState.SPECIAL_EXIT: (Phase.WAITING, False),
-        JobState.RUNNING: (Phase.GOING, True),
-        JobState.SUSPENDED: (Phase.GOING, True),
-        JobState.STOPPED: (Phase.GOING, True),
-        JobState.SIGNALING: (Phase.GOING, True),
-        JobState.RESIZING: (Phase.GOING, True),
-        JobState.STAGE_OUT: (Phase.GOING, True),
-        JobState.COMPLETING: (Phase.GOING, True),
-        JobState.UPDATE_DB: (Phase.GOING, False),
-        JobState.COMPLETED: (Phase.ENDED, False),
-        JobState.CANCELLED: (Phase.ENDED, False),
-        JobState.FAILED: (Phase.ENDED, False),
-        JobState.TIMEOUT: (Phase.ENDED, False),
-        JobState.NODE_FAIL: (Phase.ENDED, False),
-        JobState.PREEMPTED: (Phase.ENDED, False),
-        JobState.BOOT_FAIL: (Phase.ENDED, False),
-        JobState.DEADLINE: (Phase.ENDED, False),
-        JobState.OUT_OF_MEMORY: (Phase.ENDED, False),
-        JobState.LAUNCH_FAILED: (Phase.ENDED, False),
-        JobState.RECONFIG_FAIL: (Phase.ENDED, False),
-        JobState.REVOKED: (Phase.ENDED, False),
-    }
-)
-"""The phase of each state, and whether a job in it has nodes that no other may use: all that is
-decided by a job's state follows from this table."""
+class StateRow(Row):
+    """A job state, and all that it decides (``job_states.yaml`` has what the fields mean)."""
+
+    state: JobState
+    phase: Phase
+    holds: bool = False
+    began: Began = Began.NEVER
+    steps: bool = False
+    paused: bool = False
+    stopped: bool = False
+    recorded: bool = True
 
 
-def _words(which: Callable[[JobState], bool]) -> tuple[str, ...]:
-    return tuple(state.value for state in JobState if which(state))
+@cache
+def job_states() -> Mapping[str, StateRow]:
+    """The table, by Slurm's word."""
+    rows = read_table("corral.slurm.states", "job_states.yaml", tuple[StateRow, ...])
+    return MappingProxyType({row.state.value: row for row in rows})
 
 
-ENDED: Final = frozenset(_words(lambda state: state.ended))
-WAITING: Final = frozenset(_words(lambda state: state.waiting))
-GOING_ON: Final = _words(lambda state: not state.ended)
-"""Of a job that has not ended."""
-HOLDING: Final = ",".join(_words(lambda state: _TABLE[state][1]))
-"""squeue's ``--states`` for the jobs that have nodes."""
-RECORDED: Final = tuple(sorted(ENDED - {JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL}))
-"""In which accounting has jobs that ended (sacct(1), JOB STATE CODES): the two are slurmctld's."""
+@cache
+def ended_states() -> tuple[str, ...]:
+    """In which a job will not run any more."""
+    return tuple(word for word, row in job_states().items() if row.phase is Phase.ENDED)
+
+
+@cache
+def going_on_states() -> tuple[str, ...]:
+    """In which a job has not ended."""
+    return tuple(word for word, row in job_states().items() if row.phase is not Phase.ENDED)
+
+
+@cache
+def holding_states() -> str:
+    """The value of squeue's ``--states`` for the jobs that have nodes."""
+    return ",".join(word for word, row in job_states().items() if row.holds)
+
+
+@cache
+def recorded_states() -> tuple[str, ...]:
+    """In which accounting has jobs that ended; the others are slurmctld's."""
+    return tuple(sorted(word for word in ended_states() if job_states()[word].recorded))
+
+
+def has_ended(word: str) -> bool:
+    """Whether a job in this state will not run any more; no, in one of a later release."""
+    row = job_states().get(word)
+    return row is not None and row.phase is Phase.ENDED
+
+
+def is_waiting(word: str) -> bool:
+    """Whether a job in this state has not begun; no, in one of a later release."""
+    row = job_states().get(word)
+    return row is not None and row.phase is Phase.WAITING
+
 
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
     {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",

@@ -13,7 +13,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.records import Node
-from corral.slurm.states.jobs import HOLDING
+from corral.slurm.states.jobs import holding_states
 from corral.spec.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -211,7 +211,7 @@ def _resume(nodes: list[str]) -> Script:
 
 
 def _drain(nodes: list[str], wait: int) -> Script:
-    return call(_PROGRAM, "nodes_leave", fold(nodes), REASON, wait, HOLDING)
+    return call(_PROGRAM, "nodes_leave", fold(nodes), REASON, wait, holding_states())
 
 
 def quiet(wait: int = WAIT_S) -> Script:
@@ -222,7 +222,11 @@ def quiet(wait: int = WAIT_S) -> Script:
     stay in the queue. Nothing happens where slurmctld does not run.
     """
     return call(
-        _PROGRAM, "cluster_quiet", f"{ROLL_TAG}a change that no job survives", wait, HOLDING
+        _PROGRAM,
+        "cluster_quiet",
+        f"{ROLL_TAG}a change that no job survives",
+        wait,
+        holding_states(),
     )
 
 

@@ -21,7 +21,7 @@ from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER
-from corral.slurm.states.jobs import RECORDED
+from corral.slurm.states.jobs import recorded_states
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login
 
@@ -150,7 +150,7 @@ class ByCommands:
     async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]:
         """What jobs of a user used that ended in the last seconds, by sacct."""
         period = past_jobs.ago(seconds)
-        return await self._sacct(login, slurm.use_of_jobs(period, user, RECORDED))
+        return await self._sacct(login, slurm.use_of_jobs(period, user, recorded_states()))
 
     async def answer(self, login: Login, question: RestQuestion[T]) -> T:
         """The answer to one question about accounts, QOS, reservations and their kind.

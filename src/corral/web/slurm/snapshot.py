@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 from corral.prove.measure.gpu import board_watts
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.tres import gres_of
 from corral.web.slurm.search import SHOWN
@@ -40,19 +39,6 @@ NOT_SHOWN: Final = frozenset({"elapsed", "gres", "gres_detail", "tres"})
 
 _BASES: Final = {NodeBase.IDLE: "good", NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
 """The class of a usable node: these are the nodes that the page's tile counts as taking jobs."""
-_JOBS: Final[Mapping[str, str]] = {
-    JobState.RUNNING: "busy",
-    JobState.COMPLETED: "good",
-    JobState.COMPLETING: "busy",
-    JobState.SIGNALING: "busy",
-    JobState.RESIZING: "busy",
-    JobState.STAGE_OUT: "busy",
-    JobState.UPDATE_DB: "busy",
-    JobState.SUSPENDED: "mix",
-    JobState.STOPPED: "mix",
-    JobState.CANCELLED: "off",
-}
-"""The colour of a job's state on the page, where it is not that of waiting or failed jobs."""
 NODE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "good": "idle",
@@ -124,7 +110,13 @@ def node_kind(state: NodeState) -> str:
 
 def job_kind(job: Job) -> str:
     """The class of a job's state, by which the page colours."""
-    return _JOBS.get(job.state) or ("warn" if job.waiting else "bad")
+    if job.waiting:
+        return "warn"
+    if job.going:
+        return "mix" if job.paused else "busy"
+    if job.cancelled:
+        return "off"
+    return "good" if job.completed else "bad"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from corral.errors import CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest import past_jobs, read
-from corral.slurm.states.jobs import ENDED
-from corral.slurm.states.jobs import RECORDED as RECORDED_STATES
+from corral.slurm.states.jobs import ended_states, recorded_states
 from corral.slurm.text import parse_history
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
@@ -139,7 +138,7 @@ def test_parts_of_a_period_leave_no_gap(days: int) -> None:
 
 
 def test_what_is_asked() -> None:
-    assert set(RECORDED_STATES) < ENDED
+    assert set(recorded_states()) < set(ended_states())
     query = dict(past_jobs.params((7, 3), "kim", "lab"))
     assert (query["start_time"], query["end_time"]) == ("now-7days", "now-3days")
     assert (query["users"], query["cluster"], query["skip_steps"]) == ("kim", "lab", "true")
