@@ -278,7 +278,6 @@ export interface JobDetail {
   user: string;
   state: string;
   reason: string;
-  why: string;
   account: string;
   partition: string;
   qos: string;
@@ -296,7 +295,6 @@ export interface JobDetail {
   limit: number | null;
   exit_status: number | null;
   exit_signal: number;
-  held: boolean;
   stdout: string;
   stderr: string;
   workdir: string;
@@ -305,6 +303,8 @@ export interface JobDetail {
   dependency: string;
   restarts: number;
   submit_line: string;
+  why: string;
+  held: boolean;
   waiting: boolean;
   running: boolean;
   ended: boolean;
