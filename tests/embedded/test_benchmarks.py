@@ -34,7 +34,7 @@ TRAINING = {
 
 
 def printed(name: str, *words: str) -> str:
-    """What a benchmark prints; a state folder of its own unless it measures an existing cluster."""
+    """What a benchmark prints, in a separate state folder unless it measures a given cluster."""
     argv = [sys.executable, "-m", f"benchmarks.{name}", *words]
     env = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(

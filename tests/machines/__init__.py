@@ -1,1 +1,1 @@
-"""Corral on machines with kernels of their own (user-mode-linux), by the ssh provider."""
+"""Corral on machines with their own kernels (user-mode-linux), by the ssh provider."""

@@ -105,6 +105,11 @@ def test_what_is_right_is_not_found(file: str, place: str, text: str) -> None:
     assert lint.hits(file, place.format(text)) == []
 
 
+@pytest.mark.parametrize("after", ["(Xid 43)", "per job", "always can", "first", "unless it has"])
+def test_of_its_own_is_found_before_other_words_than_a_noun(after: str) -> None:
+    assert lint.hits("guide.md", f"A fault of its own {after}.")
+
+
 @pytest.mark.parametrize("text", ["# is\n# no file\n", '"""It is\nno file."""\n'])
 def test_a_phrase_over_a_line_end_is_found(text: str) -> None:
     assert [hit.line for hit in lint.hits("a.py", text)] == [1]

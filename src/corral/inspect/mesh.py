@@ -54,7 +54,7 @@ fi""",
 )
 # The lines of `tailnet_status` that stay the same while nothing changes: the plan's digest is made
 # from them.
-# unshare makes a process, so it is asked only of containers: a machine of its own always can.
+# unshare makes a process, so it is asked only of containers: a dedicated machine always can.
 QUESTIONS: Final = (
     CONTAINER,
     STATUS,

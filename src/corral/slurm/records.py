@@ -197,7 +197,7 @@ class Job:
 
     @property
     def wait(self) -> Wait:
-        """Until what it waits, as far as priority and reason decide it."""
+        """What it is pending for, as far as priority and reason decide it."""
         return Wait.HELD if self.held else wait_of(self.reason)
 
     @property

@@ -239,7 +239,7 @@ def _slow_cables(fabric: Fabric) -> list[str]:
 
 
 def _called(switch: Device) -> str:
-    """Its name where it has one of its own (``MF0;leaf01:MQM8700/U1``), else its id."""
+    """Its own name where it has one (``MF0;leaf01:MQM8700/U1``), else its id."""
     return switch.name.partition(";")[2].partition(":")[0] or switch.id
 
 

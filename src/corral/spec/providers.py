@@ -226,7 +226,7 @@ def part_of(path: str) -> Any:
 
 
 def packages_with(table: str) -> tuple[str, ...]:
-    """Packages of the providers that have such a table of their own (``Capabilities.tables``)."""
+    """Packages of the providers that have their own such table (``Capabilities.tables``)."""
     having = (provider for provider in PROVIDERS.values() if table in provider.tables)
     return tuple(f"corral.providers.{provider.folder}" for provider in having)
 

@@ -59,7 +59,7 @@ class Network:
         links = self._links()
         if self.bridge not in links:
             ip("link", "add", self.bridge, "type", "bridge")
-            # Without an address of its own a bridge takes the lowest of its taps' and changes it
+            # Without its own address a bridge takes the lowest of its taps' and changes it
             # with each tap that comes: machines would hold a stale neighbour entry.
             ip("link", "set", self.bridge, "address", f"02:c0:ab:{self.number:02x}:ff:01")
             ip("address", "add", f"{self.gateway}/24", "dev", self.bridge)

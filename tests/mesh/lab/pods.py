@@ -2,7 +2,7 @@
 
 Each starts with what RunPod starts a pod with: the arguments and the environment of the call that
 created it, and an image whose /start.sh lets PUBLIC_KEY in and runs sshd. Those of one cluster
-have a network of their own besides, and its address in NODE_ADDR.
+also have their own network, and its address in NODE_ADDR.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Word(Row):
 
     Attributes:
         word: as Slurm prints it, with _ for blanks.
-        wait: until what the job waits; open: the word does not decide it.
+        wait: what the job is pending for; open: the word does not decide it.
         means: to the job's owner.
     """
 
@@ -74,7 +74,7 @@ def _known(word: str) -> Word | None:
 
 
 def wait_of(reason: str) -> Wait:
-    """Until what a job with this reason waits; open for a word that is not in the table."""
+    """What a job with this reason is pending for; open for a word that is not in the table."""
     row = _known(reason.strip().removeprefix("(").removesuffix(")").partition(",")[0])
     return row.wait if row else Wait.OPEN
 

@@ -199,7 +199,7 @@ def renewed(context: ssl.SSLContext, certificate: str, key: str) -> str:
         "", or why the certificate of before stays, such as half of a pair that is being replaced.
     """
     try:
-        # A context of its own first: one that fails may be left with half of the new pair.
+        # A separate context first: one that fails may be left with half of the new pair.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
         context.load_cert_chain(certificate, key)
     except OSError as error:  # ssl.SSLError is one

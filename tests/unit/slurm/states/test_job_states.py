@@ -69,23 +69,23 @@ def test_every_state_is_in_the_table() -> None:
 
 def test_no_other_list_of_job_states(repo: Path) -> None:
     source = repo / "src/corral"
-    found = [
+    lists = [
         f"{file.relative_to(source)}:{line}: {sorted(states)}"
         for file in sorted(source.rglob("*.py"))
         if not file.is_relative_to(source / "slurm/states")
         for line, states in lists_in(ast.parse(file.read_text()))
     ]
-    assert not found, "what a state decides is a field of slurm/states/job_states.yaml"
+    assert not lists, "what a state decides is a field of slurm/states/job_states.yaml"
 
 
 def test_lists_in_shell_programs_are_those_of_the_table(repo: Path) -> None:
     source = repo / "src/corral"
-    found: dict[str, set[str]] = {}
+    lists: dict[str, set[str]] = {}
     for file in sorted(source.rglob("*.sh")):
         for line in file.read_text().splitlines():
             if len(states := named_in(line)) > MOST:
-                assert found.setdefault(str(file.relative_to(source)), states) == states
-    assert found == SHELL
+                assert lists.setdefault(str(file.relative_to(source)), states) == states
+    assert lists == SHELL
     assert SHELL["agents/lost-jobs.sh"] < set(holding_states().split(","))
 
 
