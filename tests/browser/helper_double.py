@@ -24,7 +24,7 @@ from tests.browser.conftest import wait_until
 from tests.embedded.test_page_limits import EXAMPLE, serving, slurmrestd
 from tests.unit.web.fake import FakeRest
 
-FIRST_EVENT = "import('/js/lib/live.js').then(({ now }) => now.head !== null)"
+FIRST_EVENT = "import('/js/lib/event_stream.js').then(({ now }) => now.head !== null)"
 NUMBER = {"set": True, "infinite": False}
 
 

@@ -13,9 +13,9 @@ from tests.browser.conftest import wait_until
 from tests.embedded.test_page_limits import serving, slurmrestd
 from tests.unit.web.fake import FakeRest
 
-AGAIN = """async (name) => { const { live } = await import("/js/lib/live.js");
+AGAIN = """async (name) => { const { live } = await import("/js/lib/event_stream.js");
   live.dispatchEvent(new CustomEvent(name, { detail: null })); }"""
-FIRST_EVENT = "import('/js/lib/live.js').then(({ now }) => now.head !== null)"
+FIRST_EVENT = "import('/js/lib/event_stream.js').then(({ now }) => now.head !== null)"
 """Nodes are shown by their own answer, which may come before it."""
 
 
@@ -84,7 +84,7 @@ def test_events_go_on_when_their_connection_broke(light: Light) -> None:
     page.wait_for_selector("#live.on")
     page.context.set_offline(True)
     page.wait_for_timeout(500)
-    page.evaluate("import('/js/lib/live.js').then(({start}) => start())")
+    page.evaluate("import('/js/lib/event_stream.js').then(({start}) => start())")
     page.wait_for_selector("#live.dead")
     page.context.set_offline(False)
     page.wait_for_selector("#live.on")
@@ -162,7 +162,7 @@ def test_a_script_that_was_not_shown_is_not_submitted(light: Light) -> None:
 def test_nodes_that_are_older_than_the_events_are_asked_for_again(light: Light) -> None:
     page = light.page
     light.hold(lambda url: url.endswith("/api/nodes"))
-    page.evaluate("import('/js/lib/live.js').then(({ loadNodes }) => { loadNodes(); })")
+    page.evaluate("import('/js/lib/event_stream.js').then(({ loadNodes }) => { loadNodes(); })")
     light.wait_held(1)
     first = light.held[0]
     body = first.fetch().json()

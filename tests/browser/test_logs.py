@@ -13,7 +13,7 @@ from tests.browser.conftest import wait_until
 from tests.browser.helper_double import NUMBER, Desk, desk
 
 STATUS = "h2:text-is('Output') + span"
-STATE = """(state) => import('/js/lib/live.js').then(({ now }) => fetch('api/jobs/1',
+STATE = """(state) => import('/js/lib/event_stream.js').then(({ now }) => fetch('api/jobs/1',
   { headers: { 'X-CSRF-Token': localStorage.getItem('session') } })
   .then((reply) => reply.json()).then((job) => job.state === state))"""
 BOX = "document.querySelector('.log')"

@@ -27,7 +27,7 @@ from corral.web.routes import (
     form,
     jobs,
     login,
-    mine,
+    my_work,
     nodes,
     output,
     owner,
@@ -54,7 +54,7 @@ from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
-    login, tokens, view, timeline, mine, policy, bulk, form, jobs, output, past_jobs, nodes,
+    login, tokens, view, timeline, my_work, policy, bulk, form, jobs, output, past_jobs, nodes,
     owner, report,
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 // The frame of the page: who is logged in, which view the part of the address behind # names.
 import { Component, createRef, h, render } from "../vendor/preact.mjs";
 import { ClusterPage } from "./cluster/cluster.js";
-import { forget, live, loadNodes, now, start } from "./lib/live.js";
+import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
 import { attend, call, refused, setSecret } from "./lib/server.js";
 import { complain, el, FailureCard, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
@@ -21,7 +21,11 @@ import { complain, el, FailureCard, place, span } from "./lib/view.js";
 const PAGES = [
   { name: "cluster", title: "Cluster", view: async () => ClusterPage },
   { name: "jobs", title: "Jobs", view: async () => (await import("./jobs/jobs.js")).JobsPage },
-  { name: "mine", title: "My work", view: async () => (await import("./jobs/mine.js")).MinePage },
+  {
+    name: "mine",
+    title: "My work",
+    view: async () => (await import("./jobs/my_work.js")).MinePage,
+  },
   {
     name: "timeline",
     title: "Timeline",

@@ -2,7 +2,7 @@
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { nodeTest } from "../nodes/filter.js";
 import { Heat, SHARES } from "../nodes/heat.js";
-import { listen, live, loadNodes, now, watchFigures } from "../lib/live.js";
+import { listen, live, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { NodeBulk } from "../nodes/node_bulk.js";
 import { SPANS } from "../lib/spans.js";
 import { call } from "../lib/server.js";

@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { nodeTest } from "../nodes/filter.js";
 import { Gantt } from "./gantt.js";
-import { listen, now } from "../lib/live.js";
+import { listen, now } from "../lib/event_stream.js";
 import { call, Latest } from "../lib/server.js";
 import { SpanChips, SPANS } from "../lib/spans.js";
 import { addressOf, clock, el, formatted, keepAddress, many } from "../lib/view.js";

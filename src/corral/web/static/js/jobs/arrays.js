@@ -1,7 +1,7 @@
 // An array as one row of the list of jobs: counts by state, and its tasks below it when unfolded.
 import { Component, h } from "../../vendor/preact.mjs";
 import { Box } from "../lib/bulk.js";
-import { listen } from "../lib/live.js";
+import { listen } from "../lib/event_stream.js";
 import { call, Latest, records } from "../lib/server.js";
 import { badge, complain, el, formatted, leadsTo, many } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */

@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { Curves } from "../lib/curves.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
-import { listen, now } from "../lib/live.js";
+import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
 import { AskedUsed } from "./use.js";

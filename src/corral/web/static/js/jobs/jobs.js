@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { ArrayLine, ArrayTasks } from "./arrays.js";
 import { Bar, Box, cancelJobs, Failures, toggled } from "../lib/bulk.js";
-import { listen, now } from "../lib/live.js";
+import { listen, now } from "../lib/event_stream.js";
 import { call, Latest, records } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */

@@ -1,6 +1,6 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { begunWith, faultsOf, wordsOf } from "./again.js";
+import { begunWith, faultsOf, wordsOf } from "./resubmission.js";
 import { TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
 import { complain, el, Loaded, pre, toast } from "../lib/view.js";

@@ -1,7 +1,7 @@
 // One node: how it is, its jobs, its GPUs, what happened to it, and draining it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { Curves } from "../lib/curves.js";
-import { listen, loadNodes, now, watchFigures } from "../lib/live.js";
+import { listen, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { EventsCard, GpusCard, HealthCard, JobsCard } from "./node_cards.js";
 import { call, Latest, refused } from "../lib/server.js";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as limits from "../../../../src/corral/web/static/js/lib/limits.js";
-import * as mine from "../../../../src/corral/web/static/js/jobs/mine.js";
+import * as mine from "../../../../src/corral/web/static/js/jobs/my_work.js";
 import * as policy from "../../../../src/corral/web/static/js/cluster/policy.js";
 import { shown, texts } from "./records.js";
 /** @import { AccountRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */

@@ -6,7 +6,7 @@ import {
   faultsOf,
   typedOf,
   wordsOf,
-} from "../../../../src/corral/web/static/js/jobs/again.js";
+} from "../../../../src/corral/web/static/js/jobs/resubmission.js";
 import { SubmitAgain } from "../../../../src/corral/web/static/js/jobs/job.js";
 import { valueOf } from "../../../../src/corral/web/static/js/jobs/submit.js";
 import { UseFacts } from "../../../../src/corral/web/static/js/jobs/use.js";
