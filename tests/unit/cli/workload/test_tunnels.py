@@ -103,7 +103,13 @@ def test_forward_refuses_what_is_no_job_or_port(corral: Run, known: Any, words: 
 
 @pytest.mark.parametrize(
     ("state", "status"),
-    [(JobState.COMPLETED, 0), (JobState.CANCELLED, 0), (JobState.TIMEOUT, 0), (JobState.FAILED, 1)],
+    [
+        (JobState.COMPLETED, 0),
+        (JobState.CANCELLED, 0),
+        (JobState.TIMEOUT, 0),
+        (JobState.DEADLINE, 0),
+        (JobState.FAILED, 1),
+    ],
 )
 def test_notebook_is_submitted_and_opened(  # noqa: PLR0917
     corral: Run, fake: Fake, opens: Opens, known: Any, state: JobState, status: int
