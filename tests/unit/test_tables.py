@@ -22,6 +22,7 @@ from corral.hosts.ssh_errors import ssh_errors
 from corral.inspect.gpu import gpu_types
 from corral.inspect.xids import xids
 from corral.mesh.control import control_hints
+from corral.prove.checks.nccl import virtual_nics
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu import gpu_models, gpu_states
 from corral.prove.rounds import round_hints
@@ -33,6 +34,7 @@ from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.gcp.machines import gpu_machines
 from corral.providers.paperspace.offers import prices
 from corral.providers.ssh.deepops.adoption import variables
+from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.conversion import DEFAULTS
@@ -125,6 +127,8 @@ def test_tables_that_come_with_corral_are_valid() -> None:
     assert all(
         [
             known_hardware(),
+            PLUGINS,
+            virtual_nics(),
             gpu_models(),
             gpu_types(),
             health_checks(),
