@@ -44,6 +44,7 @@ from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
+from corral.slurm.directives import sbatch_options
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
@@ -152,6 +153,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             round_hints(),
             node_flags(),
             slurm_keys(),
+            sbatch_options(),
             driver_table().toolkits,
             gpu_states().slowed,
             podman_errors(),
