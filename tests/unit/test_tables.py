@@ -37,6 +37,7 @@ from corral.providers.ssh.deepops.adoption import variables
 from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
+from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.conversion import DEFAULTS
 from corral.slurm.adopt.rules.gres import AUTODETECT
 from corral.slurm.adopt.rules.keys import OBSOLETE
@@ -141,6 +142,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             AUTODETECT,
             REPLACEMENTS,
             NEEDS,
+            carried(),
             cycle_exits(),
             DEFAULTS,
             releases(),
