@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.records import Job, Node, Partition
-from corral.slurm.states.reasons import explain
+from corral.slurm.states.reasons import explain, words_that
 from corral.slurm.tres import counts
 from corral.spec.hostlist import fold
 
@@ -199,32 +199,20 @@ def _out(own: Sequence[Node]) -> Iterator[str]:
         yield f"{fold(names)} {verb} no jobs: {reason}"
 
 
-_HELD: Final = frozenset(
-    {"JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue", "launch_failed_requeued_held"}
-)
-_NEVER: Final = frozenset(
-    {"DependencyNeverSatisfied", "BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit",
-     "PartitionConfig", "InvalidAccount", "InvalidQOS", "MaxMemPerLimit"}
-)  # fmt: skip
-
-
-_ELSEWHERE: Final = _HELD | {"BeginTime", "Dependency", "JobArrayTaskLimit", "Licenses"}
-
-
 def _elsewhere(job: Job) -> bool:
     """True when it is pending for another reason than resources: what nodes lack does not delay it.
 
     Of ``(BeginTime)`` no node that is drained is the cause.
     """
-    return job.reason.partition(",")[0] in _ELSEWHERE
+    return job.reason.partition(",")[0] in words_that("held") | words_that("elsewhere")
 
 
 def _advice(job: Job, own: Sequence[Node], asked: str) -> tuple[str, bool]:
     word = job.reason.partition(",")[0]
-    if word in _HELD:
+    if word in words_that("held"):
         return f"scontrol release {job.label}", True
     # Without accounting any pending job has it, before Slurm 24.11: it starts anyway.
-    never = word in _NEVER and (word != "InvalidAccount" or bool(job.account))
+    never = word in words_that("never") and (word != "InvalidAccount" or bool(job.account))
     if never or not _fits(job, asked, own):
         return f"it never starts like this: corral cancel {job.id}; ask for what there is", True
     out = [info.name for info in own if not info.state.usable]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator
 
-from corral.tables import Row, read_table
-
-
-def _keys(text: object) -> object:
-    return tuple(text.lower().split()) if isinstance(text, str) else text
+from corral.tables import Row, Words, read_table
 
 
-Keys = Annotated[tuple[str, ...], BeforeValidator(_keys)]
-"""In lower case; one text in the table."""
+def _lower(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key.lower() for key in keys)
+
+
+Keys = Annotated[Words, AfterValidator(_lower)]
+"""In lower case."""
 
 
 class Carried(Row):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from corral.tables import Row, read_table
 
@@ -14,10 +14,13 @@ class Word(Row):
     Attributes:
         word: as Slurm prints it, with _ for blanks.
         means: to the job's owner.
+        blocks: held: until it is released; never: it cannot start as it is; elsewhere: something
+            blocks it that is not a node; "": nodes and what they have.
     """
 
     word: str
     means: str
+    blocks: Literal["", "held", "never", "elsewhere"] = ""
 
 
 class Beginning(Row):
@@ -54,6 +57,12 @@ def reasons() -> Reasons:
 @cache
 def _meanings() -> dict[str, str]:
     return {row.word: row.means for row in reasons().words}
+
+
+@cache
+def words_that(blocks: Literal["held", "never", "elsewhere"]) -> frozenset[str]:
+    """Reasons that block a job in one way."""
+    return frozenset(row.word for row in reasons().words if row.blocks == blocks)
 
 
 _LIMITS: Final = ("Assoc", "QOSGrp", "QOSMax")
