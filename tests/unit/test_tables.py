@@ -53,7 +53,7 @@ from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
 from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities
 from corral.spec.rules.drivers import driver_table
-from corral.spec.rules.system import system
+from corral.spec.rules.shared_resources import system
 from corral.spec.slurm.keys import key_table, slurm_keys, word_table
 from corral.spec.slurm.releases import features, releases
 from corral.tables import Hint, Row, parse_table
@@ -391,7 +391,8 @@ def is_text(part: ast.expr | None) -> TypeGuard[ast.Constant]:
 
 NO_TABLES = {
     "what Corral itself has and does, in its own words": {
-        "api/page/job_logs.py: _FORMS", "cli/main.py: VERBS", "doctor/reference.py: _LAYERS",
+        "api/operations/restore.py: _STEPS", "api/page/job_logs.py: _FORMS", "cli/main.py: VERBS",
+        "doctor/reference.py: _LAYERS",
         "errors.py: CODES", "jobs/directives.py: _EXPORTED", "jobs/upload/ignore.py: ALWAYS_OUT",
         "prove/catalog.py: CHECKS", "prove/catalog.py: GROUPS", "report/page.py: _MEASURED",
         "providers/embedded/provider.py: _SUMMARY", "roles/order.py: ORDER",

@@ -16,7 +16,7 @@ from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
 from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
-from corral.spec.rules.system import system
+from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import SHELL
 from corral.spec.slurm.releases import Feature, Release, oldest_tested, since
 

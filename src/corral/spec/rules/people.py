@@ -10,7 +10,7 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level, one_line
 from corral.spec.hostlist import expand
-from corral.spec.rules.system import system
+from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import Limits
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.models import Storage
-from corral.spec.rules.system import system
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated, some
+from corral.tables import Row, Words, read_table
 
 FASTEST_GBPS: Final = 1600
+
+
+class System(Row):
+    """What belongs to the system of a machine (``system.yaml``).
+
+    The cluster file may not take it for something else.
+
+    Attributes:
+        names: users and groups.
+        trees: folders that are the system's with all below.
+        folders: those that are the system's, and not what is below.
+        wireless: beginnings of names of interfaces for Wi-Fi.
+        virtual: beginnings of names of interfaces that do not lead to other machines.
+    """
+
+    names: Words
+    trees: Words
+    folders: Words
+    wireless: Words
+    virtual: Words
+
+    def has(self, folder: PurePosixPath) -> bool:
+        """Whether a folder is the system's."""
+        return str(folder) in self.folders or any(folder.is_relative_to(t) for t in self.trees)
+
+
+@cache
+def system() -> System:
+    """The table."""
+    return read_table("corral.spec.rules", "system.yaml", System)
 
 
 def data_interface(view: View) -> Iterator[Problem]:
