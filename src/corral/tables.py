@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError, field_validator
 
 from corral.errors import Code, CorralError
 
@@ -21,6 +21,14 @@ class Row(BaseModel):
     """A row of a table: unknown keys are errors, values do not change."""
 
     model_config = {"extra": "forbid", "frozen": True}
+
+
+def _words(text: object) -> object:
+    return tuple(text.split()) if isinstance(text, str) else text
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+"""Words that a table has as one text, with blanks between them."""
 
 
 class Hint(Row):

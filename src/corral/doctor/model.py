@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from corral.doctor.logs.expression import Expression, alternatives
+from corral.tables import read_table
 
 
 class Layer(IntEnum):
@@ -46,41 +47,15 @@ LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
 """Texts that Corral reads on a cluster itself, into which users must not be able to write."""
 
 
-SYSTEM_ERRORS: Final = (
-    "operation not permitted",
-    "no such file or directory",
-    "no such process",
-    "input/output error",
-    "no such device or address",
-    "exec format error",
-    "resource temporarily unavailable",
-    "cannot allocate memory",
-    "permission denied",
-    "device or resource busy",
-    "file exists",
-    "no such device",
-    "not a directory",
-    "is a directory",
-    "invalid argument",
-    "too many open files",
-    "no space left on device",
-    "read-only file system",
-    "function not implemented",
-    "operation not supported",
-    "address already in use",
-    "cannot assign requested address",
-    "network is unreachable",
-    "software caused connection abort",
-    "connection reset by peer",
-    "connection timed out",
-    "connection refused",
-    "host is down",
-    "no route to host",
-    "stale file handle",
-    "disk quota exceeded",
-)
-"""The kernel's reasons (strerror), which messages end with; the longer of two first."""
-_SYSTEM_ERROR: Final = re.compile("|".join(SYSTEM_ERRORS), re.IGNORECASE)
+@cache
+def system_errors() -> tuple[str, ...]:
+    """The kernel's reasons (strerror), which messages end with; the longer of two first."""
+    return read_table("corral.doctor", "system_errors.yaml", tuple[str, ...])
+
+
+@cache
+def _system_error_in() -> re.Pattern[str]:
+    return re.compile("|".join(system_errors()), re.IGNORECASE)
 
 
 class FixBy(StrEnum):
@@ -146,7 +121,7 @@ Patterns = Annotated[LinePatterns, AfterValidator(_with_needles)]
 
 
 def _system_error(text: str) -> str:
-    if text not in SYSTEM_ERRORS:
+    if text not in system_errors():
         raise ValueError(f"{text!r} is not an error of the kernel")
     return text
 
@@ -167,7 +142,7 @@ class Failure(BaseModel):
         needs: expressions of which one must be in the same text as well; empty: none.
         unless: expressions none of which may be in the same text.
         unless_line: expressions none of which may be in the same line.
-        reasons: the kernel's errors that its cause explains (``SYSTEM_ERRORS``): a line that states
+        reasons: the kernel's errors that its cause explains (``system_errors``): a line that states
             others only does not show it; empty: whatever a line states.
         where: the sources whose text can show it; empty: any but the kernel's.
         hides: failures that it brings about: they are not shown next to it on the same node.
@@ -215,7 +190,7 @@ class Failure(BaseModel):
             return True
         if not self.reasons:
             return False
-        stated = {reason.lower() for reason in _SYSTEM_ERROR.findall(line)}
+        stated = {reason.lower() for reason in _system_error_in().findall(line)}
         return bool(stated) and not stated & set(self.reasons)
 
     @property

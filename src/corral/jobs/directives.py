@@ -17,22 +17,15 @@ from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
 from corral.slurm.array_tasks import without_limit
-from corral.slurm.directives import TERMINAL_ONLY, Directive, count_of, directives, nodes_of
+from corral.slurm.directives import (
+    Directive,
+    count_of,
+    directives,
+    nodes_of,
+    sbatch_options,
+)
 from corral.slurm.tres import asked, memory_option
 
-CARRIED: Final = frozenset(
-    {"account", "begin", "cluster-constraint", "comment", "constraint", "contiguous",
-     "core-spec", "deadline", "delay-boot", "dependency", "exclude", "exclusive", "extra",
-     "gres-flags", "hint", "hold", "licenses", "mail-type", "mail-user", "mcs-label", "mincpus",
-     "network", "nice", "no-kill", "nodelist", "power", "prefer", "priority", "profile", "qos",
-     "reboot", "reservation", "spread-job", "switches", "thread-spec", "threads-per-core",
-     "time-min", "tmp", "use-min-nodes", "wckey", "kill-on-invalid-dep", "oversubscribe",
-     "cpu-freq", "gpu-freq", "segment"}
-)  # fmt: skip
-"""Options that go to sbatch as they are: they choose nodes, times and accounts, no ranks.
-
-Those of ``requests.FIELDS`` are fields of ``JobSpec``; here is what of them no field can hold.
-"""
 VALUE: Final = re.compile(r"[^\x00-\x1f\x7f'\\]{0,1024}")
 """What is in single quotes for sbatch's parser and for a shell alike."""
 
@@ -44,8 +37,9 @@ def carried(text: str) -> str:
         ValueError: Corral sets it itself, sbatch has no such, or it cannot be quoted.
     """
     name = text.removeprefix("--").partition("=")[0]
-    if not text.startswith("--") or name not in CARRIED:
-        raise ValueError(f"{text[:60]!r}: one of --{', --'.join(sorted(CARRIED))}")
+    names = [option.name for option in sbatch_options().values() if option.carried]
+    if not text.startswith("--") or name not in names:
+        raise ValueError(f"{text[:60]!r}: one of --{', --'.join(sorted(names))}")
     if not VALUE.fullmatch(text):
         raise ValueError(f"--{name}: no quotation mark, backslash or control character")
     return text
@@ -53,7 +47,6 @@ def carried(text: str) -> str:
 
 _INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("output", "error", "open-mode"), "corral logs has what ranks print"),
-    **dict.fromkeys(TERMINAL_ONLY, "corral run follows it"),
     "get-user-env": "ranks have the environment of the job's user",
     "no-requeue": "",  # as without it
 }
@@ -108,9 +101,9 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
         try:
             if named := requests.field_of(directive.name, directive.value):
                 fields |= [named]
-            elif directive.name in CARRIED:
+            elif sbatch_options()[directive.name].carried:
                 carried.append(_text(directive))
-            elif directive.name not in _INSTEAD:
+            elif _instead(directive.name) is None:
                 fields |= _field(directive, {**fields, **given})
         except _CarryError as fault:
             faults.append(
@@ -161,6 +154,12 @@ def _mail(last: Mapping[str, Directive]) -> dict[str, Any]:
     return {"mail": mail} if mail else {}
 
 
+def _instead(name: str) -> str | None:
+    if sbatch_options()[name].terminal:
+        return "corral run follows it"
+    return _INSTEAD.get(name)
+
+
 def _unused(directive: Directive) -> str:
     """The part of a value that is not carried."""
     words = directive.value.split(",") if directive.name == "export" else []
@@ -169,7 +168,7 @@ def _unused(directive: Directive) -> str:
 
 def _replacement(directive: Directive) -> str:
     """What is done in the place of an option, "" where it is carried over."""
-    return _EXPORTED.get(_unused(directive), "") or _INSTEAD.get(directive.name, "")
+    return _EXPORTED.get(_unused(directive), "") or _instead(directive.name) or ""
 
 
 def _refused(file: str, faults: list[str]) -> CorralError:

@@ -10,18 +10,19 @@ makes of the same lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
+
+from corral.tables import Row, read_table
 
 LONGEST: Final = 1 << 16
 """Characters of a line; sbatch has no limit."""
 MOST: Final = 2000
 """Options of a script, or of a command line."""
-
-TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
-"""Options of what sbatch itself does, on a terminal: nothing of the job."""
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _NODES: Final = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?")
@@ -33,39 +34,36 @@ _PIECE: Final = re.compile(
     r"|'(?P<single>(?:\\.|[^'\\])*)'"
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
-NONE, REQUIRED, OPTIONAL = "none", "one", "maybe"
-_SHORT: Final = {
-    "A": "account", "a": "array", "B": "extra-node-info", "b": "begin", "C": "constraint",
-    "c": "cpus-per-task", "D": "chdir", "d": "dependency", "e": "error", "F": "nodefile",
-    "G": "gpus", "H": "hold", "h": "help", "i": "input", "J": "job-name", "k": "no-kill",
-    "L": "licenses", "M": "clusters", "m": "distribution", "N": "nodes", "n": "ntasks",
-    "O": "overcommit", "o": "output", "p": "partition", "Q": "quiet", "q": "qos",
-    "S": "core-spec", "s": "oversubscribe", "t": "time", "V": "version", "v": "verbose",
-    "W": "wait", "w": "nodelist", "x": "exclude",
-}  # fmt: skip
-_WITHOUT: Final = """
-contiguous get-user-env help hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable
-quiet reboot requeue spread-job test-only usage use-min-nodes verbose version wait resv-ports
-"""
-_AFTER_EQUALS: Final = "exclusive nice propagate wrap oom-kill-step export"
-_WITH: Final = """
-account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint
-container container-id container-image container-mounts container-name container-save
-container-workdir container-env core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task
-deadline delay-boot dependency distribution error exclude export-file extra extra-node-info gid
-gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input
-job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
-mem-per-gpu mincpus network no-bell nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
-ntasks-per-node ntasks-per-socket open-mode output partition power prefer priority profile qos
-reservation segment signal sockets-per-node switches thread-spec threads-per-core time time-min
-tmp tres-bind tres-per-task uid wait-all-nodes wckey
-"""
-_LONG: Final = {
-    **dict.fromkeys(_WITHOUT.split(), NONE),
-    **dict.fromkeys(_AFTER_EQUALS.split(), OPTIONAL),
-    **dict.fromkeys(_WITH.split(), REQUIRED),
-}
-"""Whether an option takes a value. OPTIONAL: only after ``=``. The container ones are Pyxis'."""
+
+
+class Option(Row):
+    """An option of sbatch.
+
+    Attributes:
+        name: the long one; it may be abbreviated.
+        short: its letter; "" for none.
+        value: whether it takes one; optional: only after ``=``.
+        terminal: of what sbatch itself does on a terminal: nothing of the job.
+        carried: ``corral run`` gives it to sbatch as it is.
+    """
+
+    name: str
+    short: str = ""
+    value: Literal["required", "none", "optional"] = "required"
+    terminal: bool = False
+    carried: bool = False
+
+
+@cache
+def sbatch_options() -> Mapping[str, Option]:
+    """The options of sbatch, by their long names."""
+    rows = read_table("corral.slurm", "sbatch_options.yaml", tuple[Option, ...])
+    return MappingProxyType({option.name: option for option in rows})
+
+
+@cache
+def _by_letter() -> Mapping[str, Option]:
+    return MappingProxyType({o.short: o for o in sbatch_options().values() if o.short})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,8 @@ def _end(words: list[str], word: list[str]) -> None:
 
 def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], bool]:
     given, equals, value = word[2:].partition("=")
-    names = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
+    known = sbatch_options()
+    names = [given] if given in known else [name for name in known if name.startswith(given)]
     if len(names) != 1:
         fault = (
             f"it stands for {', '.join(sorted(names)[:4])}"
@@ -205,10 +204,10 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
             else "sbatch has no such option"
         )
         return [Directive(number, "", word, fault)], False
-    takes = _LONG[names[0]]
-    if takes == NONE and equals:
+    takes = known[names[0]].value
+    if takes == "none" and equals:
         return [Directive(number, "", word, "this option takes no value")], False
-    if takes != REQUIRED or equals:
+    if takes != "required" or equals:
         return [Directive(number, names[0], value)], False
     return [_valued(number, names[0], word, after)], True
 
@@ -216,18 +215,18 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
 def _short(number: int, letters: str, after: str | None) -> tuple[list[Directive], bool]:
     options: list[Directive] = []
     for at, letter in enumerate(letters):
-        name = _SHORT.get(letter)
-        if name is None:
+        option = _by_letter().get(letter)
+        if option is None:
             return [
                 *options,
                 Directive(number, "", f"-{letter}", "sbatch has no such option"),
             ], False
-        if _LONG[name] == REQUIRED:
+        if option.value == "required":
             rest = letters[at + 1 :]
             if rest:
-                return [*options, Directive(number, name, rest)], False
-            return [*options, _valued(number, name, f"-{letter}", after)], True
-        options.append(Directive(number, name))
+                return [*options, Directive(number, option.name, rest)], False
+            return [*options, _valued(number, option.name, f"-{letter}", after)], True
+        options.append(Directive(number, option.name))
     return options, False
 
 

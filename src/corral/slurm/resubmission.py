@@ -13,11 +13,17 @@ from typing import Final
 
 from corral.durations import clock
 from corral.slurm.array_tasks import array_label
-from corral.slurm.directives import TERMINAL_ONLY, Directive, command_options, directives, line_of
+from corral.slurm.directives import (
+    Directive,
+    command_options,
+    directives,
+    line_of,
+    sbatch_options,
+)
 from corral.slurm.records import Job
 
-_OF_THE_COMMAND: Final = TERMINAL_ONLY | {"test-only", "wrap", "pty", "jobid", "label"}
-"""What sbatch and srun themselves do on a terminal: nothing of the job."""
+_OF_THE_COMMAND: Final = frozenset({"test-only", "wrap", "pty", "jobid", "label"})
+"""What srun, and sbatch in place of a script, do themselves: nothing of the job."""
 _NOT_CARRIED: Final = frozenset({"export", "export-file", "get-user-env", "dependency", "begin"})
 
 
@@ -91,7 +97,7 @@ def _of_line(
             left_out.append(f"--{option.name}" + (f"={option.value}" if option.value else ""))
         elif option.name == "job-name" and job.name:
             kept.append(Directive(0, option.name, job.name))
-        elif option.name not in _OF_THE_COMMAND:
+        elif not (option.name in _OF_THE_COMMAND or sbatch_options()[option.name].terminal):
             kept.append(option)
     if left_out:
         notes["options"] = f"not carried over from the command line: {' '.join(left_out)}"

@@ -131,7 +131,8 @@ class Capabilities(Row):
             filled in.
         rules: ``module:table`` of the rules that are about it alone.
         tables: tables in its folder whose rows go with those of the same kind: ``failures.yaml``
-            (the doctor's catalogue) and ``hardware.yaml`` (figures of networks and GPUs).
+            (the doctor's catalogue), ``hardware.yaml`` (figures of networks and GPUs),
+            ``nccl_plugins.yaml`` and ``virtual_nics.yaml`` (drivers).
         machines: types of machine that groups name, by that name.
         exports: other tools that its machines can be set up with, by verb of ``corral export``.
         reader: the tool whose files are read for it.

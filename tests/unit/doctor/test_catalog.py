@@ -10,7 +10,7 @@ import pytest
 
 from corral.doctor.catalog import catalog, tables
 from corral.doctor.logs.diagnosis import explain, read
-from corral.doctor.model import SYSTEM_ERRORS, Failure, Severity
+from corral.doctor.model import Failure, Severity, system_errors
 
 ENTRIES = list(catalog().values())
 NAMES = list(catalog())
@@ -42,7 +42,7 @@ def test_entries_that_are_found_by_messages_have_an_example() -> None:
 
 
 def _reasons_in(text: str) -> list[str]:
-    return [reason for reason in SYSTEM_ERRORS if re.search(reason, text, re.IGNORECASE)]
+    return [reason for reason in system_errors() if re.search(reason, text, re.IGNORECASE)]
 
 
 def test_a_line_with_another_reason_of_the_kernel_is_not_taken() -> None:
@@ -54,7 +54,7 @@ def test_a_line_with_another_reason_of_the_kernel_is_not_taken() -> None:
         for example in failure.examples:
             if not _reasons_in(example):
                 continue
-            other = re.sub("|".join(SYSTEM_ERRORS), foreign, example, flags=re.IGNORECASE)
+            other = re.sub("|".join(system_errors()), foreign, example, flags=re.IGNORECASE)
             lines = [line for line in other.split("\n") if foreign in line]
             for line in lines:
                 tried += 1

@@ -137,6 +137,7 @@ def test_no_file_has_a_providers_word() -> None:
         (".py", "# machines of provider ssh"), (".py", '"""Of a provider: local."""'),
         (".py", '"""Writes a blueprint."""'), (".py", "# as the Cluster Toolkit does"),
         (".yaml", "- fix: gcloud auth login"), (".sh", "# runpodctl remove pod"),
+        (".yaml", "- fix: install nccl-gib"), (".js", "// NCCL's network is gIB"),
         (".py", '"""Of the Compute Engine API."""'), (".md", "an Instant Cluster"),
         (".yaml", "- cause: OS Login has no such user"), (".py", "x = 'c2-standard-8'"),
     ],
@@ -149,7 +150,7 @@ def test_a_word_is_found(suffix: str, text: str) -> None:
     ("suffix", "text"),
     [
         (".py", "f = lambda x: x"), (".py", "# see https://docs.runpod.io/x"),
-        (".py", "# passwordless ssh"), (".py", "# a local disk"),
+        (".py", "# passwordless ssh"), (".py", "# a local disk"), (".js", "gib(mib), 'GiB'"),
         (".yaml", "- source: Google Cloud documentation"),
         (".yaml", "- patterns:\n    - 'googleapi: a'\n    - 'slurm-gcp'\n  cause: b"),
         (".yaml", "- examples:\n    'googleapi: a': 'b'\n  fix: c"),

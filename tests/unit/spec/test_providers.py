@@ -17,8 +17,10 @@ from corral.api.rental import cloud_sets
 from corral.errors import CorralError
 from corral.providers.cloud.errors import rows_of
 from corral.providers.lookup import provider_class
+from corral.roles.machine.nccl_plugin import PLUGINS, NcclPlugin
 from corral.spec.models import NodeGroup
-from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either, part_of
+from corral.spec.providers import CLOUDS, MACHINES, PROVIDERS, REGISTRY, RENTALS, either, part_of
+from corral.tables import parse_table
 from corral.testing.clouds import SIMS
 
 FOLDER = Path(corral.providers.__file__).parent
@@ -43,7 +45,8 @@ PARTS = {
     "gcp": re.compile(
         r"gcp|google\w*|a3|a3mega|a3-mega\S*|blueprints?|gcluster|cluster[ _-]toolkit|slurm-gcp"
         r"|compute engine|gce|gcloud|gcsfuse|cloud storage|filestore|managed lustre|os[ -]?login"
-        r"|gvnic|[nc]2-standard\S*|flex-start|dws|identity-aware proxy|iap",
+        r"|gvnic|gve|(?-i:gIB)|(nccl|gpudirect)[-/]gib|local/gib|[nc]2-standard\S*|flex-start|dws"
+        r"|identity-aware proxy|iap",
         re.I,
     ),
     "lambda": re.compile(r"1-click clusters?|on-demand cloud", re.I),
@@ -54,10 +57,19 @@ PARTS = {
     "ssh": re.compile(r"providers?:? ssh|ssh provider|is_ssh|ssh groups?|deepops", re.I),
 }
 """Words that stand for a provider in code, or for what only one provider has: Google's machines,
-services and programs and the blueprints of its toolkit, products and programs of the clouds that
-rent, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
+services, programs, drivers, its plugin of NCCL and the blueprints of its toolkit, products and
+programs of the clouds that rent, DeepOps for machines by ssh. ``ssh`` alone is the protocol, the
 program or the section of a group; it stands for the provider next to that word, as a value that is
 compared or passed (``values_of``), and in the path of an import."""
+FABRICS = {
+    fabric
+    for name in REGISTRY
+    if (table := FOLDER / name / "nccl_plugins.yaml").exists()
+    for fabric in parse_table(table.read_text(), table.name, dict[str, NcclPlugin])
+}
+"""Those that machines of one provider alone are on. ``gib`` is a variable's name too, for GiB."""
+VALUES = FABRICS | set(PROVIDERS)
+"""Words that name a provider where something is compared with them."""
 PUBLIC = frozenset({"export_gcluster", "read_deepops"})
 """Names of ``corral.api`` that stay (0100): their definitions and exports are not searched."""
 NAMED = re.compile(
@@ -165,7 +177,7 @@ def names_in(tree: ast.Module, *, is_help: bool = False) -> Iterator[tuple[int, 
         line = getattr(node, "lineno", 0)
         for value in values_of(node):
             for part in ast.walk(value):
-                if isinstance(part, ast.Constant) and part.value in PROVIDERS:
+                if isinstance(part, ast.Constant) and part.value in VALUES:
                     yield line, f"{part.value!r} as a value"
         text = words_of(node, docstrings)
         if words.search(text):
@@ -203,6 +215,7 @@ def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
         'x = "write provider: ssh"', 'x = "no group of provider ssh"', 'x = f"{n} embedded nodes"',
         'x = "a3-megagpu-8g"', 'x = "two A3 Mega nodes"', 'e = "--hardware a3-mega"',
         "from corral.spec.models import Gcp", "import a.blueprint", "class SshProvider: pass",
+        'x = group.fabric == "gib"', 'x = "/usr/local/gib"', 'x = "Network gIB"', 'x = {"gve"}',
         "def runpod_volumes(): pass", 'x = "Google\'s own run"', 'x = TOOLS["gcluster"]',
         "from corral.providers.ssh.deepops.folder import read_deepops as read_deepops",
     ],
@@ -213,7 +226,8 @@ def test_names_of_providers_are_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['run(["ssh", host])', 'x = access["ssh"]', "y = lambda: 0", '"""RunPod\'s document."""',
+    ["def f(gib: int): pass", "GIB = 1 << 30", 'x = f"{n} GiB"', 'run(["ssh", host])',
+     'x = access["ssh"]', "y = lambda: 0", '"""RunPod\'s document."""',
      'x = "passwordless ssh"', 'x = spec.access.ssh == "jobs_only"', "x = group.ssh.user",
      "from corral.hosts import sshkeys", 'x = "tests/embedded/prove_breaks.py"', "x = f.embed"],
 )  # fmt: skip
@@ -232,6 +246,10 @@ def test_names_of_providers_in_help_are_found(text: str) -> None:
 
 def test_each_provider_has_words_that_are_searched_for() -> None:
     assert set(PARTS) == set(PROVIDERS)
+
+
+def test_a_fabric_with_a_plugin_is_one_that_machines_are_on() -> None:
+    assert FABRICS and PLUGINS.keys() == {kind.fabric for kind in MACHINES.values()} - {""}
 
 
 def test_each_folder_of_a_provider_is_registered() -> None:

@@ -16,7 +16,7 @@ from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
 from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
-from corral.spec.rules.shared_resources import SYSTEM_NAMES
+from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import SHELL
 from corral.spec.slurm.releases import Feature, Release, oldest_tested, since
 
@@ -341,7 +341,7 @@ def _users(machines: Sequence[DiscoveredMachine]) -> list[str]:
         for name, uid in first.people
         if all((name, uid) in m.people for m in others)
         and re.fullmatch(values.USER_NAME.pattern, name)
-        and name not in SYSTEM_NAMES
+        and name not in system().names
     )
     if not people:
         return [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,46 +14,27 @@ import typer
 
 from corral.cli.main import VERBS, load_verb
 from corral.errors import Code, CorralError
+from corral.tables import Row, read_table
 
-OTHER_NAMES: Final = MappingProxyType(
-    {
-        "sbatch": "corral run SCRIPT",
-        "srun": "corral run -- COMMAND",
-        "salloc": "corral shell",
-        "squeue": "corral jobs",
-        "sacct": "corral jobs --all",
-        "scancel": "corral cancel JOB",
-        "sinfo": "corral status",
-        "health": "corral doctor --health",
-        "deploy": "corral up FILE",
-        "create": "corral up FILE",
-        "start": "corral up FILE",
-        "destroy": "corral down FILE",
-        "delete": "corral down FILE",
-        "stop": "corral down FILE",
-        "validate": "corral lint FILE",
-        "check": "corral lint FILE",
-        "test": "corral prove",
-        "version": "corral --version",
-        "help": "corral --help",
-    }
-)
-"""Verbs that other tools have, and what is meant here."""
-SLURM_OPTIONS: Final = MappingProxyType(
-    {
-        "--gres": "--gpus-per-node N",
-        "--gpus": "--gpus-per-node N",
-        "--ntasks": "--nodes N --ranks-per-node N",
-        "--ntasks-per-node": "--ranks-per-node N",
-        "--cpus-per-task": "--cpus-per-rank N",
-        "--job-name": "--name NAME",
-        "--dependency": "--after JOB",
-        "--mail-user": "--mail ADDRESS",
-        "--chdir": "--workdir FOLDER",
-        "--signal": "--grace TIME",
-    }
-)
-"""Options of sbatch that `corral run` has by another name."""
+
+class WordsOfOthers(Row):
+    """Words of other tools, and what is meant here.
+
+    Attributes:
+        verbs: commands of Slurm, and verbs that other tools have.
+        options: those of sbatch that ``corral run`` has by another name.
+    """
+
+    verbs: Mapping[str, str]
+    options: Mapping[str, str]
+
+
+@cache
+def words_of_others() -> WordsOfOthers:
+    """The table."""
+    return read_table("corral.cli.terminal", "words_of_others.yaml", WordsOfOthers)
+
+
 _NUMBER: Final = re.compile(r"Input should be a valid (integer|number).*")
 _BOUND: Final = re.compile(r"Input should be (greater|less) than( or equal to)? (\S+)")
 _BOUND_WORDS: Final = MappingProxyType(
@@ -126,8 +108,8 @@ def _command(words: Sequence[str]) -> tuple[list[str], Any]:
 def _verb(path: list[str], command: Any, words: Sequence[str]) -> str:
     wrong = words[len(path) - 1 :]
     known = [*(getattr(command, "commands", {}) if command is not None else VERBS)]
-    if command is None and wrong and wrong[0] in OTHER_NAMES:
-        return OTHER_NAMES[wrong[0]]
+    if command is None and wrong and wrong[0] in words_of_others().verbs:
+        return words_of_others().verbs[wrong[0]]
     meant = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
     if meant:
         return shlex.join([*path, meant[0], *wrong[1:]])
@@ -138,8 +120,8 @@ def _option(name: str, path: list[str], command: Any, words: Sequence[str]) -> s
     options = {option: p for p in command.params for option in p.opts} if command else {}
     if name in options:
         return _parameter(options[name], command)
-    if path[-1] == "run" and name in SLURM_OPTIONS:
-        return f"sbatch's {name} is {SLURM_OPTIONS[name]} here"
+    if path[-1] == "run" and name in words_of_others().options:
+        return f"sbatch's {name} is {words_of_others().options[name]} here"
     if path[-1] == "run" and name.startswith("--"):
         passed = next((w for w in words if w.partition("=")[0] == name), name)
         other = f"; an option of sbatch goes as --sbatch={passed}"

@@ -8,6 +8,8 @@ show its rate (a virtual card, a veth) is not recognised, and its speed is not j
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 from typing import Final
 
 from corral.agents import program
@@ -40,6 +42,8 @@ from corral.roles.machine.nccl_plugin import of_fabrics
 from corral.slurm.records import Node
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
+from corral.spec.providers import packages_with
+from corral.tables import read_table
 
 COLLECTIVES: Final = "all_reduce,all_gather"
 MINUTES: Final = 10
@@ -47,11 +51,15 @@ FAST_GBPS: Final = 25.0
 _MANY: Final = (64 << 20, 1 << 30)
 _FEW: Final = (16 << 20, 64 << 20)
 """Sizes: from 1 GiB on a fast network is at its plateau; below 25 Gb/s that takes minutes."""
-_VIRTUAL: Final = frozenset(
-    {"", "ena", "gve", "hv_netvsc", "mana", "virtio_net", "vmxnet3", "xen_netfront"}
-)
-"""Drivers of interfaces whose rate is not that of a cable; "": no device (a veth, a bridge)."""
 _WORSE: Final = (Outcome.PASS, Outcome.UNKNOWN, Outcome.WARN, Outcome.FAIL)
+
+
+@cache
+def virtual_nics() -> frozenset[str]:
+    """Drivers of interfaces whose rate is not that of a cable; "": no device (a veth, a bridge)."""
+    packages = ("corral.prove.checks", *packages_with("virtual_nics.yaml"))
+    tables = [read_table(package, "virtual_nics.yaml", tuple[str, ...]) for package in packages]
+    return frozenset({"", *chain.from_iterable(tables)})
 
 
 async def nccl(ctx: ProveContext) -> Judgement:
@@ -170,7 +178,7 @@ class Shown:
             if link is None:
                 return Machine(gpus, product=self.product)
             return Machine(gpus, link, len(self.ports), rate, self.product)
-        if self.driver in _VIRTUAL:
+        if self.driver in virtual_nics():
             return Machine(gpus, product=self.product)
         return Machine(gpus, "ethernet", 1, self.gbps, self.product)
 

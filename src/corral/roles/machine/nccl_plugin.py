@@ -9,18 +9,15 @@ and ``corral env`` read the row and know no name.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import Script, filled, join, sh
+from corral.spec.providers import packages_with
+from corral.tables import Row, read_table
 
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_SYSTEM: Final = "/usr/lib/x86_64-linux-gnu"
 
-
-@dataclass(frozen=True, slots=True)
-class NcclPlugin:
+class NcclPlugin(Row):
     """A plugin and its environment.
 
     Attributes:
@@ -36,7 +33,7 @@ class NcclPlugin:
             where ENROOT_RESTRICT_DEV is set, as Corral sets it.
         values: what the profile sets otherwise or not at all.
         demanded: values of which the plugin takes no other.
-        rails: names of the NICs that carry GPU traffic, in the order of the GPUs, where the plugin
+        rails_variable: the one of ``values`` that lists the NICs of GPU traffic, where the plugin
             has to be given them.
     """
 
@@ -50,8 +47,13 @@ class NcclPlugin:
     libraries: tuple[str, ...]
     mounts: tuple[str, ...]
     values: Mapping[str, str]
-    demanded: Mapping[str, str]
-    rails: tuple[str, ...] = ()
+    demanded: Mapping[str, str] = {}
+    rails_variable: str = ""
+
+    @property
+    def rails(self) -> tuple[str, ...]:
+        """Names of the NICs that carry GPU traffic, in the order of the GPUs."""
+        return tuple(filter(None, self.values.get(self.rails_variable, "").split(",")))
 
     def environment(self, folder: str = "") -> Script:
         """Shell for a job of several nodes that sets all of it, or ends the job and prints why."""
@@ -109,67 +111,17 @@ class NcclPlugin:
         return f"{name} is {given or 'not set'}: the NICs are {value}"
 
 
-_TCPXO: Final = "/var/lib/tcpxo/lib64"
-_CONTROL: Final = "enp0s12"
-_RAILS: Final = (
-    "enp6s0", "enp7s0", "enp13s0", "enp14s0", "enp134s0", "enp135s0", "enp141s0", "enp142s0",
-)  # fmt: skip
-"""Two at each PCIe switch."""
+def _plugins() -> Mapping[str, NcclPlugin]:
+    packages = ("corral.roles.machine", *packages_with("nccl_plugins.yaml"))
+    tables = [read_table(p, "nccl_plugins.yaml", dict[str, NcclPlugin]) for p in packages]
+    return MappingProxyType({fabric: row for table in tables for fabric, row in table.items()})
 
-TCPXO: Final = NcclPlugin(
-    title="GPUDirect-TCPXO",
-    network="FasTrak",
-    folder=_TCPXO,
-    # Written by the prolog's installer. It takes the NICs for eth0 to eth8, and Ubuntu names them
-    # by their PCI places; v1.0.12 and later refuse a job with another value than the demanded one.
-    profile="nccl-env-profile.sh",
-    unprepared="the TCPXO prolog did not run",
-    devices="/dev/aperture_devices",
-    devices_title="aperture devices",
-    libraries=(_TCPXO, _SYSTEM),
-    mounts=(
-        "/var/tmp:/var/tmp",  # noqa: S108  # as the installer's example
-        f"{_TCPXO}:{_TCPXO}",
-        "/dev/aperture_devices:/dev/aperture_devices",
-    ),
-    values=MappingProxyType(
-        {
-            "NCCL_FASTRAK_CTRL_DEV": _CONTROL,
-            "NCCL_FASTRAK_IFNAME": ",".join(_RAILS),
-            "NCCL_SOCKET_IFNAME": _CONTROL,
-            "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
-            "GLOO_SOCKET_IFNAME": _CONTROL,
-        }
-    ),
-    demanded=MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072"}),
-    rails=_RAILS,
-)
 
-_GIB: Final = "/usr/local/gib"
-
-GIB: Final = NcclPlugin(
-    title="NCCL/gIB",
-    network="gIB",
-    folder=_GIB,
-    # The plugin finds adapters and their GIDs itself. The interface of the control traffic is the
-    # one that leads to the first node: its name depends on the image.
-    profile="scripts/set_nccl_env.sh",
-    unprepared="the package nccl-gib is not installed",
-    devices="/dev/infiniband",
-    devices_title="RDMA devices",
-    libraries=(f"{_GIB}/lib64",),
-    mounts=(
-        "/var/tmp:/var/tmp",  # noqa: S108  # as the installer's example
-        f"{_GIB}:{_GIB}",
-        "/dev/infiniband:/dev/infiniband",
-    ),
-    # Without it NCCL takes its own network for RoCE where the plugin cannot be loaded, in silence.
-    values=MappingProxyType({"NCCL_NET": "gIB"}),
-    demanded=_NOTHING,
-)
-
-PLUGINS: Final[Mapping[str, NcclPlugin]] = MappingProxyType({"tcpxo": TCPXO, "gib": GIB})
+PLUGINS: Final = _plugins()
 """By the fabric that machine types of a ``provider.toml`` name."""
+
+TCPXO: Final = PLUGINS["tcpxo"]
+"""The one that the proof has a check for; nodes of an undeclared kind may be set up for it too."""
 
 
 def of_fabrics(fabrics: Collection[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from corral import tables
 from corral.durations import clock, seconds
 from corral.errors import Code, CorralError
+from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
@@ -21,22 +22,6 @@ from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
 from corral.spec.hostlist import fold_in_order
 from corral.spec.providers import OWNED
-
-# Carried by a field of the cluster file, or by what Corral always writes.
-_CARRIED: Final = frozenset(
-    {
-        "clustername", "slurmctldhost", "controlmachine", "controladdr", "authtype", "credtype",
-        "accountingstoragetype", "accountingstoragehost", "authalttypes", "authaltparameters",
-        "nodename", "partitionname", "grestypes",
-    }
-)  # fmt: skip
-_NODE_KEYS: Final = frozenset(
-    {
-        "nodename", "nodeaddr", "cpus", "procs", "sockets", "corespersocket", "threadspercore",
-        "boards", "socketsperboard", "realmemory", "gres", "feature", "features",
-    }
-)  # fmt: skip
-_PARTITION_KEYS: Final = frozenset({"partitionname", "nodes", "default", "maxtime"})
 
 
 class Default(tables.Row):
@@ -50,10 +35,6 @@ class Default(tables.Row):
 DEFAULTS: Final = tables.read_table("corral.slurm.adopt", "defaults.yaml", tuple[Default, ...])
 _SAME: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if row.lines})
 _DEFAULTS: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if not row.lines})
-_ACCESS: Final = frozenset(
-    {"allowgroups", "allowaccounts", "denyaccounts", "allowqos", "denyqos", "rootonly",
-     "allocnodes", "hidden"}
-)  # fmt: skip
 _SECRET: Final = re.compile(r"pass(word)?$", re.I)
 
 
@@ -91,7 +72,7 @@ def _other_files(existing: Existing) -> Iterator[str]:
 
 def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
-    held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
+    held = {"nodename": carried().node, "partitionname": carried().partition}
     names_by_setting: dict[tuple[str, str, str], list[str]] = {}
     plain: list[str] = []
     for placed in existing.slurm.lines:
@@ -110,11 +91,11 @@ def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
                     )
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
-        elif not (key in _CARRIED or (key, first.value) in taken or _SECRET.search(key)):
+        elif not (key in carried().replaced or (key, first.value) in taken or _SECRET.search(key)):
             plain += _global(first.key, first.value)
     yield from plain
     for (line, key, value), names in names_by_setting.items():
-        note = ": everybody may submit there" if key.lower() in _ACCESS else ""
+        note = ": everybody may submit there" if key.lower() in carried().access else ""
         yield f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}{note}"
 
 

@@ -11,24 +11,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.view import Existing
 from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
 from corral.spec.models import Partition
 from corral.spec.slurm.keys import SlurmKey, slurm_keys, words_of
 
-_SAFE: Final = """
-batchstarttimeout completewait debugflags enforcepartlimits epilogmsgtime firstjobid
-getenvtimeout groupupdateforce groupupdatetime inactivelimit jobfileappend jobrequeue
-keepalivetime killonbadexit killwait logtimeformat maxarraysize maxjobcount maxjobid
-maxmempercpu maxmempernode maxstepcount maxtaskspernode messagetimeout minjobage overtimelimit
-prioritycalcperiod prioritydecayhalflife priorityfavorsmall priorityflags prioritymaxage
-priorityusageresetperiod priorityweightage priorityweightassoc priorityweightfairshare
-priorityweightjobsize priorityweightpartition priorityweightqos resvoverrun returntoservice
-schedulerparameters schedulertimeslice slurmctlddebug slurmctldtimeout slurmddebug slurmdtimeout
-tcptimeout trackwckey treewidth unkillablesteptimeout waittime
-"""
-"""The keys of slurm.conf that are carried, in lower case."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LICENSES: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,62}:[1-9][0-9]{0,6},?)+")
 _SHARING: Final = re.compile(r"(?i:exclusive|(yes|force)(:[1-9][0-9]{0,2})?)")
@@ -47,7 +36,7 @@ _COUNTS: Final = MappingProxyType(
 def settings_of(existing: Existing) -> Mapping[str, str]:
     """The keys for ``slurm.settings`` with their values, by Slurm's own spelling."""
     settings: dict[str, str] = {}
-    for low in _SAFE.split():
+    for low in carried().settings:
         lines = existing.slurm.begin(low)
         key = slurm_keys().get(low)
         if len(lines) != 1 or key is None or key.use == "owned":

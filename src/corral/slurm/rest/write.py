@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from corral import durations
 from corral.errors import Code, CorralError
-from corral.slurm.directives import TERMINAL_ONLY, Directive, count_of, directives, nodes_of
+from corral.slurm.directives import Directive, count_of, directives, nodes_of, sbatch_options
 from corral.slurm.tres import asked, memory_option, named
 
 _STRUCTS: Final = 39
@@ -79,7 +79,7 @@ def _read(script: str, version: int) -> tuple[dict[str, Any], list[tuple[int, st
 def _fields(directive: Directive, number: Number) -> dict[str, Any]:
     if directive.fault:
         raise ValueError(directive.fault)
-    if directive.name in TERMINAL_ONLY:
+    if sbatch_options()[directive.name].terminal:
         return {}
     reader = _FIELDS.get(directive.name)
     if reader is None:

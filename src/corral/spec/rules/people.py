@@ -10,7 +10,7 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level, one_line
 from corral.spec.hostlist import expand
-from corral.spec.rules.shared_resources import SYSTEM_FOLDERS, SYSTEM_TREES
+from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import Limits
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated
@@ -114,7 +114,7 @@ def home_folder(view: View) -> Iterator[Problem]:
     """A home in a folder of the system."""
     for i, user in enumerate(view.spec.users):
         home = PurePosixPath(user.home or "/home/x")
-        if home in SYSTEM_FOLDERS or any(home.is_relative_to(tree) for tree in SYSTEM_TREES):
+        if system().has(home):
             message = f"{home} belongs to the system"
             yield Problem(("users", i, "home"), message, f"write /home/{user.name}, for instance")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -11,31 +12,39 @@ from corral.spec.findings import Level
 from corral.spec.models import Storage
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated, some
+from corral.tables import Row, Words, read_table
 
-# Users and groups of a Debian or Ubuntu system with what Corral installs (base-passwd 3.6; useradd
-# refuses a name whose group exists).
-_NAMES: Final = """
-root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc _apt nobody
-nogroup adm tty disk dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp
-video sasl plugdev staff users input sgx kvm render crontab messagebus polkitd sshd ssh _ssh syslog
-uuidd tcpdump landscape slurm slurmrestd munge mysql _chrony chrony statd _rpc docker podman lxd
-netdev nvidia-persistenced prometheus tailscale corral-mlflow
-"""
-SYSTEM_NAMES: Final = frozenset(_NAMES.split())
-# The system's own folders: mounting over one, or serving one to others, breaks or betrays it.
-_TREES: Final = "/bin /boot /dev /etc /lib /lib32 /lib64 /proc /root /run /sbin /sys"
-SYSTEM_TREES: Final = tuple(map(PurePosixPath, _TREES.split()))
-_FOLDERS: Final = """
-/ /tmp /usr /usr/bin /usr/lib /usr/lib64 /usr/libexec /usr/sbin /usr/share /usr/local
-/usr/local/bin /usr/local/sbin /usr/local/lib /var /var/cache /var/lib /var/lib/apt
-/var/lib/containers /var/lib/dpkg /var/lib/munge /var/lib/mysql /var/lib/slurm /var/lib/systemd
-/var/log /var/log/munge /var/log/slurm /var/run /var/spool /var/spool/slurm /var/spool/slurmctld
-/var/spool/slurmd /var/tmp
-"""
-SYSTEM_FOLDERS: Final = frozenset(map(PurePosixPath, _FOLDERS.split()))
-WIRELESS: Final = ("wl", "wifi", "ath")
-VIRTUAL: Final = ("docker", "podman", "virbr", "veth", "br-", "cni", "lxc", "tap", "dummy")
 FASTEST_GBPS: Final = 1600
+
+
+class System(Row):
+    """What belongs to the system of a machine (``system.yaml``).
+
+    The cluster file may not take it for something else.
+
+    Attributes:
+        names: users and groups.
+        trees: folders that are the system's with all below.
+        folders: those that are the system's, and not what is below.
+        wireless: beginnings of names of interfaces for Wi-Fi.
+        virtual: beginnings of names of interfaces that do not lead to other machines.
+    """
+
+    names: Words
+    trees: Words
+    folders: Words
+    wireless: Words
+    virtual: Words
+
+    def has(self, folder: PurePosixPath) -> bool:
+        """Whether a folder is the system's."""
+        return str(folder) in self.folders or any(folder.is_relative_to(t) for t in self.trees)
+
+
+@cache
+def system() -> System:
+    """The table."""
+    return read_table("corral.spec.rules", "system.yaml", System)
 
 
 def data_interface(view: View) -> Iterator[Problem]:
@@ -43,7 +52,7 @@ def data_interface(view: View) -> Iterator[Problem]:
     data = view.spec.network.data
     name = (data.interface if data else None) or ""
     path: Path = ("network", "data", "interface")
-    if name == "lo" or name.startswith(VIRTUAL):
+    if name == "lo" or name.startswith(system().virtual):
         hint = "write the name of the wired interface; see: ip -brief address"
         yield Problem(path, f"{name} does not lead to the other nodes", hint)
 
@@ -52,7 +61,7 @@ def data_wireless(view: View) -> Iterator[Problem]:
     """A data network over radio."""
     data = view.spec.network.data
     name = (data.interface if data else None) or ""
-    if name.startswith(WIRELESS):
+    if name.startswith(system().wireless):
         message = f"{name} looks like Wi-Fi; collectives over it are slow and unsteady"
         yield Problem(("network", "data", "interface"), message, "name the wired interface")
 
@@ -178,7 +187,7 @@ def hides_home(view: View) -> Iterator[Problem]:
 def user_reserved(view: View) -> Iterator[Problem]:
     """Users that the system has for itself."""
     for i, user in enumerate(view.spec.users):
-        if user.name in SYSTEM_NAMES or user.name.startswith("systemd-"):
+        if user.name in system().names or user.name.startswith("systemd-"):
             message = f"{user.name} is a user or group of the system"
             yield Problem(("users", i, "name"), message, "users are people, such as alice")
 
@@ -210,7 +219,7 @@ def _within(inner: PurePosixPath, outer: PurePosixPath | str) -> bool:
 
 def _system(text: str) -> bool:
     path = PurePosixPath(text)
-    return path in SYSTEM_FOLDERS or any(_within(path, tree) for tree in SYSTEM_TREES)
+    return system().has(path)
 
 
 _STORAGE: Final = ("storage",)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from corral.cli.main import VERBS, load_verb
-from corral.cli.terminal.usage import OTHER_NAMES, SLURM_OPTIONS, in_words
+from corral.cli.terminal.usage import in_words, words_of_others
 from tests.unit.cli.conftest import Run
 
 
@@ -47,7 +47,7 @@ def test_messages_of_the_parser_in_words(message: str, words: str) -> None:
 
 
 def test_other_names_are_of_commands_that_there_are() -> None:
-    for name, command in OTHER_NAMES.items():
+    for name, command in words_of_others().verbs.items():
         assert name not in VERBS
         verb = command.split()[1]
         assert verb in VERBS or verb in {"--version", "--help"}
@@ -55,7 +55,7 @@ def test_other_names_are_of_commands_that_there_are() -> None:
 
 def test_slurms_options_are_options_of_run() -> None:
     known = {option for parameter in load_verb("run").params for option in parameter.opts}
-    for name, ours in SLURM_OPTIONS.items():
+    for name, ours in words_of_others().options.items():
         assert name not in known
         assert set(re.findall(r"--[a-z-]+", ours)) <= known
 

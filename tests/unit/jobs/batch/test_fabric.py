@@ -21,7 +21,7 @@ from corral.jobs.batch.fabric import (
     settings,
     sourced,
 )
-from corral.roles.machine.nccl_plugin import GIB, TCPXO
+from corral.roles.machine.nccl_plugin import PLUGINS, TCPXO
 from corral.spec.load import load_or_raise
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -284,7 +284,7 @@ def test_gib_without_devices_ends_the_rank_and_explain_names_why(machine: Machin
     explained = {s.name: s for s in parse_settings({"node0": output})}
     assert explained["NCCL/gIB"].value == "not there"
     (machine.bin.parent / "gib/scripts/set_nccl_env.sh").unlink()
-    text = str(GIB.environment(f"{machine.bin.parent}/gib"))
+    text = str(PLUGINS["gib"].environment(f"{machine.bin.parent}/gib"))
     assert "nccl-gib is not installed" in ranks(machine, text).stderr
 
 
@@ -504,7 +504,7 @@ def test_gib_is_set_up_for_plain_sbatch(shell: tuple[str, ...], machine: Machine
     assert (env["NCCL_IB_TC"], env["CUDA_VISIBLE_DEVICES"]) == ("0", "3")
     assert env["LD_LIBRARY_PATH"] == f"{machine.tcpxo}/lib64:/opt/lib"
     assert (env["NCCL_SOCKET_IFNAME"], env["MASTER_ADDR"]) == ("=eth7", "10.0.0.5")
-    assert env["CORRAL_CONTAINER_MOUNTS"].split(",") == list(GIB.mounts)
+    assert env["CORRAL_CONTAINER_MOUNTS"].split(",") == list(PLUGINS["gib"].mounts)
     assert {"NCCL_NET", "NCCL_IB_TC"} <= set(env["CORRAL_CONTAINER_ENV"].split(","))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.doctor.catalog import catalog
 from corral.roles.machine.nccl_plugin import TCPXO
 
 # The names and values of nccl-env-profile.sh that matter here (plugin v1.0.17).
@@ -105,3 +106,8 @@ def test_each_mistake_is_named(name: str, value: str, message: str) -> None:
     messages = TCPXO.mistakes({**GOOD, name: value})
     assert len(messages) == 1
     assert message in messages[0]
+
+
+def test_the_doctors_advice_names_the_nics_of_the_table() -> None:
+    advice = catalog()["F99"].fix
+    assert advice == f"{TCPXO.rails_variable}={','.join(TCPXO.rails)}"

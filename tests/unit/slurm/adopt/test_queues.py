@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.conversion import cluster_file
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.keys import key_table
 from tests.unit.slurm.adopt.files import existing
 
 CONF = """\
@@ -68,3 +70,17 @@ def test_licences_that_cannot_be_written_are_listed(licenses: str) -> None:
     spec, notes = adopted(CONF.replace("matlab:4,ansys:2", licenses))
     assert spec.licenses == ()
     assert f"Licenses={licenses}" in notes
+
+
+@pytest.mark.parametrize("line", ["", "NodeName", "PartitionName"])
+def test_keys_that_are_carried_over_are_slurms(line: str) -> None:
+    keys = carried()
+    of_line = {"NodeName": keys.node, "PartitionName": (*keys.partition, *keys.access)}
+    names = [
+        word.rstrip("*?#").lower()
+        for group in key_table().groups
+        if group.file == "slurm.conf" and group.line == line
+        for word in group.keys.split()
+    ]
+    begins = ("nodename", "partitionname")
+    assert set(of_line.get(line, (*keys.settings, *keys.replaced))) - {*begins} <= set(names)

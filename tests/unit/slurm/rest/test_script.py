@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.slurm.directives import _LONG
+from corral.slurm.directives import sbatch_options
 from corral.slurm.rest.write import Submission, faults_of, options_of, submit_body
 
 
@@ -56,10 +56,10 @@ def test_all_faults_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(_LONG))
+@pytest.mark.parametrize("name", sorted(sbatch_options()))
 def test_no_option_is_dropped(name: str) -> None:
     try:
-        fields = asked(f"--{name}=1" if _LONG[name] == "one" else f"--{name}")
+        fields = asked(f"--{name}=1" if sbatch_options()[name].value == "required" else f"--{name}")
     except CorralError as error:
         assert f"--{name}" in error.tail
         return
