@@ -41,7 +41,7 @@ READERS_OF_PROBES = {
 }
 PROGRAMS = {
     # Installed on nodes, and run there by Slurm, systemd or cron, without Corral.
-    "backup/restore.py": "a restore on the controller: jobs that are there, and whether daemons answer",
+    "backup/restore.py": "a restore on the controller: its jobs, and whether daemons answer",
     "health.sh": "HealthCheckProgram: drains its node, and returns it to service",
     "lost-jobs.sh": "a unit at a node's start: requeues jobs that it lost",
     "proof-round.sh": "a timer on the controller: the scheduled proof",

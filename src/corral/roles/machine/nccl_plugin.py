@@ -58,7 +58,10 @@ class NcclPlugin(Row):
     def environment(self, folder: str = "") -> Script:
         """Shell for a job of several nodes that sets all of it, or ends the job and prints why."""
         folder = folder or self.folder
-        libraries = ":".join(self.libraries).replace(self.folder, folder)
+        libraries = ":".join(
+            f"{folder}{path.removeprefix(self.folder)}" if path.startswith(self.folder) else path
+            for path in self.libraries
+        )
         return join(
             [
                 filled(
