@@ -92,8 +92,6 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-machine", ULTRA, {"groups.1.gpu.type": "b200"}, "groups[1].gpu"),
     ("gcp-machine", ULTRA, {"groups.1.gpu.count": 16}, "groups[1].gpu"),
     ("gcp-one-type", ULTRA, {"gcp.toolkit": "v1.39.0", "gcp.storage": []}, "gcp.toolkit"),
-    ("gcp-one-type", ULTRA, {"groups.1": DEBUG, "partitions.0.groups": ["debug"]},
-     "groups[1].machine"),
     ("gcp-one-type", ULTRA, {"groups.2": {**MEGA["groups"][1], "name": "other",
                                           "nodes": "mega-other-[0-1]"}},
      "groups[2].machine"),

@@ -41,6 +41,17 @@ class Form(Row):
     words: str
 
 
+class Disks(Row):
+    """Types of disks that blueprints do not name, and the quota that each type counts against."""
+
+    image: str
+    controller: str
+    cpu_node: str
+    state: str
+    state_gb: int
+    quotas: Mapping[str, str]
+
+
 class Figures(Row):
     """All of them."""
 
@@ -50,6 +61,7 @@ class Figures(Row):
     filestore: Filestore
     local_ssd_gb: int
     boot_disk_gb: int
+    disks: Disks
     existing: Mapping[str, Form]
 
 

@@ -90,12 +90,10 @@ class Servers(Row):
     controller_disk: str = ""
     state_disk: bool = True
 
-    @property
-    def cpus(self) -> int:
-        """CPUs of all three, which are there at the same time."""
-        return sum(
-            int(kind.rpartition("-")[2]) for kind in (self.image, self.controller, self.login)
-        )
+
+def cpus_of(machine: str) -> int:
+    """CPUs of a type without GPUs, which its name ends with."""
+    return int(machine.rpartition("-")[2])
 
 
 class GpuMachine(Row):
@@ -112,7 +110,6 @@ class GpuMachine(Row):
         images: base of the cluster's image by release.
         network: of its GPUs.
         disk: type of its boot disk.
-        disk_quota: of its boot disk.
         placement: whether the toolkit asks for compact placement; dense reservations have it.
         domain: machines whose GPUs are on one NVLink; 0: NVLink is within a machine.
         accelerator_topology: that domain, as the toolkit names it.
@@ -129,6 +126,7 @@ class GpuMachine(Row):
         ssh_hosts: addresses of nodes on their GPU networks, for ssh between them.
         image_programs: what makes the image one for this machine.
         node_programs: what a node runs at each boot.
+        program_values: what ``@NAME@`` in those stands for.
         prologs: scripts of slurm-gcp that slurmd runs for jobs, by the name that they get.
         zones: that are known to offer it; none: that is not known, and ``plan`` asks Google.
     """
@@ -143,7 +141,6 @@ class GpuMachine(Row):
     images: Mapping[str, BaseImage]
     network: GpuNetwork
     disk: str
-    disk_quota: str
     placement: bool
     domain: int = 0
     accelerator_topology: str = ""
@@ -160,6 +157,7 @@ class GpuMachine(Row):
     ssh_hosts: tuple[str, ...] = ()
     image_programs: tuple[str, ...]
     node_programs: tuple[str, ...]
+    program_values: Mapping[str, str] = {}
     prologs: Mapping[str, JobScript]
     zones: tuple[str, ...] = ()
 
@@ -189,20 +187,29 @@ def gpu_types_of(spec: ClusterSpec) -> tuple[str, ...]:
 
 
 def gpu_type_of(spec: ClusterSpec) -> str:
-    """The type of a cluster's machines with GPUs.
+    """The type whose image, networks and servers a cluster has: that of its machines with GPUs.
+
+    A cluster without GPUs has those of the table's first type.
 
     Raises:
-        CorralError: SPEC_INVALID, it has none or several (a rule finds both).
+        CorralError: SPEC_INVALID, it has several (a rule finds that).
     """
     types = gpu_types_of(spec)
-    if len(types) != 1:
+    if len(types) > 1:
         raise CorralError(
             Code.SPEC_INVALID,
             f"a cluster of the toolkit has one type of machine with GPUs, {spec.name} has "
-            f"{' and '.join(types) or 'none'}",
-            hint=f"write machine: {next(iter(gpu_machines()))} at a group",
+            f"{' and '.join(types)}",
+            hint="give each type its own cluster file",
         )
-    return types[0]
+    return types[0] if types else next(iter(gpu_machines()))
+
+
+def zone_type_of(spec: ClusterSpec) -> str:
+    """The type that the zone has to offer: the one with GPUs, else the first one of a group."""
+    kind = gpu_type_of(spec)
+    named = [g.machine for g in spec.groups if g.machine]
+    return kind if kind in named or not named else named[0]
 
 
 def gpu_machine_of(spec: ClusterSpec) -> GpuMachine:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.response import part, records
 from corral.providers.gcp.figures import figures
 from corral.providers.gcp.machines import (
-    GpuMachine,
+    cpus_of,
+    gpu_machine_of,
     gpu_machines,
     gpu_type_of,
+    zone_type_of,
 )
 from corral.providers.gcp.section import Gcp
 from corral.spec.models import ClusterSpec
@@ -30,7 +33,8 @@ class Answers:
         region: ``regions.get``, with quotas.
         project: ``projects.get``, with quotas.
         networks: how many of the cluster's own networks are there already.
-        machines: how many of its machines with GPUs are.
+        subnetworks: how many those have.
+        machines: how many of its machines are, by type.
         network: of ``networks.list``, the existing one that the file names.
     """
 
@@ -40,7 +44,8 @@ class Answers:
     region: Mapping[str, Any] | None
     project: Mapping[str, Any] | None
     networks: int = 0
-    machines: int = 0
+    subnetworks: int = 0
+    machines: Mapping[str, int] = field(default_factory=dict[str, int])
     network: Mapping[str, Any] | None = None
 
 
@@ -56,16 +61,19 @@ def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ..
     """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
     machine = gpu_type_of(spec)
-    kinds = [node.group.machine for node in nodes_of(spec)]
-    nodes = kinds.count(machine) - answers.machines
-    plain = figures().cpu_machines
-    cpus = sum(plain[kind].cpus for kind in kinds if kind and kind in plain)
+    nodes = _missing(spec, answers)
     return (
-        *_place(gcp, answers, machine),
+        *_place(gcp, answers, zone_type_of(spec)),
         *_network(gcp, answers.network),
-        *_reservation(gcp, answers.reservation, machine, nodes),
-        *_quotas(gcp, gpu_machines()[machine], answers, nodes, cpus),
+        *_reservation(gcp, answers.reservation, machine, nodes.count(machine)),
+        *_quotas(spec, gcp, answers, nodes),
     )
+
+
+def _missing(spec: ClusterSpec, answers: Answers) -> list[str]:
+    """Types of the nodes that are still to be made."""
+    declared = Counter(node.group.machine for node in nodes_of(spec) if node.group.machine)
+    return list((declared - Counter(answers.machines)).elements())
 
 
 def require_none(spec: ClusterSpec, obstacles: Sequence[Trouble]) -> None:
@@ -147,32 +155,58 @@ def _reservation(
 
 
 def _quotas(
-    gcp: Gcp, kind: GpuMachine, answers: Answers, nodes: int, cpus: int
+    spec: ClusterSpec, gcp: Gcp, answers: Answers, nodes: Sequence[str]
 ) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    known, own = figures(), gcp.network is None
-    vpcs = kind.network.vpcs + own - answers.networks
-    subnetworks = kind.network.subnetworks + own - answers.networks
-    servers = kind.servers.cpus + (cpus if kind.servers.quota == known.cpu_quota else 0)
-    needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
-        ("NETWORKS", vpcs, answers.project, "the project"),
-        ("SUBNETWORKS", subnetworks, answers.project, "the project"),
-        (kind.servers.quota, servers, answers.region, region),
-        (kind.disk_quota, known.boot_disk_gb * nodes, answers.region, region),
+    network, own = gpu_machine_of(spec).network, gcp.network is None
+    needs: list[tuple[str, int, Mapping[str, Any] | None, str]] = [
+        ("NETWORKS", network.vpcs + own - answers.networks, answers.project, "the project"),
+        (
+            "SUBNETWORKS",
+            network.subnetworks + own - answers.subnetworks,
+            answers.project,
+            "the project",
+        ),
     ]
-    if cpus and kind.servers.quota != known.cpu_quota:
-        needs.append((known.cpu_quota, cpus, answers.region, region))
-    if gcp.provisioning != "reservation":
-        needs.append((kind.gpu_quota, kind.gpus * nodes, answers.region, region))
+    amounts = _amounts(spec, gcp, answers, nodes)
+    needs += [(metric, amount, answers.region, region) for metric, amount in amounts.items()]
     for metric, amount, holder, where in needs:
         quota = _quota(holder, metric)
-        if quota is None:
+        if quota is None or amount <= 0:
             continue
         left = _number(quota.get("limit")) - _number(quota.get("usage"))
         if left < amount:
             hint = "ask for more on the project's quota page (IAM & Admin, Quotas)"
             limit = f"{int(left)} of {int(_number(quota.get('limit')))} left"
-            yield Trouble(f"quota {metric} of {where}: {limit}, {int(amount)} are needed", hint)
+            yield Trouble(f"quota {metric} of {where}: {limit}, {amount} are needed", hint)
+
+
+def _amounts(
+    spec: ClusterSpec, gcp: Gcp, answers: Answers, nodes: Sequence[str]
+) -> Mapping[str, int]:
+    """What servers and nodes that are still to be made take of each quota of the region."""
+    known, own = figures(), gpu_machine_of(spec).servers
+    disks, amounts = known.disks, Counter[str]()
+    for machine, disk in (
+        (own.image, own.image_disk or disks.image),
+        (own.controller, own.controller_disk or disks.controller),
+        (own.login, own.disk),
+    ):
+        # The other two are not there yet: nothing is asked once the controller is.
+        if machine != own.login or not answers.machines.get(machine):
+            amounts[own.quota] += cpus_of(machine)
+            amounts[disks.quotas[disk]] += known.boot_disk_gb
+    if own.state_disk and gcp.toolkit != "v1.39.0":
+        amounts[disks.quotas[disks.state]] += disks.state_gb
+    for machine in nodes:
+        kind = gpu_machines().get(machine)
+        disk = kind.disk if kind else disks.cpu_node
+        amounts[disks.quotas[disk]] += known.boot_disk_gb
+        if kind is None:
+            amounts[known.cpu_quota] += known.cpu_machines[machine].cpus
+        elif gcp.provisioning != "reservation":
+            amounts[kind.gpu_quota] += kind.gpus
+    return amounts
 
 
 def _quota(holder: Mapping[str, Any] | None, metric: str) -> Mapping[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -22,7 +23,7 @@ from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.machines import gpu_machines, gpu_type_of
+from corral.providers.gcp.machines import cpus_of, gpu_machine_of, gpu_machines, zone_type_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
@@ -105,12 +106,10 @@ class GcpProvider:
                 return []
             raise
 
-    def _machines(self) -> int:
-        ending = f"/{gpu_type_of(self._spec)}"
-        return sum(
-            str(instance.get("machineType", "")).endswith(ending)
-            for instance in self._instances.values()
-        )
+    def _machines(self) -> Counter[str]:
+        """How many machines of each type the cluster has."""
+        types = (str(instance.get("machineType", "")) for instance in self._instances.values())
+        return Counter(url.rpartition("/")[2] for url in types)
 
     def _machine(self, node: str) -> Machine:
         instance = self._instances.get(node)
@@ -241,9 +240,9 @@ class GcpProvider:
     def predict(self, node: str) -> Facts:
         """What the machine type is known to be; its image is Ubuntu."""
         machine = self._node(node).group.machine
-        own = gpu_machines()[gpu_type_of(self._spec)]
+        own = gpu_machine_of(self._spec)
         big = gpu_machines().get(machine or "")
-        cpus = int(own.servers.controller.rpartition("-")[2])
+        cpus = cpus_of(own.servers.controller)
         gib = cpus * (2 if "-highcpu-" in own.servers.controller else 4)
         if plain := figures().cpu_machines.get(machine or ""):
             cpus, gib = plain.cpus, plain.gib
@@ -352,8 +351,15 @@ class GcpProvider:
         return node
 
 
-async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: int) -> Answers:
-    """All that the preflight needs, asked at once."""
+async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: Mapping[str, int]) -> Answers:
+    """All that the preflight needs, asked at once.
+
+    Args:
+        google: the API.
+        gcp: the file's section.
+        spec: the cluster.
+        machines: how many of each type are there already.
+    """
     region = gcp.zone.rpartition("-")[0]
 
     async def none() -> None:
@@ -361,7 +367,7 @@ async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: int) -> Ans
 
     zone, machine, reservation, quotas, project, networks = await asyncio.gather(
         google.zone(gcp.zone),
-        google.machine_type(gcp.zone, gpu_type_of(spec)),
+        google.machine_type(gcp.zone, zone_type_of(spec)),
         google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),
         google.region(region),
         google.project(),
@@ -369,8 +375,18 @@ async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: int) -> Ans
     )
     name = gcp.network.name if gcp.network else ""
     there = next((network for network in networks if network["name"] == name), None)
-    own = sum(str(n["name"]).startswith(f"{spec.name}-") and n is not there for n in networks)
-    return Answers(zone, machine, reservation, quotas, project, own, machines, there)
+    own = [n for n in networks if str(n["name"]).startswith(f"{spec.name}-") and n is not there]
+    return Answers(
+        zone,
+        machine,
+        reservation,
+        quotas,
+        project,
+        networks=len(own),
+        subnetworks=sum(len(network.get("subnetworks", ())) for network in own),
+        machines=machines,
+        network=there,
+    )
 
 
 async def _networks(google: Google) -> list[dict[str, Any]]:

@@ -107,13 +107,9 @@ def machine(view: View) -> Iterator[Problem]:
 def one_type(view: View) -> Iterator[Problem]:
     """One image and one set of networks: one type of machine with GPUs, of the file's release."""
     gcp, types = section_of(view.spec), gpu_types_of(view.spec)
-    groups = [g for g in view.where(lambda c: c.configures) if g.group.machine]
-    if gcp is None or not groups:
+    if gcp is None:
         return
-    if not types:
-        hint = f"write machine: {' or '.join(gpu_machines())}, or use provider: ssh for CPUs alone"
-        yield Problem(groups[0].at("machine"), "no group has GPUs", hint)
-    for group in groups:
+    for group in view.where(lambda c: c.configures):
         kind = group.group.machine or ""
         if kind in types[1:]:
             hint = "give them their own cluster file: image and networks are of one machine type"
@@ -299,7 +295,7 @@ RULES: Final = (
     Rule("gcp-machine", Level.ERROR, "GPUs that the type lacks, or one partition over both kinds.",
          ("groups.provider", "groups.gpu", "groups.machine", "partitions"), machine),
     Rule("gcp-one-type", Level.ERROR,
-         "Two types of machine with GPUs in a cluster, none, or one that the release lacks.",
+         "Two types of machine with GPUs in a cluster, or one that the release lacks.",
          ("groups.provider", "groups.machine", "gcp.toolkit"), one_type),
     Rule("gcp-for-type", Level.ERROR,
          "Capacity or machines without GPUs that the machine type does not go with.",

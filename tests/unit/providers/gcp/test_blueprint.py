@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -121,6 +122,14 @@ def debugged(spec: ClusterSpec) -> ClusterSpec:
         },
     )
     data["partitions"] += ({"name": "debug", "groups": ("debug",)},)
+    return ClusterSpec.model_validate(data)
+
+
+def plain(**gcp: object) -> ClusterSpec:
+    """The same cluster with machines without GPUs alone."""
+    data = debugged(mega(**gcp)).model_dump()
+    data["groups"] = [g for g in data["groups"] if g["name"] != "a3mega"]
+    data["partitions"] = [{"name": "debug", "groups": ("debug",)}]
     return ClusterSpec.model_validate(data)
 
 
@@ -377,6 +386,31 @@ def test_machines_without_gpus_have_nothing_of_tcpxo() -> None:
     assert list(staged) == ["prologs-a3mega.sh", "gpu-check-a3mega.sh", "enroot-default.sh"]
 
 
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_cluster_without_gpus_has_image_and_networks_of_the_first_type(case: str) -> None:
+    made, full = (modules(deployment_of(s(**CASES[case]))) for s in (plain, with_debug))
+    assert not [m for m in full.keys() - made.keys() if "a3mega" not in m]
+    changed = {name for name, module in made.items() if module != full[name]}
+    assert changed == {"controller_startup", "slurm_controller"}
+    assert made["slurm_controller"]["settings"] == full["slurm_controller"]["settings"]
+
+
+def with_debug(**gcp: object) -> ClusterSpec:
+    return debugged(mega(**gcp))
+
+
+def test_containers_have_a_version() -> None:
+    """Nodes that are made later had another plugin."""
+    images = {
+        image
+        for machine in gpu_machines()
+        for text in deployment_of(rdma(machine) if machine in RDMA else mega()).files.values()
+        for image in re.findall(r"docker\.pkg\.dev/\S*", text)
+    }
+    assert images
+    assert [image for image in images if not re.search(r":v\d+\.\d+\.\d+$", image)] == []
+
+
 def test_each_optional_service_is_there_or_not() -> None:
     on, off = deployment_of(mega()), deployment_of(mega(gpu_check=False, ops_agent=False))
     assert "gpu-check-a3mega.sh" in runners(on, "controller_startup")
@@ -472,6 +506,7 @@ FORMS = {
     **{case: debugged(mega(**settings)) for case, settings in CASES.items()},
     **{machine: rdma(machine) for machine in RDMA},
     "a3-ultragpu-8g-debug": debugged(rdma("a3-ultragpu-8g")),
+    **{f"plain-{case}": plain(**CASES[case]) for case in ("today", "seed")},
     **{
         f"{machine}-{how}": rdma(machine, provisioning=how, reservation=None)
         for machine in RDMA

@@ -37,7 +37,7 @@ class Node:
 
     def run(self, name: str, **values: str) -> subprocess.CompletedProcess[str]:
         text = script(name, **values)
-        for folder in ("/etc/", "/mnt/", "/opt/"):
+        for folder in ("/etc/", "/mnt/", "/opt/", "/usr/local/"):
             text = text.replace(folder, f"{self.root}{folder}")
         path = f"{self.root / 'bin'}:{os.environ['PATH']}"
         return subprocess.run(
@@ -137,14 +137,45 @@ printf %s "${url##*/}" >"$to"
     assert not (slurm / "scripts/other").exists()
 
 
+DOCKER = """#!/bin/sh
+echo "docker $*" >>"$ROOT/calls"
+mkdir -p "$ROOT/usr/local/gib/scripts"
+echo x >"$ROOT/usr/local/gib/scripts/set_nccl_env.sh"
+chmod 600 "$ROOT/usr/local/gib/scripts/set_nccl_env.sh"
+[ ! -e "$ROOT/cut" ]
+"""
+
+
+def test_an_interrupted_installation_of_gib_is_done_again(node: Node) -> None:
+    """The plugin stayed unreadable for users."""
+    for name, text in (("docker", DOCKER), ("gcloud", "#!/bin/sh\n")):
+        (node.root / "bin" / name).write_text(text)
+        (node.root / "bin" / name).chmod(0o755)
+    environment = node.root / "usr/local/gib/scripts/set_nccl_env.sh"
+    (node.root / "cut").touch()
+    assert node.run("node-gib-arm.sh", GIB_IMAGE="gib:v1").returncode != 0
+    assert environment.exists()
+    (node.root / "cut").unlink()
+    left = environment.parent / "left"
+    left.touch()
+    assert node.run("node-gib-arm.sh", GIB_IMAGE="gib:v1").returncode == 0
+    assert environment.stat().st_mode & 0o777 == 0o644
+    assert not left.exists()
+    assert len(node.calls()) == 2
+    assert node.run("node-gib-arm.sh", GIB_IMAGE="gib:v1").returncode == 0
+    assert not (node.root / "calls").exists()
+    assert node.run("node-gib-arm.sh", GIB_IMAGE="gib:v2").returncode == 0
+    assert "gib:v2 install --install-nccl" in node.calls()[0]
+
+
 def test_login_shells_get_the_plugins_environment(node: Node) -> None:
     (node.root / "etc/profile.d").mkdir()
     assert node.run("node-gib.sh").returncode == 0
     text = (node.root / "etc/profile.d/nccl-gib.sh").read_text()
-    folder = node.root / "gib"
+    folder = node.root / "usr/local/gib"
     (folder / "scripts").mkdir(parents=True)
     (folder / "scripts/set_nccl_env.sh").write_text("export NCCL_NET=gIB\n")
-    script = text.replace("/usr/local/gib", str(folder)) + '\necho "$NCCL_NET $LD_LIBRARY_PATH"\n'
+    script = text + '\necho "$NCCL_NET $LD_LIBRARY_PATH"\n'
     for shell, printed in (("bash", f"gIB {folder}/lib64:/mine"), ("sh", " /mine")):
         env = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": "/mine"}
         done = subprocess.run(

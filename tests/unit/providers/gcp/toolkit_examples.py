@@ -34,7 +34,7 @@ NAMED: Final = (
     'sudo-oslogin(?=")',
     "receive-data-path-manager-mega",
     "imex_(?:prolog|epilog)(?=\\.)",
-    "gpudirect-gib/nccl-plugin-gib-arm64:[a-z0-9.]+",
+    "gpudirect-gib/nccl-plugin-gib-arm64",
     "/etc/slurm/plugstack.conf.d/pyxis.conf",
     r"stack 8192",
     "aperture_devices",
@@ -67,8 +67,8 @@ def _filled(value: Any, values: dict[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     alone = re.fullmatch(r"\$\(vars\.([\w.]+)\)", value)
-    if alone and (value := _value(alone[1], values)) is not None:
-        return _filled(value, values)
+    if alone and (known := _value(alone[1], values)) is not None:
+        return _filled(known, values)
     for _ in range(3):
         value = re.sub(r"\$\(vars\.([\w.]+)\)", lambda m: str(_value(m[1], values) or m[0]), value)
     return value

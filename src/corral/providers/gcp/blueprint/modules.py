@@ -143,7 +143,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
     startup: dict[str, Any] = {
         "local_ssd_filesystem": {"mountpoint": LOCAL_SSD, "permissions": "1777"},
         "runners": [
-            *(shell(program) for program in kind.node_programs),
+            *(shell(program, **kind.program_values) for program in kind.node_programs),
             shell("node-gpu-services.sh"),
             *((shell("node-ops-agent.sh"),) if gcp.ops_agent else ()),
             *(
