@@ -408,7 +408,7 @@ NO_TABLES = {
     "addresses, columns and colours of Corral's own page": {
         "web/openapi.py: SCHEMES", "web/reference/rest.py: _TITLES", "web/slurm/search.py: KEYS",
         "web/slurm/search.py: ORDERS", "web/slurm/snapshot.py: JOB_COLUMNS",
-        "web/slurm/snapshot.py: NODE_COLUMNS", "web/slurm/snapshot.py: _JOBS",
+        "web/slurm/snapshot.py: NODE_COLUMNS",
         "web/users/scopes.py: SESSION_ONLY", "web/users/scopes.py: _ADMINISTER",
         "web/users/scopes.py: _READ",
     },
@@ -423,7 +423,7 @@ NO_TABLES = {
         "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
         "slurm/rest/policy.py: OF_ASSOCIATION", "slurm/rest/policy.py: OF_QOS",
-        "slurm/states/jobs.py: _SIGNALS", "slurm/states/jobs.py: _TABLE",
+        "slurm/states/jobs.py: _SIGNALS",
     },
     "commands and options that are run, and columns that are asked for": {
         "hosts/target.py: _COMMON", "inspect/storage.py: CHECKED",
