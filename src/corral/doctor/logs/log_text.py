@@ -109,11 +109,7 @@ class LogText:
         if not all(self.has(needle) for needle in expression.needles):
             return
         for line in self.lines_with(max(expression.needles, key=len)):
-            if head or expression.leading:
-                hit = any(expression.match(line.text, at) for at in starts(line.text))
-            else:
-                hit = expression.search(line.text)
-            if hit:
+            if has(expression, line.text, head=head):
                 yield line
 
     def line(self, number: int) -> str:
@@ -140,6 +136,19 @@ def starts(line: str) -> list[int]:
         at = prefix.end()
         offsets.append(at)
     return offsets
+
+
+def has(expression: Expression, line: str, *, head: bool = False) -> bool:
+    """True when a line has an expression: where a message starts, if it begins with ``^``.
+
+    Args:
+        expression: what to look for.
+        line: the line.
+        head: a message must begin with it, whatever the expression.
+    """
+    if head or expression.leading:
+        return any(expression.match(line, at) for at in starts(line))
+    return expression.search(line)
 
 
 LONGEST_NAME: Final = 15

@@ -6,21 +6,18 @@ An entry lists what brings its message about. Often the line itself, or another 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from corral.doctor.catalog import catalog
-from corral.doctor.logs.log_text import LogText
+from corral.doctor.logs.log_text import LogText, has
 from corral.doctor.logs.message_reader import LONGEST_READ
 from corral.doctor.model import Diagnosis, Failure, LinePatterns, Patterns
 from corral.tables import Row, read_table
-
-_NEAR: Final = 3
-"""Lines above and below the first one of evidence that count as the message's own."""
 
 
 def _known(name: str) -> str:
@@ -34,8 +31,10 @@ class NarrowerCause(Row):
 
     Attributes:
         failure: the entry.
-        line: expressions of the message's own lines; empty: whatever they are.
-        log: expressions of which one must be anywhere in the log; empty: none.
+        line: expressions of which one must be in the finding's evidence; empty: none.
+        log: expressions of which one must be anywhere in the log; empty: none. A log has lines of
+            many programs: such an expression has a program's option, variable or message.
+        unless: expressions that must not be anywhere in the log.
         title: what is wrong; "" for the entry's.
         cause: why.
         fix: what to do.
@@ -45,6 +44,7 @@ class NarrowerCause(Row):
     failure: Annotated[str, AfterValidator(_known)]
     line: LinePatterns = ()
     log: Patterns = ()
+    unless: Patterns = ()
     title: str = ""
     cause: str
     fix: str
@@ -72,17 +72,32 @@ def _by_failure() -> Mapping[str, tuple[NarrowerCause, ...]]:
 def narrowed(finding: Diagnosis, log: LogText) -> Diagnosis:
     """A finding with the one of its entry's causes that the log shows; the same without one.
 
-    A message of several causes is sure once one of them is shown.
+    A message of several causes is sure once its own lines show one: another line may be about
+    something else.
     """
     for row in _by_failure().get(finding.failure.id, ()):
         if _shown(row, finding, log):
-            return replace(finding, failure=row.of(finding.failure), general=False)
+            general = finding.general and not _any((*row.line, *row.log), _evidence(finding, log))
+            return replace(finding, failure=row.of(finding.failure), general=general)
     return finding
 
 
 def _shown(row: NarrowerCause, finding: Diagnosis, log: LogText) -> bool:
-    near = range(max(1, finding.line - _NEAR), finding.line + _NEAR + 1)
-    own = [*finding.evidence, *(log.line(number)[:LONGEST_READ] for number in near)]
-    if row.line and not any(p.expression.search(text) for p in row.line for text in own):
+    if row.line and not _any(row.line, _evidence(finding, log)):
         return False
-    return not row.log or any(next(log.matches(p.expression), None) for p in row.log)
+    if _anywhere(row.unless, log):
+        return False
+    return not row.log or _anywhere(row.log, log)
+
+
+def _evidence(finding: Diagnosis, log: LogText) -> tuple[str, ...]:
+    """The finding's lines: the first one in full, as of a long line only a part is shown."""
+    return (*finding.evidence, log.line(finding.line)[:LONGEST_READ])
+
+
+def _any(patterns: LinePatterns, lines: Iterable[str]) -> bool:
+    return any(has(pattern.expression, line) for line in lines for pattern in patterns)
+
+
+def _anywhere(patterns: Patterns, log: LogText) -> bool:
+    return any(next(log.matches(pattern.expression), None) for pattern in patterns)

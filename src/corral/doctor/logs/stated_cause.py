@@ -8,9 +8,8 @@ from functools import cache
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.logs.expression import Expression
 from corral.doctor.logs.fatal_lines import consequence, fatal_lines, harmless
-from corral.doctor.logs.log_text import Line, LogText, starts
+from corral.doctor.logs.log_text import Line, LogText, has, starts
 from corral.doctor.logs.message_reader import LONGEST_READ, alone, read_message
 from corral.doctor.model import Diagnosis, Failure
 
@@ -26,8 +25,11 @@ _CODE: Final = re.compile(
     r"|File \"|\^|~|#(?!#)|\$ |>>> )"
 )
 _CODE_LINE: Final = re.compile(r"\s{0,40}(?:raise |return |assert |File \"|self\.)")
-# A level of a log, not the word: "Known environments: slurm, local, debug." is an error.
-_QUIET: Final = re.compile(r"\bdebug\d?\b(?![.,;)'\"])|level=(?:debug|info)\b", re.IGNORECASE)
+# A level of a log ("DEBUG:", "(debug)", "'debug'"), not the last word of a sentence: "Known
+# environments: slurm, local, debug." is an error.
+_QUIET: Final = re.compile(
+    r"\bdebug\d?\b(?!['\")]{0,2}\.(?:\s|$))|level=(?:debug|info)\b", re.IGNORECASE
+)
 _HANDLED: Final = "during handling of the above exception"
 _HANDLED_AFTER: Final = 4
 _SYSTEM: Final = re.compile(
@@ -179,21 +181,15 @@ def _kind(text: str, *, general: bool) -> Failure | None:
 
 
 def _reports(kind: Failure, text: str, *, general: bool) -> bool:
-    if any(_matches(pattern.expression, text) for pattern in kind.unless_line):
+    if any(has(pattern.expression, text) for pattern in kind.unless_line):
         return False
     patterns = (pattern for pattern in kind.patterns if pattern.general is general)
-    return any(_matches(pattern.expression, text) for pattern in patterns)
+    return any(has(pattern.expression, text) for pattern in patterns)
 
 
 @cache
 def _kinds() -> tuple[Failure, ...]:
     return tuple(kind for kind in catalog().values() if kind.stated and kind.id != UNREAD)
-
-
-def _matches(expression: Expression, text: str) -> bool:
-    if expression.leading:
-        return any(expression.match(text, at) for at in starts(text))
-    return expression.search(text)
 
 
 def _handled(log: LogText, line: Line) -> bool:

@@ -229,3 +229,42 @@ def test_lines_that_only_look_like_errors_are_explained_where_nothing_else_is_fo
     ]
     assert report.as_dict()["notices"]
     assert not explain(f"{notice}slurmdbd: fatal: frobnicator 7 has no alignment\n").notices
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INFO LayerNorm is needed by Block\nINFO done\n",
+        "the lock is needed by frob-1.0\ndone\n",
+        "gitlab: user bob has no account\n",
+        "gitlab: user bob doesn't have an account\n",
+        "sshd: pam_session: opened for bob\n",
+        "(debug) fetch failed: Connection refused\n",
+        "frob 'debug' fetch failed: Connection refused\n",
+        "DEBUG: fetch failed: Connection refused\n",
+        "frob debug, fetch failed: Connection refused\n",
+    ],
+)
+def test_words_of_another_program_or_level_are_no_cause(text: str) -> None:
+    assert explain(text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("        frob >= 2.0 is needed by (installed) grab-1.0-3.el9.noarch\n", "F926"),
+        ("slurmctld[7]: error: user bob has no default account\n", "F167"),
+        ("slurmstepd: error: pam_session: Permission denied\n", "F921"),
+        ("frob: error: unknown parameter 'x', known ones: slurm, debug.\n", "F925"),
+        ("frob: error: unknown parameter 'x' (known: slurm, 'debug').\n", "F925"),
+    ],
+)
+def test_a_message_like_them_keeps_its_cause(text: str, kind: str) -> None:
+    assert kind in [finding.failure.id for finding in explain(text).findings]
+
+
+def test_a_session_of_another_program_is_not_slurm_s() -> None:
+    of_slurm = "slurmstepd: error: pam_session: Permission denied\n"
+    assert "PAM refuses" in explain(of_slurm).findings[0].failure.title
+    (other,) = explain("sshd: error: pam_session: Permission denied\n").findings
+    assert "PAM refuses" not in other.failure.title
