@@ -10,6 +10,28 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[3] / "src/corral"
+SHOWN, WORKS = "shown to people", "the exit status is the answer"
+LOG, FILE = "a log, for the catalogue of failures", "a file, kept as it is or read by its own model"
+PART = "a part of facts that its module reads together with other answers"
+TEXTS = {
+    "inspect/jobs.py": {"batch_script": FILE, "job_script": FILE, "submit_line": FILE},
+    "inspect/machine.py": {"DRIVER": LOG, "KERNEL_LOG": LOG},
+    "inspect/mesh.py": {"CONTAINER": PART, "STATUS": PART},
+    "inspect/network.py": {"DEFAULT": PART},
+    "inspect/services.py": {"log": LOG, "log_file": LOG, "trusted_log": LOG},
+    "inspect/slurm.py": {
+        "CLIENT": FILE,
+        "COMMANDS_WORK": WORKS,
+        "DATABASE_UP": WORKS,
+        "NODE_LINES": SHOWN,
+        "NODE_VERSIONS": SHOWN,
+        "PYXIS": "whether there is any text is the answer",
+        "UP": WORKS,
+    },
+    "prove/checks/access.py": {"_EXEMPT": "see READS_TEXT", "_USER": "see READS_TEXT"},
+    "prove/checks/storage.py": {"_read": "a file that the check wrote: compared with it"},
+}
+"""Questions whose answer's value is its text, and what that is."""
 READS_TEXT = {
     "doctor/machine_report.py": "logs are texts: which part of one counts depends on what its unit "
     "does, another answer",
@@ -240,6 +262,15 @@ def test_the_table_of_questions_is_found() -> None:
     assert found["nvidia"]["CARDS"] is False
     assert found["services"]["log"] is True
     assert sum(map(len, found.values())) > 70
+
+
+def test_an_answer_that_is_its_text_has_a_reason() -> None:
+    found = {
+        str(path.relative_to(SOURCE)): {name for name, is_text in own.items() if is_text}
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (own := questions(ast.parse(path.read_text()))) and any(own.values())
+    }
+    assert found == {name: set(reasons) for name, reasons in TEXTS.items()}
 
 
 def test_answers_are_parsed_beside_their_question() -> None:
