@@ -11,6 +11,7 @@ from corral.inspect import (
     gpu,
     jobs,
     machine,
+    mesh,
     network,
     services,
     slurm,
@@ -164,8 +165,8 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
         *((*_CONTROLLER, storage.owners(ask.shared, ask.keeper)) if ask.controller else ()),
         services.alone(slurm_units),
         *((machine.USER_NAMESPACES,) if ask.containers else ()),
-        *((machine.TAILNET,) if ask.mesh else ()),
-        *((machine.TAILNET_PEERS,) if ask.mesh and ask.controller else ()),
+        *((mesh.TAILNET,) if ask.mesh else ()),
+        *((mesh.TAILNET_PEERS,) if ask.mesh and ask.controller else ()),
     )
 
 

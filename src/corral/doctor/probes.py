@@ -146,7 +146,7 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
 def readonly(scene: Scene) -> Iterator[Diagnosis]:
     """F71: what daemons and jobs write to cannot be written (/ itself may be so by intent)."""
     for machine in scene.answered:
-        for path in machine.lines(READ_ONLY):
+        for path in machine.get(READ_ONLY) or ():
             yield finding(
                 "F71", machine.node, f"{path} cannot be written: read-only file system", path
             )
@@ -170,7 +170,7 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
 
 def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
-    for line in scene.lead.lines(OWNERS):
+    for line in scene.lead.get(OWNERS) or ():
         if f" {TAKEN} " in line or f" {STICKY}" in line:
             yield finding("F230", scene.controller, line, line.split(" ")[0])
 
@@ -202,7 +202,7 @@ def names(scene: Scene) -> Iterator[Diagnosis]:
 def ports(scene: Scene) -> Iterator[Diagnosis]:
     """F18: a port is closed although its daemon runs, or our rules are gone from a firewall."""
     for machine in scene.answered:
-        if machine.text(FIREWALL).strip() == "closed":
+        if machine.get(FIREWALL) == "closed":
             yield finding(
                 "F18", machine.node, "the cluster's rules are not in its firewall any more"
             )
@@ -339,7 +339,7 @@ def devices(scene: Scene) -> Iterator[Diagnosis]:
     """F13: fewer device files than GPUs are declared."""
     for machine in scene.answered:
         declared = scene.gpus.get(machine.node, 0)
-        there = len(machine.lines(DEVICES))
+        there = len(machine.get(DEVICES) or ())
         if there < declared:
             yield finding(
                 "F13", machine.node, f"{there} of {declared} /dev/nvidia* files are there"
@@ -355,7 +355,7 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
     conf = scene.lead.get(GRES_CONF)
     detects = [v for v in conf.values("AutoDetect") if v.lower() != "off"] if conf else []
     for node, info in scene.known.items():
-        there = node in scene.machines and scene.machines[node].lines(DEVICES)
+        there = node in scene.machines and scene.machines[node].get(DEVICES)
         if detects and there and _NO_GPU_REPORTED in info.reason:
             setting = f"AutoDetect={detects[0]}"
             yield finding("F12", node, f"gres.conf: {setting}; {info.reason}", setting)
@@ -370,7 +370,7 @@ def memory(scene: Scene) -> Iterator[Diagnosis]:
 
 def state(scene: Scene) -> Iterator[Diagnosis]:
     """F74: slurmctld's state folder is missing or another user's."""
-    answer = scene.lead.text(STATE).strip()
+    answer = scene.lead.get(STATE) or ""
     if answer and not answer.startswith("slurm "):
         yield finding("F74", scene.controller, f"{STATE_FOLDER}: {answer}")
 
@@ -391,11 +391,9 @@ def accounting(scene: Scene) -> Iterator[Diagnosis]:
     lead = scene.lead
     if lead.error is not None or "slurmdbd" not in lead.units or "slurmdbd" in lead.down:
         return
-    text = lead.text(ACCOUNTING)
-    if "error" in text.lower() or not text.strip():
-        yield finding(
-            "F38", scene.controller, text.strip()[-300:] or "sacctmgr show cluster: nothing"
-        )
+    fault = ACCOUNTING.read_or_empty(lead.sections)
+    if fault is not None:
+        yield finding("F38", scene.controller, fault)
 
 
 def limits(scene: Scene) -> Iterator[Diagnosis]:
@@ -451,10 +449,9 @@ PROBES: Final[tuple[Probe, ...]] = (
 def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
     """F20: nobody may make a user namespace there, which Enroot does for each container."""
     for machine in scene.answered:
-        lines = machine.lines(USER_NAMESPACES)
-        if lines and lines[-1] == "refused":
-            text = lines[0] if len(lines) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
-            yield finding("F20", machine.node, text)
+        why = machine.get(USER_NAMESPACES)
+        if why is not None:
+            yield finding("F20", machine.node, why or "unshare -Ur, as nobody: no answer in 10 s")
 
 
 def alone(scene: Scene) -> Iterator[Diagnosis]:
@@ -463,5 +460,5 @@ def alone(scene: Scene) -> Iterator[Diagnosis]:
     Slurm 24.11 then reports names that do resolve as unresolvable.
     """
     for machine in scene.answered:
-        for unit in machine.lines(ALONE):
+        for unit in machine.get(ALONE) or ():
             yield finding("F54", machine.node, f"{unit} has no address but 127.*", unit)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
 
 from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, finding
-from corral.errors import BAD_JSON
-from corral.inspect.machine import CLOCK, TAILNET, TAILNET_PEERS
-from corral.inspect.mesh import own_status
+from corral.inspect.machine import CLOCK
+from corral.inspect.mesh import TAILNET, TAILNET_PEERS
 from corral.inspect.rules import key_ends
 
 
 def tailnet(scene: Scene) -> Iterator[Diagnosis]:
     """F34: out of the tailnet, or soon; F100: cut off from it; F33: behind a relay."""
     for machine in scene.answered:
-        if "tailnet" in machine.sections:
-            yield from _own(machine)
+        own = machine.get(TAILNET)
+        if own is not None:
+            yield from _own(machine, own)
     yield from _peers(scene)
 
 
-def _own(machine: MachineReport) -> Iterator[Diagnosis]:
-    own = own_status(machine.text(TAILNET))
+def _own(machine: MachineReport, own: Mapping[str, str]) -> Iterator[Diagnosis]:
     state = own.get("BackendState", "")
     if state == "NeedsLogin":
         text = (
@@ -49,38 +46,22 @@ def _own(machine: MachineReport) -> Iterator[Diagnosis]:
 
 def _peers(scene: Scene) -> Iterator[Diagnosis]:
     """What the controller reports about the others; those that answered are not cut off from us."""
-    if scene.lead.error is not None or "tailnet-peers" not in scene.lead.sections:
+    if scene.lead.error is not None:
         return
     known = {address: node for node, address in scene.addresses.items()}
-    for peer in _object(_status(scene.lead).get("Peer")).values():
-        status = _object(peer)
-        node = next((known[a] for a in _texts(status.get("TailscaleIPs")) if a in known), "")
+    for peer in scene.lead.get(TAILNET_PEERS) or ():
+        node = next((known[address] for address in peer.addresses if address in known), "")
         if not node:
             continue
-        if status.get("Expired") is True:
+        if peer.expired:
             yield finding(
                 "F34", node, f"the control server reports that the key of {node} has expired"
             )
-        elif status.get("Online") is False:
+        elif peer.offline:
             yield finding("F100", node, f"the control server has no connection to {node}")
-        elif status.get("Active") is True and status.get("Relay") and not status.get("CurAddr"):
-            text = f"{scene.controller} to {node}: via DERP {status['Relay']}"
-            yield finding("F33", (scene.controller, node), text, f"relayed by {status['Relay']}")
-
-
-def _status(machine: MachineReport) -> dict[str, Any]:
-    try:
-        return _object(json.loads(machine.text(TAILNET_PEERS)))
-    except BAD_JSON:
-        return {}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _texts(value: Any) -> list[str]:
-    return [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
+        elif peer.relay:
+            text = f"{scene.controller} to {node}: via DERP {peer.relay}"
+            yield finding("F33", (scene.controller, node), text, f"relayed by {peer.relay}")
 
 
 def _now(machine: MachineReport) -> datetime | None:

@@ -9,12 +9,33 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import sh
-from corral.inspect.question import Answers, Question, text
+from corral.inspect.question import Answers, Question
 from corral.tables import Row, read_table
 
 DEVICES: Final = Question(
     "devices", sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'), str.split
 )
+
+
+def bus_address(text: str) -> str:
+    """A PCI address in one form: nvidia-smi writes 8 domain digits, the kernel 4."""
+    domain, _, rest = text.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def device_files(answer: str) -> dict[str, str]:
+    """PCI address to device file, from the driver's own list: nvidia-smi's order is PCI order."""
+    devices: dict[str, str] = {}
+    bus = ""
+    for line in answer.splitlines():
+        key, _, value = line.partition(":")
+        if key == "Bus Location":
+            bus = bus_address(value.strip())
+        elif key == "Device Minor":
+            devices[bus] = f"/dev/nvidia{int(value)}"
+    return devices
+
+
 MINORS: Final = Question(
     "minors",
     sh(
@@ -23,8 +44,9 @@ for f in /proc/driver/nvidia/gpus/*/information; do
   [ ! -r "$f" ] || grep -E '^(Model|Bus Location|Device Minor):' "$f"
 done"""
     ),
-    text,
+    device_files,
 )
+"""PCI address to device file, of GPUs whose driver is loaded."""
 
 
 def _smi_rows(answer: str) -> list[list[str]]:
@@ -70,7 +92,7 @@ QUESTIONS: Final = (
 
 def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
     """(device file, name, MiB) of each GPU, in the order of their device files."""
-    minors = device_files(MINORS.read_or_empty(parts))
+    minors = MINORS.read_or_empty(parts)
     named: dict[str, tuple[str, int]] = {}
     for index, fields in enumerate(SMI.read_or_empty(parts)):
         if len(fields) == 3:  # noqa: PLR2004  # else a message: the driver does not work
@@ -81,25 +103,6 @@ def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
         (device, *named.get(device, ("", 0)))
         for device in sorted(devices | set(named), key=lambda d: int(d.removeprefix("/dev/nvidia")))
     )
-
-
-def device_files(text: str) -> dict[str, str]:
-    """PCI address to device file, from the driver's own list: nvidia-smi's order is PCI order."""
-    devices: dict[str, str] = {}
-    bus = ""
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key == "Bus Location":
-            bus = bus_address(value.strip())
-        elif key == "Device Minor":
-            devices[bus] = f"/dev/nvidia{int(value)}"
-    return devices
-
-
-def bus_address(text: str) -> str:
-    """A PCI address in one form: nvidia-smi writes 8 domain digits, the kernel 4."""
-    domain, _, rest = text.lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
 
 
 def nvidia_pci(parts: Answers) -> tuple[str, ...]:

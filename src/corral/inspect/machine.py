@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import Script, sh, shipped
-from corral.inspect.question import Answer, Question, pairs, text
+from corral.hosts.quote import Script, sh
+from corral.inspect.question import Answer, Question, lines, pairs, text
 from corral.state.network.firewall import PROGRAM
 
 AT_ONCE: Final = 64
@@ -21,6 +21,14 @@ NO_ANSWER: Final = "?"
 def seconds(answer: str) -> float | None:
     """Unix time; None for anything else."""
     return float(answer) if re.fullmatch(r"\s*\d+\.\d+\s*", answer) else None
+
+
+def load(answer: str) -> float | None:
+    """A number; None for anything else."""
+    try:
+        return float(answer)
+    except ValueError:
+        return None
 
 
 CLOCK: Final = Question("clock", sh("date +%s.%N"), seconds)
@@ -66,7 +74,8 @@ KERNEL_LOG: Final = Question(
     ),
     text,
 )
-LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), text)
+LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), load)
+"""Processes that ran or waited in the last minute, on average."""
 _SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ 0A", re.M)
 
 
@@ -78,12 +87,23 @@ def listening(answer: str) -> tuple[tuple[str, int], ...]:
 LISTENING: Final = Question(
     "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), listening
 )
+
+
+def refusal(answer: str) -> str | None:
+    """What a command printed that was refused, "" where it printed nothing."""
+    printed = lines(answer)
+    if printed[-1:] != ["refused"]:
+        return None
+    return printed[0] if len(printed) > 1 else ""
+
+
 # As nobody: root may where users may not.
 USER_NAMESPACES: Final = Question(
     "userns",
     sh("runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"),
-    text,
+    refusal,
 )
+"""Why nobody may make a user namespace; None where it may."""
 
 
 NAMES: Final = Answer("names", pairs)
@@ -104,19 +124,6 @@ def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
             unknown=Script(NO_ANSWER),
         ),
     )
-
-
-TAILNET: Final = Question(
-    "tailnet", sh("{status}\ntailnet_status", status=shipped("tailnet-status.sh")), text
-)
-"""What tailscaled reports about the machine it runs on (``inspect.mesh.own_status``)."""
-
-TAILNET_PEERS: Final = Question(
-    "tailnet-peers",
-    sh("timeout 10 tailscale status --json 2>/dev/null | head -c 4000000; echo"),
-    text,
-)
-"""What it knows of all machines, as JSON: a kilobyte each."""
 
 
 PORTS: Final = Answer("ports", pairs)

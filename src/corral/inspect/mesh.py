@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
+from corral.errors import BAD_JSON
 from corral.hosts.quote import join, sh, shipped
 from corral.inspect.question import Answers, Question, text
 from corral.spec.providers import RENTALS
@@ -59,6 +61,69 @@ QUESTIONS: Final = (
     CONTAINER,
     STATUS,
 )
+
+
+def own_status(text: str) -> dict[str, str]:
+    """What ``agents/tailnet-status.sh`` printed, by key; the first line of a key counts."""
+    first: dict[str, str] = {}
+    for key, _, value in (line.partition(" ") for line in text.splitlines()):
+        first.setdefault(key, value.strip())
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another machine of the tailnet, as a machine's tailscaled knows it.
+
+    Attributes:
+        addresses: its addresses in the tailnet.
+        expired: the control server reports that its node key has expired.
+        offline: the control server reports that it has no connection to it.
+        relay: the DERP server that packets to it go through; "" where it is linked directly, or
+            nothing is sent.
+    """
+
+    addresses: tuple[str, ...]
+    expired: bool
+    offline: bool
+    relay: str
+
+
+def peers(answer: str) -> tuple[Peer, ...]:
+    """The peers in what ``tailscale status --json`` printed; none where that is something else."""
+    try:
+        status = _object(json.loads(answer))
+    except BAD_JSON:
+        return ()
+    return tuple(map(_peer, _object(status.get("Peer")).values()))
+
+
+def _peer(value: Any) -> Peer:
+    peer = _object(value)
+    listed = peer.get("TailscaleIPs")
+    relayed = peer.get("Active") is True and not peer.get("CurAddr")
+    return Peer(
+        tuple(map(str, cast("list[Any]", listed))) if isinstance(listed, list) else (),
+        expired=peer.get("Expired") is True,
+        offline=peer.get("Online") is False,
+        relay=str(peer.get("Relay") or "") if relayed else "",
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+TAILNET: Final = Question(
+    "tailnet", sh("{status}\ntailnet_status", status=shipped("tailnet-status.sh")), own_status
+)
+"""What tailscaled reports about the machine it runs on."""
+TAILNET_PEERS: Final = Question(
+    "tailnet-peers",
+    sh("timeout 10 tailscale status --json 2>/dev/null | head -c 4000000; echo"),
+    peers,
+)
+"""What it knows of all other machines: a kilobyte each."""
 
 TunnelMode = Literal["tun", "userspace"]
 
@@ -116,14 +181,6 @@ class MeshFacts:
     def member(self) -> bool:
         """True when it is in a tailnet and has an address."""
         return self.state == "Running" and bool(self.address)
-
-
-def own_status(text: str) -> dict[str, str]:
-    """What ``agents/tailnet-status.sh`` printed, by key; the first line of a key counts."""
-    first: dict[str, str] = {}
-    for key, _, value in (line.partition(" ") for line in text.splitlines()):
-        first.setdefault(key, value.strip())
-    return first
 
 
 def mesh(parts: Answers) -> MeshFacts:

@@ -27,6 +27,11 @@ def text(answer: str) -> str:
     return answer
 
 
+def lines(answer: str) -> list[str]:
+    """Lines that are not blank."""
+    return [line for line in answer.split("\n") if line.strip()]
+
+
 def pairs(answer: str) -> dict[str, str]:
     """Lines ``key value``."""
     split = (line.partition(" ") for line in answer.split("\n") if line.strip())
@@ -219,10 +224,6 @@ class MachineState:
     def text(self, question: Named[object]) -> str:
         """The text of an answer, "" also when it is unknown."""
         return self.sections.get(question.name, "")
-
-    def lines(self, question: Named[object]) -> list[str]:
-        """Lines of an answer that are not blank."""
-        return [line for line in self.text(question).split("\n") if line.strip()]
 
     def pairs(self, question: Named[dict[str, str]]) -> dict[str, str]:
         """An answer of lines ``key value``; empty also when it is unknown."""

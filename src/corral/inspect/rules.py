@@ -21,6 +21,7 @@ from typing import Final, Self
 
 from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
+from corral.inspect.nvidia import DriverState, HostGpu
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FAILED
 from corral.slurm.records import Node
@@ -37,6 +38,8 @@ class Observer(StrEnum):
     HEALTH = "health"
     MESH = "mesh"
     PAGE = "page"
+    THIS_MACHINE = "this machine"
+    CONTAINERS = "containers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Use:
 
     Attributes:
         decides: checks of the proof, failures of the doctor's catalogue and what it explains,
-            subjects of the status, columns and counts of the page, checks of the node's health.
+            subjects of the status, columns and counts of the page, checks of the node's health,
+            fields of what a provider observed.
         asks: the questions whose answers the rule judges there; none where the observer asks by
             other means (the page: slurmrestd) or in its own script.
         how: what it makes of the fact, where that differs from the others.
@@ -70,6 +74,9 @@ class Rule:
     finds: str
     used_by: Mapping[Observer, Use]
 
+
+_GPU_LIST: Final = ("listed", "minors", "cards", "programs")
+_GPU_USE: Final = ("cards", "users")
 
 RULES: Final = (
     Rule(
@@ -176,6 +183,22 @@ RULES: Final = (
         {
             Observer.DOCTOR: Use(("F34",), ("tailnet",), "by the node's own clock"),
             Observer.MESH: Use(("problem",), how="by the clock of this machine"),
+        },
+    ),
+    Rule(
+        "driver_problem",
+        "nvidia-smi that is missing, or does not list a GPU of the kernel module",
+        {
+            Observer.THIS_MACHINE: Use(("refusal",), _GPU_LIST, "before Slurm is set up"),
+            Observer.CONTAINERS: Use(("refusal",), _GPU_LIST, "where a node is to have a GPU"),
+        },
+    ),
+    Rule(
+        "gpu_problem",
+        "a GPU in MIG mode, or that a process computes on",
+        {
+            Observer.THIS_MACHINE: Use(("refusal",), _GPU_USE, "any: Slurm gets all"),
+            Observer.CONTAINERS: Use(("refusal",), _GPU_USE, "those that a new node is to have"),
         },
     ),
 )
@@ -379,3 +402,61 @@ def key_ends(expires: str, now: datetime | None) -> timedelta | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return left if left < KEY_ENDS_SOON else None
+
+
+class GpuFault(StrEnum):
+    """Why a machine's GPU cannot be given away."""
+
+    NO_PROGRAM = "nvidia-smi is not installed"
+    UNLISTED = "nvidia-smi does not list the GPU"
+    MIG = "is in MIG mode"
+    IN_USE = "is in use by process"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProblem:
+    """What is wrong with a machine's GPUs.
+
+    Attributes:
+        fault: what kind of fault.
+        text: the same in words, with the GPU.
+        hint: what to do about it.
+    """
+
+    fault: GpuFault
+    text: str
+    hint: str
+
+
+def driver_problem(state: DriverState) -> GpuProblem | None:
+    """Why nvidia-smi does not show all GPUs of the kernel module; None where it does."""
+    if not any(path.endswith("/nvidia-smi") for path in state.programs):
+        return GpuProblem(
+            GpuFault.NO_PROGRAM,
+            str(GpuFault.NO_PROGRAM),
+            "install the driver's programs, or put nvidia-smi on the PATH",
+        )
+    if unlisted := sorted(set(state.loaded) - {gpu.bus for gpu in state.gpus}):
+        return GpuProblem(
+            GpuFault.UNLISTED,
+            f"{GpuFault.UNLISTED} at {', '.join(unlisted)}",
+            "run nvidia-smi; a GPU that fell off the bus (Xid 79) needs a reboot",
+        )
+    return None
+
+
+def gpu_problem(gpu: HostGpu) -> GpuProblem | None:
+    """Why jobs cannot have a GPU for themselves; None where they can."""
+    if gpu.mig:
+        return GpuProblem(
+            GpuFault.MIG,
+            f"{gpu.device} ({gpu.name}) {GpuFault.MIG}",
+            f"nvidia-smi -i {gpu.uuid} -mig 0 (as root, with no process on it)",
+        )
+    if gpu.processes:
+        return GpuProblem(
+            GpuFault.IN_USE,
+            f"{gpu.device} ({gpu.name}) {GpuFault.IN_USE} {', '.join(gpu.processes)}",
+            "end it: Slurm would give the GPU to a job too",
+        )
+    return None

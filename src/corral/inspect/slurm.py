@@ -185,9 +185,22 @@ def known_nodes(answer: str) -> KnownNodes:
 
 KNOWN_NODES: Final = Question("known-nodes", call("gates/slurm.sh", "nodes_seen"), known_nodes)
 """All nodes, also where Slurm is not set up yet or slurmctld is down."""
+
+
+def database_fault(answer: str) -> str | None:
+    """What sacctmgr printed in place of a cluster; None where it printed one."""
+    printed = answer.strip()
+    if printed and "error" not in printed.lower():
+        return None
+    return printed[-300:] or "sacctmgr show cluster: nothing"
+
+
 ACCOUNTING: Final = Question(
-    "accounting", sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"), text
+    "accounting",
+    sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"),
+    database_fault,
 )
+"""Why the accounting database does not answer; None where it does."""
 DATABASE_UP: Final = Question("database-up", sh("timeout 5 sacctmgr -nP show cluster"), text)
 """Whether slurmdbd answers: the exit status is the answer."""
 COMMANDS_WORK: Final = Question("commands-work", sh("timeout 10 sinfo -h >/dev/null"), text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.hosts.quote import NOTHING, call, defined, sh
-from corral.inspect.question import Answer, Question, pairs, text
+from corral.inspect.question import Answer, Question, lines, pairs
 from corral.state.storage.job_folders import CHECKS, KINDS, TOP, held
 
 FAILED: Final = "failed"
@@ -33,7 +33,7 @@ READ_ONLY: Final = Question(
         'for p in {folders}; do if [ -d "$p" ] && [ ! -w "$p" ]; then echo "$p"; fi; done',
         folders=list(CHECKED[1:]),
     ),
-    str.splitlines,
+    lines,
 )
 
 
@@ -73,10 +73,10 @@ def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
     return MOUNTS.by(shell if folders else NOTHING)
 
 
-OWNERS: Final = Answer("shared", text)
+OWNERS: Final = Answer("shared", lines)
 
 
-def owners(folder: str, keeper: str) -> Question[str]:
+def owners(folder: str, keeper: str) -> Question[list[str]]:
     """Who could replace the first shared folder or Corral's own in it, a line each.
 
     Args:

@@ -13,16 +13,18 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import check
 from corral.inspect.jobs import in_unix_times, job_queue
-from corral.inspect.question import Answer, inquiry, text
+from corral.inspect.question import Answer, inquiry
 from corral.jobs import requests
 from corral.jobs.batch import containers
 from corral.jobs.batch.containers import mounts_of
 from corral.jobs.batch.fabric import (
     Setting,
+    SettingRow,
     declared,
     explain_script,
-    parse_settings,
+    merged_settings,
     rdma_of,
+    setting_rows,
     settings,
 )
 from corral.jobs.batch.script import Place
@@ -94,7 +96,7 @@ def _shell(job: JobSpec) -> Script:
 
 
 MOST_NODES = 64
-_ROWS: Final = Answer("rows", text)
+_ROWS: Final = Answer("rows", setting_rows)
 """Nodes that are asked: on a large cluster those the job would fill first."""
 
 
@@ -131,12 +133,13 @@ async def explain(
     rows = as_user(user_of(job, spec), explain_script(first, job.env, setup))
     asked = inquiry([_ROWS.by(sh("( {rows} )", rows=rows))])
     answers = await fleet.all(asked.script, names, timeout=60) if names else {}
-    texts: dict[str, str] = {}
+    rows_of: dict[str, tuple[SettingRow, ...]] = {}
     for node, answer in answers.items():
         if not isinstance(answer, CorralError):
-            section = asked.read(answer.stdout).get(_ROWS.name)
-            texts |= {node: section.text} if section and section.status == 0 else {}
-    if not texts:
+            sections = asked.read(answer.stdout)
+            if _ROWS.name in sections and sections[_ROWS.name].status == 0:
+                rows_of[node] = _ROWS.read(sections.texts())
+    if not rows_of:
         raise CorralError(
             Code.COMMAND_FAILED, "no node reported what a rank would get", hint="corral status"
         )
@@ -155,7 +158,7 @@ async def explain(
         ),
     )
     known = {setting.name for setting in rendezvous}
-    return (*rendezvous, *(s for s in parse_settings(texts) if s.name not in known))
+    return (*rendezvous, *(s for s in merged_settings(rows_of) if s.name not in known))
 
 
 NOT_OF_A_SHELL: Final = frozenset(

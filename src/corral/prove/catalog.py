@@ -400,7 +400,8 @@ def checks_page() -> str:
         "",
         "Each of these facts is found by one rule (`src/corral/inspect/rules.py`); who uses it "
         "decides what it means there: a check of the proof, a failure that `corral doctor` knows, "
-        "a line of `corral status`, a check of the health program on nodes, a column of the page.",
+        "a line of `corral status`, a check of the health program on nodes, a column of the page, "
+        "the refusal of a provider.",
         "",
         rules_table(),
         "",

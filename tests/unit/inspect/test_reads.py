@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[3] / "src/corral"
 MAKERS = {"hosts/framing.py", "inspect/question.py", "apply/observation.py"}
 """Who makes an Inquiry. ``apply/observation`` asks resources, whose names are their ids."""
+WORD = re.compile(r"\w+")
 TEXTS = {"texts", "require", "answers", "sections"}
 """Methods and fields that hold texts by question."""
 
@@ -63,6 +65,10 @@ def reads(tree: ast.AST) -> Iterator[int]:
                 )
                 if by_name and literal(node.args[0]):
                     yield node.lineno
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+                by_name = literal(node.left) and held(node.comparators[0])
+                if by_name:
+                    yield node.lineno
 
 
 def makes(tree: ast.AST) -> Iterator[int]:
@@ -82,6 +88,8 @@ def makes(tree: ast.AST) -> Iterator[int]:
         'x = asked.read(result.stdout).texts()["os"]',
         'x = sections.require(names, node, what)["os"]',
         'x = sections.succeeded("os", node, what)',
+        'x = "os" in state.sections',
+        'x = "os" not in answers',
     ],
 )
 def test_a_read_by_a_name_is_seen(line: str) -> None:
@@ -99,9 +107,8 @@ def test_answers_are_read_by_their_question() -> None:
     others = [
         f"{path.relative_to(SOURCE)}:{line}"
         for path in sorted(SOURCE.rglob("*.py"))
-        if "Inquiry" in (text := path.read_text())
-        or "inspect.question" in text
-        or "Sections" in text
+        if {"Inquiry", "Answers", "Sections", "sections"}
+        & set(WORD.findall(text := path.read_text()))
         for line in reads(ast.parse(text))
     ]
     assert not others, "QUESTION.read(answers) takes the parsed value"

@@ -24,17 +24,21 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call
 from corral.inspect import discovery, rules
 from corral.inspect.machine import CLOCK
+from corral.inspect.nvidia import DriverState, HostGpu
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import (
     RULES,
     FolderFault,
+    GpuFault,
     NameFault,
     Observer,
     UnitState,
     VersionFault,
     clock_offset,
     differing_files,
+    driver_problem,
     folder_fault,
+    gpu_problem,
     is_starting,
     name_problems,
     takes_requests,
@@ -44,6 +48,9 @@ from corral.inspect.rules import (
 from corral.prove import survey
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
+from corral.providers.base import Observed
+from corral.providers.containers.gpus import host_gpus
+from corral.providers.local import gpus
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
@@ -59,6 +66,8 @@ MODULES = {
     Observer.PAGE: "web",
     Observer.MESH: "api/mesh",
     Observer.DISCOVERY: "api/config",
+    Observer.THIS_MACHINE: "providers/local",
+    Observer.CONTAINERS: "providers/containers",
 }
 HEALTH = (SOURCE / "agents/health.sh").read_text()
 DECIDES = {
@@ -69,6 +78,8 @@ DECIDES = {
     Observer.PAGE: set(NODE_COLUMNS),
     Observer.MESH: {field.name for field in dataclasses.fields(MeshNode)},
     Observer.DISCOVERY: {"clock"},
+    Observer.THIS_MACHINE: {field.name for field in dataclasses.fields(Observed)},
+    Observer.CONTAINERS: {field.name for field in dataclasses.fields(Observed)},
 }
 
 
@@ -83,6 +94,8 @@ def asked(observer: Observer) -> set[str]:
         Observer.DOCTOR: machine_report.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
         Observer.DISCOVERY: (CLOCK, *discovery.MORE),
+        Observer.THIS_MACHINE: gpus.QUESTIONS,
+        Observer.CONTAINERS: host_gpus.QUESTIONS,
     }
     return {question.name for question in questions.get(observer, ())}
 
@@ -322,6 +335,35 @@ def test_faults_of_names(answer: str, fault: NameFault | None) -> None:
     state = MachineState("a", {"names": answer})
     problems = list(name_problems(state, ("b",), {"b": "10.0.0.2"}))
     assert [problem.fault for problem in problems] == ([fault] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fault"),
+    [
+        (HostGpu("/dev/nvidia0", "", "GPU-1", "H200", 1), None),
+        (HostGpu("/dev/nvidia0", "", "GPU-1", "H200", 1, mig=True), GpuFault.MIG),
+        (HostGpu("/dev/nvidia0", "", "GPU-1", "H200", 1, processes=("4 (a)",)), GpuFault.IN_USE),
+    ],
+)
+def test_faults_of_gpus(gpu: HostGpu, fault: GpuFault | None) -> None:
+    problem = gpu_problem(gpu)
+    assert (problem.fault if problem else None) is fault
+
+
+@pytest.mark.parametrize(
+    ("programs", "loaded", "fault"),
+    [
+        (("/usr/bin/nvidia-smi",), (), None),
+        (("/usr/bin/nvidia-smi",), ("0000:01:00.0",), GpuFault.UNLISTED),
+        ((), ("0000:01:00.0",), GpuFault.NO_PROGRAM),
+        (("/usr/bin/nvidia-debugdump",), (), GpuFault.NO_PROGRAM),
+    ],
+)
+def test_faults_of_drivers(
+    programs: tuple[str, ...], loaded: tuple[str, ...], fault: GpuFault | None
+) -> None:
+    problem = driver_problem(DriverState(loaded, (), programs, ""))
+    assert (problem.fault if problem else None) is fault
 
 
 @given(clock=st.floats(1e6, 2e9), sent=st.floats(1e6, 2e9), seconds=st.floats(0, 100))

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from corral.api.mesh.tailnet import thin, watched
 from corral.inspect.facts import Facts
-from corral.inspect.machine import TAILNET
-from corral.inspect.mesh import QUESTIONS, MeshFacts, mesh, own_status
+from corral.inspect.mesh import QUESTIONS, TAILNET, MeshFacts, mesh
 from corral.inspect.question import shells
 from corral.inspect.rules import key_ends
 from corral.mesh.control import Device
@@ -176,7 +175,7 @@ def test_the_resource_reads_the_same(tmp_path: Path, indent: str) -> None:
 
 
 def test_the_doctor_reads_the_same(tmp_path: Path) -> None:
-    own = own_status(printed(tmp_path, str(TAILNET.shell)))
+    own = TAILNET.parse(printed(tmp_path, str(TAILNET.shell)))
     assert (own["BackendState"], own["Online"]) == ("Running", "true")
     assert own["KeyExpiry"] == "2027-05-01T00:00:00Z"  # not that of a peer
 
@@ -185,7 +184,7 @@ def test_nobody_else_reads_it(repo: Path) -> None:
     """Peers are the doctor's matter, out of JSON."""
     files = [f for f in (repo / "src/corral").rglob("*.*") if f.suffix in (".py", ".sh")]
     readers = {f.name for f in files if re.search(r"tailscale status --json", f.read_text())}
-    assert readers == {"tailnet-status.sh", "machine.py"}
+    assert readers == {"tailnet-status.sh", "mesh.py"}
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_command_that_was_cut_off_is_not_an_empty_answer() -> None:
 
 
 def test_sockets_that_were_not_read_are_not_closed() -> None:
-    assert "could not be read" in rest.judge_loopback("", "node0").summary
+    assert "could not be read" in rest.judge_loopback(MachineState("node0")).summary
 
 
 def test_few_idle_nodes_are_not_few_nodes() -> None:

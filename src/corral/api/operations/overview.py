@@ -255,7 +255,7 @@ def _node(
     if machine.error is not None:
         return Member(name, "unreachable", machine.error.message)
     services = {unit: (state.split() or [""])[0] for unit, state in machine.pairs(UNITS).items()}
-    load = _float(machine.text(LOAD))
+    load = machine.get(LOAD)
     if slurm is None and serves:
         return Member(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:
@@ -296,10 +296,3 @@ def _hint(node: Member, controller: str) -> str:
     return f"read: corral exec -n {node.node} -- journalctl -u slurmd -n 30, and the same on " + (
         f"{controller} for slurmctld"
     )
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

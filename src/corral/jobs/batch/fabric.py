@@ -6,7 +6,7 @@ has not set, for ``corral run --explain`` it also prints what it did. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,7 @@ class Rdma:
     given: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
 
 
+SettingRow = tuple[str, str, str]
 DEFAULT: Final = Rdma()
 """Nothing is declared."""
 
@@ -71,7 +72,7 @@ def settings(
         sys: where sysfs is.
         folder: where the fabric's plugin is, "" for its own place.
         several: the job has more than one node; one alone needs no plugin.
-        report: report each value and its reason in a line for ``parse_settings``.
+        report: report each value and its reason in a line for ``setting_rows``.
         write: write the values into the job's folder, for ranks in a container.
         printed: print the values as shell, for a script that evaluates them.
     """
@@ -203,19 +204,18 @@ class Setting:
         return {"name": self.name, "value": self.value, "from": self.reason, "nodes": self.nodes}
 
 
-def parse_settings(answers: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Settings from what each node printed; nodes that agree share one."""
-    where: dict[tuple[str, str, str], list[str]] = {}
-    for node, text in answers.items():
-        for row in _rows(text):
+def merged_settings(answers: Mapping[str, Sequence[SettingRow]]) -> tuple[Setting, ...]:
+    """Settings from the rows of each node; nodes that agree share one."""
+    where: dict[SettingRow, list[str]] = {}
+    for node, rows_of_node in answers.items():
+        for row in rows_of_node:
             where.setdefault(row, []).append(node)
     order = {name: at for at, (name, _, _) in reversed(list(enumerate(where)))}
     rows = sorted(where.items(), key=lambda pair: order[pair[0][0]])
     return tuple(Setting(*row, fold(nodes)) for row, nodes in rows)
 
 
-def _rows(text: str) -> Iterable[tuple[str, str, str]]:
-    for line in text.splitlines():
-        parts = line.split("\t")
-        if len(parts) == 3:  # noqa: PLR2004  # name, value, reason
-            yield parts[0], parts[1], parts[2]
+def setting_rows(text: str) -> tuple[SettingRow, ...]:
+    """Name, value and reason of each setting that ``explain_script`` printed on a node."""
+    rows = (line.split("\t") for line in text.splitlines())
+    return tuple((row[0], row[1], row[2]) for row in rows if len(row) == 3)  # noqa: PLR2004

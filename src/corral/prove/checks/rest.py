@@ -8,7 +8,8 @@ from typing import Final
 from corral.agents import program
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
-from corral.inspect.machine import LISTENING, listening
+from corral.inspect.machine import LISTENING
+from corral.inspect.question import MachineState
 from corral.prove.context import ProveContext, clip, failed, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
@@ -51,8 +52,7 @@ async def refuses(ctx: ProveContext) -> Judgement:
 
 
 async def loopback(ctx: ProveContext) -> Judgement:
-    text = (await survey(ctx)).nodes[ctx.controller].text(LISTENING)
-    return judge_loopback(text, ctx.controller)
+    return judge_loopback((await survey(ctx)).nodes[ctx.controller])
 
 
 def parse_answers(text: str) -> dict[str, tuple[int, bool, str]]:
@@ -100,12 +100,13 @@ def judge_refuses(text: str, shown: Evidence) -> Judgement:
     return verdict_of(problems, "requests without a valid token are refused", shown)
 
 
-def judge_loopback(text: str, controller: str) -> Judgement:
+def judge_loopback(controller: MachineState) -> Judgement:
     """The port of slurmrestd is open on loopback and on no other address."""
-    sockets = listening(text)
-    addresses = [address for address, port in sockets if port == PORT]
+    sockets = controller.get(LISTENING)
+    addresses = [address for address, port in sockets or () if port == PORT]
     figures: dict[str, Figure] = {"listening": ", ".join(map(_address, addresses)) or "nowhere"}
-    shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
+    text = clip(controller.text(LISTENING))
+    shown = Evidence(controller.node, "cat /proc/net/tcp /proc/net/tcp6", text, figures)
     if not sockets:
         return failed("the listening sockets could not be read", shown)
     if not addresses:

@@ -230,7 +230,7 @@ def judge_config(seen: Survey) -> Judgement:
     digests = _hashes(seen.nodes[seen.controller], seen.controller)
     for host in _reached(seen):
         state = settings(host).get("HASH_VAL", "")
-        apart = host.text(MADE_FROM).strip()
+        apart = host.get(MADE_FROM)
         if apart:
             # Separate files, made from slurmctld's (roles.slurm.pods): from the current ones?
             if not digests.get("slurm.conf", "").startswith(apart):

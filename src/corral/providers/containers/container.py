@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, filled, sh
+from corral.inspect.nvidia import HostGpu
 from corral.providers.containers import layout
 from corral.providers.containers.gpus import host_gpus
 
@@ -40,7 +41,7 @@ class Container:
     image: str
     memory_mib: int
     stand_ins: int
-    own: tuple[host_gpus.HostGpu, ...]
+    own: tuple[HostGpu, ...]
     driver: host_gpus.HostGpus
     mounts: tuple[str, ...]
     made_from: str

@@ -15,6 +15,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
+from corral.inspect.nvidia import HostGpu
 from corral.providers.base import (
     Action,
     Machine,
@@ -90,7 +91,7 @@ class EmbeddedProvider:
         self._memory = Memory()
         self._on_host = tuple(n for n in self.nodes if _own(n))
         self._driver: host_gpus.HostGpus | None = None
-        self._gpus: Mapping[str, tuple[host_gpus.HostGpu, ...]] = {}
+        self._gpus: Mapping[str, tuple[HostGpu, ...]] = {}
 
     @cached_property
     def _images(self) -> Images:

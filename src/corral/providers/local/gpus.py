@@ -7,13 +7,12 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.inspect import nvidia
-from corral.inspect.gpu import MINORS, bus_address, device_files
 from corral.inspect.question import Answers, inquiry
-from corral.providers.containers.gpus.host_gpus import HostGpu, host_gpu_rows
+from corral.inspect.rules import driver_problem, gpu_problem
 
 HERE: Final = "this machine"
 TIMEOUT_S: Final = 100.0
-QUESTIONS: Final = (nvidia.LISTED, MINORS, nvidia.CARDS, nvidia.USERS, nvidia.PROGRAMS)
+QUESTIONS: Final = nvidia.DRIVER
 
 
 async def check_gpus() -> None:
@@ -33,41 +32,20 @@ def require_usable(answers: Answers) -> None:
     Raises:
         CorralError: PROVIDER_FAILED.
     """
-    listed = {bus_address(bus) for bus in nvidia.LISTED.read(answers)}
-    if not listed:
+    state = nvidia.driver_state(answers)
+    if not state.loaded:
         return
-    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.read(answers)):
-        raise _unusable(
-            "nvidia-smi is not installed", "install the driver's programs, or put it on the PATH"
-        )
-    gpus = host_gpu_rows(answers, device_files(MINORS.read(answers)))
-    if missing := sorted(listed - {gpu.bus for gpu in gpus}):
-        raise _unusable(
-            f"nvidia-smi does not list the GPU at {', '.join(missing)}",
-            "run nvidia-smi; a GPU that fell off the bus (Xid 79) needs a reboot",
-        )
-    models = sorted({gpu.name for gpu in gpus})
+    if problem := driver_problem(state):
+        raise _unusable(problem.text, problem.hint)
+    models = sorted({gpu.name for gpu in state.gpus})
     if len(models) > 1:
         raise _unusable(
             f"they are of {len(models)} models ({', '.join(models)}), and the GPUs of a node are "
             "of one type",
             "make embedded nodes, a group for each model: corral init laptop",
         )
-    for gpu in gpus:
-        _require_free(gpu)
-
-
-def _require_free(gpu: HostGpu) -> None:
-    if gpu.mig:
-        raise _unusable(
-            f"{gpu.device} ({gpu.name}) is in MIG mode",
-            f"nvidia-smi -i {gpu.uuid} -mig 0 (as root, with no process on it)",
-        )
-    if gpu.processes:
-        raise _unusable(
-            f"{gpu.device} ({gpu.name}) is in use by process {', '.join(gpu.processes)}",
-            "end it: Slurm would give the GPU to a job too",
-        )
+    for problem in filter(None, map(gpu_problem, state.gpus)):
+        raise _unusable(problem.text, problem.hint)
 
 
 def _unusable(why: str, hint: str) -> CorralError:

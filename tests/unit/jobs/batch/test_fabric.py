@@ -16,8 +16,9 @@ from corral.jobs.batch.fabric import (
     Setting,
     declared,
     explain_script,
-    parse_settings,
+    merged_settings,
     rdma_of,
+    setting_rows,
     settings,
     sourced,
 )
@@ -94,7 +95,7 @@ class Machine:
             check=True,
         )
         assert ran.stderr == ""
-        return {s.name: s for s in parse_settings({"node0": ran.stdout})}
+        return {s.name: s for s in merged_settings({"node0": setting_rows(ran.stdout)})}
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
     assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
     assert (env["NCCL_BUFFSIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
     output = ranks(machine, a3(machine, report=True), **mine).stdout
-    explained = {s.name: s for s in parse_settings({"node0": output})}
+    explained = {s.name: s for s in merged_settings({"node0": setting_rows(output)})}
     assert explained["NCCL_BUFFSIZE"].reason == YOURS
     assert "A3 Mega" in explained["NCCL_FASTRAK_IFNAME"].reason
     assert "PATH" not in explained
@@ -224,7 +225,7 @@ def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_names_why(machine:
     assert ran.returncode == 1
     assert "the TCPXO prolog did not run" in ran.stderr
     output = ranks(machine, a3(machine, report=True)).stdout
-    explained = {s.name: s for s in parse_settings({"node0": output})}
+    explained = {s.name: s for s in merged_settings({"node0": setting_rows(output)})}
     assert explained["GPUDirect-TCPXO"].value == "not there"
     assert "prolog did not run" in explained["GPUDirect-TCPXO"].reason
     assert explained["GLOO_SOCKET_IFNAME"].value == "eth7"
@@ -272,7 +273,7 @@ def test_gib_gets_its_plugins_environment_and_no_adapters_of_corrals(machine: Ma
     assert (env["NCCL_SOCKET_IFNAME"], env["GLOO_SOCKET_IFNAME"]) == ("=eth7", "eth7")
     assert not {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX"} & set(env)  # the plugin finds them
     output = ranks(machine, gib(machine, report=True)).stdout
-    explained = {s.name: s for s in parse_settings({"node0": output})}
+    explained = {s.name: s for s in merged_settings({"node0": setting_rows(output)})}
     assert "NCCL/gIB on A3 Ultra" in explained["NCCL_NET"].reason
 
 
@@ -281,7 +282,7 @@ def test_gib_without_devices_ends_the_rank_and_explain_names_why(machine: Machin
     assert ran.returncode == 1
     assert "no RDMA devices" in ran.stderr
     output = ranks(machine, gib(machine, report=True)).stdout
-    explained = {s.name: s for s in parse_settings({"node0": output})}
+    explained = {s.name: s for s in merged_settings({"node0": setting_rows(output)})}
     assert explained["NCCL/gIB"].value == "not there"
     (machine.bin.parent / "gib/scripts/set_nccl_env.sh").unlink()
     text = str(PLUGINS["gib"].environment(f"{machine.bin.parent}/gib"))
@@ -301,7 +302,10 @@ def test_nodes_that_agree_are_listed_together() -> None:
         f"node{n}": line.format("MTU of eth0", 9000 if n == 2 else 1500) + line.format("A", n // 9)
         for n in range(3)
     }
-    assert [(s.name, s.value, s.nodes) for s in parse_settings(outputs)] == [
+    assert [
+        (s.name, s.value, s.nodes)
+        for s in merged_settings({n: setting_rows(o) for n, o in outputs.items()})
+    ] == [
         ("MTU of eth0", "1500", "node[0-1]"),
         ("MTU of eth0", "9000", "node2"),
         ("A", "0", "node[0-2]"),

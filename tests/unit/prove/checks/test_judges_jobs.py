@@ -12,6 +12,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
 from corral.inspect.jobs import running_on
+from corral.inspect.question import MachineState
 from corral.prove import launch, probe
 from corral.prove.checks import isolation, ranks, rest, slots, storage
 from corral.prove.model import Verdict
@@ -314,7 +315,7 @@ SOCKET = "   2: {}:{} {}:0000 {} 00000000:00000000 00:00000000 00000000   999   
 def test_loopback(address: str, state: str, problem: str) -> None:
     text = SOCKET.format(address, "1AA4", "0" * len(address), state)
     text += SOCKET.format("00000000", "1AA1", "00000000", "0A")
-    judged = rest.judge_loopback(text, "node0")
+    judged = rest.judge_loopback(MachineState("node0", {"listen": text}))
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS), judged.summary
     assert problem in judged.summary
 

@@ -17,6 +17,7 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.hosts.quote import sh
+from corral.providers.containers.gpus import host_gpus
 from corral.providers.local import provider
 from corral.providers.local.gpus import require_usable
 from corral.providers.local.provider import LocalProvider
@@ -177,3 +178,16 @@ def test_sudo_that_wants_a_password(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         asyncio.run(Local("ws1", root=True).run(sh("id")))
     assert caught.value.code is Code.FORBIDDEN
     assert "sudo -v" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"programs": ""}, {"cards": "Unable to determine the device handle"}],
+)
+def test_what_is_wrong_with_the_driver_is_the_same_for_containers(changes: dict[str, str]) -> None:
+    with pytest.raises(CorralError) as here:
+        require_usable(answers(**changes))
+    with pytest.raises(CorralError) as containers:
+        host_gpus.read(answers(**changes))
+    assert here.value.hint == containers.value.hint
+    assert here.value.message.split(": ", 1)[1] == containers.value.message.split(": ", 1)[1]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,13 +14,16 @@ from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.hosts.quote import Script, filled, sh
 from corral.inspect import nvidia
-from corral.inspect.gpu import MINORS, bus_address, device_files, type_of_name
+from corral.inspect.gpu import type_of_name
+from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import Answers, inquiry
+from corral.inspect.rules import GpuFault, driver_problem, gpu_problem
 from corral.providers.containers.gpus import cdi
 from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
 TIMEOUT: Final = 100.0
+QUESTIONS: Final = nvidia.QUESTIONS
 FOLDER: Final = "/usr/local/nvidia"
 """Where a node finds the driver's libraries and programs."""
 
@@ -34,35 +36,6 @@ _NEEDED: Final = re.compile(
     r"lib(?:cuda|cudadebugger|nvidia-(?:ml|cfg|nscq|opencl|gpucomp|ptxjitcompiler|allocator|nvvm"
     r"|nvvm70|pkcs11|pkcs11-openssl3|compiler|fatbinaryloader))\.so\.[0-9.]+"
 )
-_LIBRARY: Final = re.compile(r"\s*(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)")
-
-
-@dataclass(frozen=True, slots=True)
-class HostGpu:
-    """One GPU.
-
-    Attributes:
-        device: its file, such as ``/dev/nvidia3``: the driver's number, not nvidia-smi's.
-        bus: PCI address as the kernel writes it, ``0000:1b:00.0``.
-        uuid: the driver's name for it, ``GPU-...``.
-        name: its model, such as ``NVIDIA H200``.
-        memory_mib: its memory.
-        mig: whether it is in MIG mode.
-        processes: processes that compute on it, ``PID (NAME)``.
-    """
-
-    device: str
-    bus: str
-    uuid: str
-    name: str
-    memory_mib: int
-    mig: bool = False
-    processes: tuple[str, ...] = ()
-
-    @property
-    def number(self) -> int:
-        """N of ``/dev/nvidiaN``."""
-        return int(self.device.removeprefix("/dev/nvidia"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,83 +80,35 @@ async def host_gpus() -> HostGpus:
     Raises:
         CorralError: PROVIDER_FAILED, its GPUs cannot be used; TIMED_OUT, the driver hangs.
     """
-    asked = inquiry(nvidia.QUESTIONS)
+    asked = inquiry(QUESTIONS)
     result = await Local(HERE).run(asked.script, timeout=TIMEOUT)
     here = read(asked.answers(result.stdout, HERE, "look at the GPUs"))
     return replace(here, cdi=await asyncio.to_thread(cdi.devices))
 
 
 def read(answers: Answers) -> HostGpus:
-    """The answers to ``nvidia.QUESTIONS`` as GPUs.
+    """The answers to ``QUESTIONS`` as GPUs.
 
     Raises:
         CorralError: PROVIDER_FAILED, in one sentence why they cannot be used.
     """
-    listed = {bus_address(bus) for bus in nvidia.LISTED.read(answers)}
+    state = nvidia.driver_state(answers)
     devices = nvidia.DEVICES.read(answers)
-    if not listed:
+    if not state.loaded:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
-    gpus = host_gpu_rows(answers, device_files(MINORS.read(answers)))
-    if not any(path.endswith("/nvidia-smi") for path in nvidia.PROGRAMS.read(answers)):
-        hint = "install the driver's programs, or put nvidia-smi on the PATH"
-        raise _unusable("nvidia-smi is not installed", hint=hint)
-    if broken := sorted(listed - {gpu.bus for gpu in gpus}):
-        raise _unusable(
-            f"nvidia-smi does not list the GPU at {', '.join(broken)}",
-            tail=nvidia.CARDS.read(answers)[-500:],
-            hint="run nvidia-smi; a GPU that fell off the bus (Xid 79) needs a reboot",
-        )
+    if problem := driver_problem(state):
+        tail = state.printed[-500:] if problem.fault is GpuFault.UNLISTED else ""
+        raise _unusable(problem.text, tail=tail, hint=problem.hint)
     if absent := [file for file in CONTROLS if file not in devices]:
         hint = "nvidia-modprobe -u -c 0, or run any CUDA program once"
         raise _unusable(f"{', '.join(absent)} does not exist", hint=hint)
-    libraries = _libraries(nvidia.LIBRARIES.read(answers))
+    there = nvidia.LIBRARIES.read(answers)
+    libraries = {name: path for name, path in there.items() if _NEEDED.fullmatch(name)}
     if "libcuda.so.1" not in libraries:
         hint = "install the driver's libraries, then run ldconfig"
         raise _unusable("ldconfig lists no libcuda.so.1", hint=hint)
-    programs = tuple(nvidia.PROGRAMS.read(answers))
-    return HostGpus(gpus, libraries, programs)
-
-
-def host_gpu_rows(answers: Answers, devices: Mapping[str, str]) -> tuple[HostGpu, ...]:
-    """The GPUs that nvidia-smi lists, by number.
-
-    Args:
-        answers: to ``nvidia.CARDS`` and ``nvidia.USERS``.
-        devices: device file by PCI address.
-    """
-    users: dict[str, list[str]] = {}
-    for row in _rows(nvidia.USERS.read(answers), 3):
-        users.setdefault(row[0], []).append(f"{row[1]} ({row[2]})")
-    gpus = [
-        HostGpu(
-            device=devices[bus_address(bus)],
-            bus=bus_address(bus),
-            uuid=uuid,
-            name=name,
-            memory_mib=int(memory) if memory.isdecimal() else 0,
-            mig=mig == "Enabled",
-            processes=tuple(users.get(uuid, ())),
-        )
-        for bus, uuid, name, memory, mig in _rows(nvidia.CARDS.read(answers), 5)
-        if bus_address(bus) in devices
-    ]
-    return tuple(sorted(gpus, key=lambda gpu: gpu.number))
-
-
-def _rows(answer: str, fields: int) -> Iterable[list[str]]:
-    rows = csv.reader(answer.splitlines(), skipinitialspace=True)
-    return [[field.strip() for field in row] for row in rows if len(row) == fields]
-
-
-def _libraries(answer: str) -> dict[str, str]:
-    """Path by soname; the first of two is the one that the loader takes."""
-    libraries: dict[str, str] = {}
-    for line in answer.splitlines():
-        match = _LIBRARY.match(line)
-        if match and _NEEDED.fullmatch(match[1]):
-            libraries.setdefault(match[1], match[2])
-    return libraries
+    return HostGpus(state.gpus, libraries, state.programs)
 
 
 def divide(
@@ -245,15 +170,10 @@ def _chosen(
             "cluster: corral down",
         )
     chosen = tuple(free[: declared.count])
-    for gpu in chosen:
-        if gpu.mig:
-            hint = f"nvidia-smi -i {gpu.uuid} -mig 0 (as root, with no process on it)"
-            raise _unusable(f"{gpu.device} ({gpu.name}) is in MIG mode", hint=hint)
-        if gpu.processes:
-            raise _unusable(
-                f"{gpu.device} ({gpu.name}) is in use by process {', '.join(gpu.processes)}",
-                hint="end it, or declare fewer GPUs",
-            )
+    for problem in filter(None, map(gpu_problem, chosen)):
+        fewer = problem.fault is GpuFault.IN_USE
+        hint = f"{problem.hint}; or declare fewer GPUs" if fewer else problem.hint
+        raise _unusable(problem.text, hint=hint)
     return chosen
 
 

@@ -15,10 +15,11 @@ from corral.api.config import rehearsal
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.inspect import nvidia
+from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import shells
 from corral.providers.base import Action
 from corral.providers.containers.gpus import cdi, host_gpus
-from corral.providers.containers.gpus.host_gpus import HostGpu, HostGpus
+from corral.providers.containers.gpus.host_gpus import HostGpus
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
