@@ -26,7 +26,7 @@ PLANNING = (
     *("corral.mesh.control", "http.client"),
 )
 SUBMITTING = ("corral.jobs.submit", "corral.jobs.upload.project", "corral.jobs.model", "pathspec")
-READING = ("ruamel", "corral.spec.rules")
+READING = ("corral.spec.rules",)  # not ruamel: job states are a table
 
 LINE = """
 import sys

@@ -37,7 +37,7 @@ READS_TEXT = {
     "does, another answer",
     "prove/checks/access.py": "what sshd and pam_slurm_adopt print to a login that the check makes",
 }
-"""Modules that take texts apart, and why that is no parser's."""
+"""Modules that take texts apart, and why no parser does."""
 CUTS = {"split", "rsplit", "splitlines", "partition", "rpartition", "startswith", "endswith"}
 MATCHES = {"match", "fullmatch", "search", "findall", "finditer"}
 LOADS = {"loads", "safe_load", "literal_eval", "reader", "int", "float"}
@@ -60,17 +60,17 @@ def made(node: ast.AST) -> Iterator[bool]:
 
 def questions(tree: ast.Module) -> dict[str, bool]:
     """The questions of a module by name: constants, and functions that make some."""
-    found: dict[str, bool] = {}
+    matches: dict[str, bool] = {}
     for node in tree.body:
         texts = list(made(node))
         match node:
             case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
-                found |= {name: any(texts)} if texts else {}
+                matches |= {name: any(texts)} if texts else {}
             case ast.FunctionDef(name=name):
-                found |= {name: any(texts)} if texts else {}
+                matches |= {name: any(texts)} if texts else {}
             case _:
                 pass
-    return found
+    return matches
 
 
 def in_reach(tree: ast.Module, tables: Mapping[str, Names]) -> dict[str, bool]:
@@ -258,22 +258,22 @@ def test_a_value_and_a_text_that_is_shown_are_not(line: str) -> None:
 
 
 def test_the_table_of_questions_is_found() -> None:
-    found = tables()
-    assert found["nvidia"]["CARDS"] is False
-    assert found["services"]["log"] is True
-    assert sum(map(len, found.values())) > 70
+    matches = tables()
+    assert matches["nvidia"]["CARDS"] is False
+    assert matches["services"]["log"] is True
+    assert sum(map(len, matches.values())) > 70
 
 
 def test_an_answer_that_is_its_text_has_a_reason() -> None:
-    found = {
+    matches = {
         str(path.relative_to(SOURCE)): {name for name, is_text in own.items() if is_text}
         for path in sorted(SOURCE.rglob("*.py"))
         if (own := questions(ast.parse(path.read_text()))) and any(own.values())
     }
-    assert found == {name: set(reasons) for name, reasons in TEXTS.items()}
+    assert matches == {name: set(reasons) for name, reasons in TEXTS.items()}
 
 
-def test_answers_are_parsed_beside_their_question() -> None:
+def test_answers_are_parsed_next_to_their_question() -> None:
     table = tables()
     places = {
         str(path.relative_to(SOURCE)): lines

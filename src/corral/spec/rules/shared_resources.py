@@ -18,7 +18,7 @@ FASTEST_GBPS: Final = 1600
 
 
 class System(Row):
-    """What belongs to the system of a machine (``system.yaml``).
+    """What belongs to the system of a machine; the table of this folder has the names.
 
     The cluster file may not take it for something else.
 
