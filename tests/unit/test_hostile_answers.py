@@ -103,7 +103,7 @@ def test_a_line_feed_alone_ends_a_line(end: str) -> None:
     assert str(nodes["n1"].state) == "IDLE"
     state = MachineState("n", {"uids": f"slurm 64030{end}munge 5"})
     assert state.pairs(USERS) == {"slurm": f"64030{end}munge 5".strip()}
-    assert len(state.lines(USERS)) == 1
+    assert len(state.pairs(USERS)) == 1
 
 
 @pytest.mark.parametrize("end", ENDS)

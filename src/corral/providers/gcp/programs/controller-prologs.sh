@@ -6,6 +6,7 @@
 # Installed as: nowhere: in the blueprint, for the controller
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
+# shellcheck disable=SC2043 # a list is put in the place of SCRIPTS
 set -e -o pipefail
 root=/opt/apps/adm/slurm
 commit=@COMMIT@
