@@ -205,13 +205,13 @@ def test_its_host_key_is_pinned(keyed: Behind) -> None:
         (
             "gate",
             "systemctl stop ssh.socket ssh; :",
-            "systemctl start ssh",
+            "systemctl reset-failed ssh; systemctl start ssh",
             "jump host GATE: nothing listens at GATE port 22",
         ),
         (
             "in1",
             "systemctl stop ssh.socket ssh; :",
-            "systemctl start ssh",
+            "systemctl reset-failed ssh; systemctl start ssh",
             "nothing listens at IN1",
         ),
     ],
