@@ -331,3 +331,25 @@ def test_an_owner_that_is_not_there_is_named(site: Path) -> None:
     assert program["number"](pwd.getpwnam, "root", "user") == 0
     with pytest.raises(Exception, match="there is no user nobody-of-this-name"):
         program["number"](pwd.getpwnam, "nobody-of-this-name", "user")
+
+
+def test_nothing_is_written_through_a_link(site: Path) -> None:
+    """Who may write MLflow's artifacts would choose where root writes."""
+    (site / "artifacts" / "run").mkdir()
+    (site / "artifacts" / "run" / "model.pt").write_bytes(b"weights")
+    data, archive = written(site, with_artifacts=True)
+    (site / "artifacts" / "run" / "model.pt").unlink()
+    (site / "artifacts" / "run").rmdir()
+    (site / "elsewhere").mkdir()
+    (site / "artifacts" / "run").symlink_to(site / "elsewhere")
+    with pytest.raises(Exception, match="run is a link: root would write where it leads"):
+        steps(site, data, archive, "services")
+    assert list((site / "elsewhere").iterdir()) == []
+
+
+def test_mlflows_file_is_not_written_through_a_link(site: Path) -> None:
+    data, archive = written(site)
+    (site / "kept").write_bytes(b"root's")
+    (site / "mlflow" / ".corral-restore.db").symlink_to(site / "kept")
+    steps(site, data, archive, "services")
+    assert (site / "kept").read_bytes() == b"root's"

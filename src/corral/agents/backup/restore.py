@@ -169,6 +169,8 @@ def extracted(prefix, folder, like):
         for entry, file in members:
             path = folder / entry.name.removeprefix(prefix)
             for above in reversed(path.parents):
+                if above.is_relative_to(folder) and above != folder and above.is_symlink():
+                    raise FailedError(f"{above} is a link: root would write where it leads")
                 if above.is_relative_to(folder) and not above.exists():
                     above.mkdir(mode=0o700)
                     os.chown(above, status.st_uid, status.st_gid)
@@ -244,11 +246,15 @@ def services(request):
 def sqlite(home):
     """MLflow's SQLite file, out of its pieces."""
     new, status = home / ".corral-restore.db", home.stat()
-    with entries("mlflow/sqlite/") as members, new.open("wb") as to:
-        new.chmod(0o600)
+    new.unlink(missing_ok=True)  # the folder is MLflow's: what it put there is not followed
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with (
+        entries("mlflow/sqlite/") as members,
+        os.fdopen(os.open(new, flags, 0o600), "wb") as to,
+    ):
         for _, file in members:
             shutil.copyfileobj(file, to, PIECE)
-    os.chown(new, status.st_uid, status.st_gid)
+        os.fchown(to.fileno(), status.st_uid, status.st_gid)
     for ending in ("-wal", "-shm"):
         home.joinpath(f"mlflow.db{ending}").unlink(missing_ok=True)
     new.replace(home / "mlflow.db")

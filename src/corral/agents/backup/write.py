@@ -7,7 +7,7 @@
 
 Standard input is a request in JSON. The archive goes to standard output as lines of base64; the
 last line is ``@``, its bytes and their SHA-256. Nothing is written to a disk, except a copy of
-MLflow's SQLite file next to the original, which loses its name at once.
+MLflow's SQLite file in a folder of root's, which is removed at once.
 
 Order and consistency:
 
@@ -37,6 +37,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -245,18 +246,17 @@ def mlflow(archive, place, artifacts, with_artifacts):
     """Add MLflow's store, the names of its artifacts, and on request those too."""
     home = Path(place)
     if (home / "mlflow.db").is_file():
-        copy = home / ".corral-backup.db"
-        copy.unlink(missing_ok=True)
-        # The backup of SQLite's own: consistent while the server writes.
-        with (
-            closing(sqlite3.connect(home / "mlflow.db")) as store,
-            closing(sqlite3.connect(copy)) as to,
-        ):
-            copy.chmod(0o600)
-            store.backup(to)
-        with copy.open("rb") as file:
-            copy.unlink()
-            archive.pieces("mlflow/sqlite", file)
+        # In a folder of root's: in MLflow's own a link could lead the copy elsewhere.
+        with tempfile.TemporaryDirectory(prefix=".corral-backup-", dir=home.parent) as private:
+            copy = Path(private, "mlflow.db")
+            # The backup of SQLite's own: consistent while the server writes.
+            with (
+                closing(sqlite3.connect(home / "mlflow.db")) as store,
+                closing(sqlite3.connect(copy)) as to,
+            ):
+                store.backup(to)
+            with copy.open("rb") as file:
+                archive.pieces("mlflow/sqlite", file)
     names = []
     folder = Path(artifacts)
     for path in files_of(folder) if folder.is_dir() else ():
