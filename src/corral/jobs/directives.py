@@ -112,6 +112,7 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
     if faults:
         raise _refused(file, faults)
     notes += _memory_note(last, file, {**fields, **given})
+    notes += _binding_note(last, file)
     if carried:
         fields["sbatch"] = (*carried, *given.get("sbatch", ()))
     left = {k: v for k, v in fields.items() if k not in given or k in ("env", "sbatch")}
@@ -145,6 +146,17 @@ def _memory_note(last: Mapping[str, Directive], file: str, fields: Mapping[str, 
     line = last["exclusive"].line
     return [
         f"{file}:{line}: --exclusive: the job gets all memory of its nodes too; --mem limits it"
+    ]
+
+
+def _binding_note(last: Mapping[str, Directive], file: str) -> list[str]:
+    """Under sbatch each task sees its own GPUs alone, numbered from 0; under Corral, all."""
+    if "gpus-per-task" not in last:
+        return []
+    line = last["gpus-per-task"].line
+    return [
+        f"{file}:{line}: --gpus-per-task: each rank sees all GPUs that the job has on its node; "
+        "LOCAL_RANK selects its own"
     ]
 
 

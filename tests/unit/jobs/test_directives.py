@@ -161,8 +161,13 @@ def test_no_option_of_sbatch_is_dropped(name: str) -> None:
         return
     before = asked_of(text.replace(f"#SBATCH {line}\n", ""), "a.sh", {}).fields
     same = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus",
-            "gpus-per-task", "no-requeue"}  # fmt: skip
+            "no-requeue"}  # fmt: skip
     assert request.notes or request.fields != before or name in same
+
+
+def test_gpus_of_a_task_are_reported_to_be_seen_by_all_ranks_of_the_node() -> None:
+    (note,) = asked_of("#!/bin/sh\n#SBATCH -n2 --gpus-per-task=1\n", "a.sh", {}).notes
+    assert note.startswith("a.sh:2: --gpus-per-task: each rank sees all GPUs")
 
 
 def test_carried_options_stand_in_the_batch_script_and_are_read_back() -> None:
