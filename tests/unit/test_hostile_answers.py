@@ -15,6 +15,7 @@ from corral.doctor.tailnet import tailnet
 from corral.errors import Code, CorralError
 from corral.inspect.machine import USERS
 from corral.inspect.question import MachineState
+from corral.inspect.services import UNITS
 from corral.inspect.system import CGROUP
 from corral.jobs.arrays import _numbered, _points  # pyright: ignore[reportPrivateUsage]
 from corral.jobs.control import _handle  # pyright: ignore[reportPrivateUsage]
@@ -101,9 +102,10 @@ def test_a_line_feed_alone_ends_a_line(end: str) -> None:
     nodes = readable_nodes(f"{line}\n")
     assert list(nodes) == ["n1"]
     assert str(nodes["n1"].state) == "IDLE"
-    state = MachineState("n", {"uids": f"slurm 64030{end}munge 5"})
-    assert state.pairs(USERS) == {"slurm": f"64030{end}munge 5".strip()}
-    assert len(state.pairs(USERS)) == 1
+    state = MachineState("n", {"units": f"slurmd active{end}munge failed"})
+    assert list(state.by_key(UNITS)) == ["slurmd"]
+    assert state.by_key(USERS) == {}
+    assert MachineState("n", {"uids": f"slurm 64030{end}munge 5"}).by_key(USERS) == {}
 
 
 @pytest.mark.parametrize("end", ENDS)

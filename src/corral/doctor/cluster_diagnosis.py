@@ -84,11 +84,11 @@ def _refuted(cause: Diagnosis, machine: MachineReport) -> bool:
     DNS for a SRV record then. And a job that ended while slurmctld was down leaves a line of a
     connection that failed.
     """
-    names = machine.pairs(NAMES)
-    ports = machine.pairs(PORTS).values()
+    names = machine.by_key(NAMES).values()
+    ports = machine.get(PORTS) or ()
     return {
-        "F05": bool(names) and all(names.values()),
-        "F18": bool(ports) and "closed" not in ports,
+        "F05": bool(names) and all(name.addresses or name.late for name in names),
+        "F18": bool(ports) and all(port.is_open for port in ports),
     }.get(cause.failure.id, False)
 
 

@@ -80,14 +80,21 @@ class MachineReport(MachineState):
         return offset.surely if offset else 0.0
 
     @cached_property
-    def units(self) -> dict[str, str]:
-        """State of each unit: ``active``, ``failed``, ``inactive`` ..."""
-        return self.pairs(services.UNITS)
+    def units(self) -> dict[str, services.Unit]:
+        """What each unit does: ``active``, ``failed``, ``inactive`` ..."""
+        return self.by_key(services.UNITS)
 
     @cached_property
     def down(self) -> tuple[str, ...]:
         """Units that should run and do not."""
-        return tuple(u for u, s in self.units.items() if unit_state(s) is UnitState.DOWN)
+        return tuple(
+            name for name, unit in self.units.items() if unit_state(unit.state) is UnitState.DOWN
+        )
+
+    def unit_state(self, unit: str, default: str = "") -> str:
+        """What systemd reports of a unit in a word; ``default`` where it is unknown."""
+        known = self.units.get(unit)
+        return known.state if known else default
 
     def log(self, unit: str) -> str:
         """What the unit wrote since its last start, to the journal and to its own file.
@@ -106,7 +113,7 @@ class MachineReport(MachineState):
         printed that was to take its place and ended so (a reconfiguration that failed).
         """
         text = self.text(services.trusted_log(unit))
-        state = self.units.get(unit, "")
+        state = self.unit_state(unit)
         if takes_requests(state):
             return _failed_children(text)
         if is_starting(state) or not text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.doctor.catalog import catalog
@@ -39,11 +40,11 @@ from corral.inspect.slurm import (
     STATE,
     STATE_FOLDER,
     VERSIONS,
+    KeyFile,
 )
-from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM
+from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM, Room
 from corral.slurm.records import Node
 from corral.slurm.tres import listed
-from corral.state.storage.job_folders import STICKY, TAKEN
 
 SKEW_S: Final = 5.0
 """Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
@@ -51,7 +52,7 @@ FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
-ETC: Final = "/etc/slurm"
+ETC: Final = PurePosixPath("/etc/slurm")
 _NO_GPU_REPORTED: Final = "gres/gpu count reported lower than configured (0 <"
 
 
@@ -127,20 +128,16 @@ def clocks(scene: Scene) -> Iterator[Diagnosis]:
 def disks(scene: Scene) -> Iterator[Diagnosis]:
     """F67: no room, or no inodes."""
     for machine in scene.answered:
-        full: list[tuple[str, str]] = []
-        for path, sizes in machine.pairs(ROOM).items():
-            free, _, total = sizes.partition(" ")
-            if not free.isdigit() or not total.isdigit():
-                continue
-            inodes = path.endswith(":inodes")
-            least = FULL_INODES if inodes else min(FULL_KIB, int(total) * FULL_SHARE)
-            where = path.removesuffix(":inodes")
+        full: list[Room] = []
+        for room in machine.get(ROOM) or ():
+            least = FULL_INODES if room.inodes else min(FULL_KIB, room.total * FULL_SHARE)
             # A folder of the file system above it, which is reported already.
-            known = any(where.startswith(f.rstrip("/") + "/") and t == total for f, t in full)
-            if int(free) < least and not known:
-                full.append((where, total))
-                what = "inodes" if inodes else "KiB"
-                yield finding("F67", machine.node, f"{where}: {free} of {total} {what} free", where)
+            known = any(f.path in room.path.parents and f.total == room.total for f in full)
+            if room.free < least and not known:
+                full.append(room)
+                what = "inodes" if room.inodes else "KiB"
+                text = f"{room.path}: {room.free} of {room.total} {what} free"
+                yield finding("F67", machine.node, text, str(room.path))
 
 
 def readonly(scene: Scene) -> Iterator[Diagnosis]:
@@ -157,28 +154,28 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
     mounted = {
         path
         for machine in scene.answered
-        for path, kind in machine.pairs(MOUNTS).items()
-        if kind.startswith("mounted")
+        for path, folder in machine.by_key(MOUNTS).items()
+        if folder.mounted
     }
     for machine in scene.answered:
-        for path, kind in machine.pairs(MOUNTS).items():
-            if folder_fault(kind):
-                yield finding("F68", machine.node, f"stat -f {path}: {kind}", path)
-            elif path in mounted and not kind.startswith("mounted"):
+        for path, folder in machine.by_key(MOUNTS).items():
+            if folder_fault(folder):
+                yield finding("F68", machine.node, f"stat -f {path}: {folder.shown}", path)
+            elif path in mounted and not folder.mounted:
                 yield finding("F68", machine.node, f"{path} is not mounted there", path)
 
 
 def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
-    for line in scene.lead.get(OWNERS) or ():
-        if f" {TAKEN} " in line or f" {STICKY}" in line:
-            yield finding("F230", scene.controller, line, line.split(" ")[0])
+    for folder in scene.lead.get(OWNERS) or ():
+        if folder.replaceable:
+            yield finding("F230", scene.controller, folder.shown, folder.path)
 
 
 def names(scene: Scene) -> Iterator[Diagnosis]:
     """F05, F06, F66: what the nodes' names mean on each node."""
     for machine in scene.answered:
-        for problem in name_problems(machine, tuple(machine.pairs(NAMES)), scene.addresses):
+        for problem in name_problems(machine, tuple(machine.by_key(NAMES)), scene.addresses):
             own = problem.name == machine.node
             here = f"{problem.name} is {' '.join(problem.addresses)} there"
             match problem.fault:
@@ -207,22 +204,22 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
                 "F18", machine.node, "the cluster's rules are not in its firewall any more"
             )
     runs = {a: scene.machines[n] for n, a in scene.addresses.items() if n in scene.machines}
-    daemon = {"6817": "slurmctld", "6818": "slurmd"}
+    daemons = {6817: "slurmctld", 6818: "slurmd"}
     for machine in scene.answered:
-        for target, state in machine.pairs(PORTS).items():
-            address, _, port = target.rpartition(":")
-            other = runs.get(address)
+        for port in machine.get(PORTS) or ():
+            other = runs.get(port.address)
+            daemon = daemons[port.port]
             # One that is still starting does not listen yet, and its log shows what it waits for.
-            unit = other.units.get(daemon[port], "active") if other else ""
+            unit = other.unit_state(daemon, "active") if other else ""
             alive = (
                 other is not None and other.error is None and unit_state(unit) is UnitState.ACTIVE
             )
-            if state == "closed" and alive and other is not None:
+            if not port.is_open and alive and other is not None:
+                target = f"{port.address}:{port.port}"
                 yield finding(
                     "F18",
                     tuple(dict.fromkeys((machine.node, other.node))),
-                    f"{machine.node} cannot reach {target}, and {daemon[port]} runs on "
-                    f"{other.node}",
+                    f"{machine.node} cannot reach {target}, and {daemon} runs on {other.node}",
                     target,
                 )
 
@@ -233,42 +230,38 @@ def keys(scene: Scene) -> Iterator[Diagnosis]:
         scene.auth, ()
     )
     modes = {"/etc/munge/munge.key": "munge", "/etc/slurm/slurm.key": "slurm"}
-    jwks = any("/etc/slurm/slurm.jwks" in t.pairs(KEY_FILES) for t in scene.answered)
+    jwks = any("/etc/slurm/slurm.jwks" in t.by_key(KEY_FILES) for t in scene.answered)
     if jwks and scene.auth == "slurm":
         paths = ("/etc/slurm/slurm.jwks",)
     for path in paths:
-        digests = {t.node: t.pairs(KEY_FILES).get(path, "") for t in scene.answered}
-        sums = Counter(d.split()[0] for d in digests.values() if d)
-        usual = _usual(sums, digests.get(scene.controller, ""))
-        for node, text in digests.items():
-            digest, _, mode = text.partition(" ")
-            if not text:
+        files = {t.node: t.by_key(KEY_FILES).get(path) for t in scene.answered}
+        sums = Counter(file.digest for file in files.values() if file)
+        usual = _usual(sums, files.get(scene.controller))
+        for node, file in files.items():
+            if file is None:
                 yield finding("F75", node, f"{path} is missing", path)
-            elif digest != usual:
-                yield finding(
-                    "F01", node, f"sha256 of {path} begins {digest}, elsewhere {usual}", path
-                )
-            elif int(mode.partition(":")[2] or "0", 8) & 0o077 or (
-                path in modes and mode.partition(":")[0] != modes[path]
-            ):
-                yield finding("F75", node, f"{path} is {mode}", path)
+            elif file.digest != usual:
+                text = f"sha256 of {path} begins {file.digest}, elsewhere {usual}"
+                yield finding("F01", node, text, path)
+            elif (file.mode or 0) & 0o077 or (path in modes and file.owner != modes[path]):
+                yield finding("F75", node, f"{path} is {file.access}", path)
 
 
-def _usual(sums: Counter[str], lead: str) -> str:
+def _usual(sums: Counter[str], lead: KeyFile | None) -> str:
     """What most nodes have; the controller's where there is no majority."""
     ordered = sums.most_common(2)
     if not ordered:
         return ""
     tied = len(ordered) > 1 and ordered[0][1] == ordered[1][1]
-    return lead.split(maxsplit=1)[0] if tied and lead else ordered[0][0]
+    return lead.digest if tied and lead else ordered[0][0]
 
 
 def identities(scene: Scene) -> Iterator[Diagnosis]:
     """F17: the user slurm has another uid."""
-    numbers = {t.node: t.pairs(USERS).get("slurm", "") for t in scene.answered}
-    expected = numbers.get(scene.controller, "")
+    numbers = {t.node: t.by_key(USERS).get("slurm") for t in scene.answered}
+    expected = numbers.get(scene.controller)
     for node, number in numbers.items():
-        if expected and number and number != expected:
+        if None not in (expected, number) and number != expected:
             yield finding(
                 "F17", node, f"uid of slurm is {number} there, {expected} on {scene.controller}"
             )
@@ -276,9 +269,9 @@ def identities(scene: Scene) -> Iterator[Diagnosis]:
 
 def versions(scene: Scene) -> Iterator[Diagnosis]:
     """F19: a node's Slurm is newer than the controller's, or differs in its major release."""
-    lead = scene.lead.pairs(VERSIONS).get("slurmctld", "")
+    lead = scene.lead.by_key(VERSIONS).get("slurmctld", "")
     for machine in scene.answered:
-        mine = machine.pairs(VERSIONS).get("slurmd", "")
+        mine = machine.by_key(VERSIONS).get("slurmd", "")
         if version_fault(mine, lead) is VersionFault.NEWER:
             yield finding("F19", machine.node, f"slurmd {mine} is newer than slurmctld {lead}")
 
@@ -286,20 +279,19 @@ def versions(scene: Scene) -> Iterator[Diagnosis]:
 def configuration(scene: Scene) -> Iterator[Diagnosis]:
     """F04: slurmd's copy differs from the controller's files; or there is a second copy."""
     expected = {
-        path.rpartition("/")[2]: digest
-        for path, digest in scene.lead.pairs(CONF_FILES).items()
-        if path.startswith("/etc/slurm/")
+        path.name: digest
+        for path, digest in scene.lead.by_key(CONF_FILES).items()
+        if path.parent == ETC
     }
     apart = {
-        host.node: differing_files(host.pairs(CONF_FILES), expected) for host in scene.answered
+        host.node: differing_files(host.by_key(CONF_FILES), expected) for host in scene.answered
     }
     for name in expected:
         copies = {
             (machine.node, path): copy
             for machine in scene.answered
-            for path, copy in machine.pairs(CONF_FILES).items()
-            if path.endswith(f"/{name}")
-            and (machine.node, path) != (scene.controller, f"{ETC}/{name}")
+            for path, copy in machine.by_key(CONF_FILES).items()
+            if path.name == name and (machine.node, path) != (scene.controller, ETC / name)
         }
         other = {node: path for node, path in copies if path in apart[node]}
         if len(other) > 1 and set(copies.values()) == {next(iter(copies.values()))}:
@@ -370,9 +362,9 @@ def memory(scene: Scene) -> Iterator[Diagnosis]:
 
 def state(scene: Scene) -> Iterator[Diagnosis]:
     """F74: slurmctld's state folder is missing or another user's."""
-    answer = scene.lead.get(STATE) or ""
-    if answer and not answer.startswith("slurm "):
-        yield finding("F74", scene.controller, f"{STATE_FOLDER}: {answer}")
+    folder = scene.lead.get(STATE)
+    if folder and folder.shown and folder.owner != "slurm":
+        yield finding("F74", scene.controller, f"{STATE_FOLDER}: {folder.shown}")
 
 
 def units(scene: Scene) -> Iterator[Diagnosis]:
@@ -380,7 +372,7 @@ def units(scene: Scene) -> Iterator[Diagnosis]:
     special = {"munge": "F03", "mariadb": "F38", "slurmdbd": "F38"}
     for machine in scene.answered:
         for unit in machine.down:
-            state = machine.units[unit] or "not known"
+            state = machine.units[unit].shown or "not known"
             yield finding(
                 special.get(unit, "F73"), machine.node, f"{unit}.service is {state}", unit
             )
@@ -401,8 +393,8 @@ def limits(scene: Scene) -> Iterator[Diagnosis]:
     if scene.fabric not in ("infiniband", "roce"):
         return
     for machine in scene.answered:
-        limit = machine.pairs(LIMITS).get("LimitMEMLOCK", "")
-        if limit.isdigit():
+        limit = machine.get(LIMITS)
+        if limit is not None:
             yield finding("F29", machine.node, f"LimitMEMLOCK of slurmd is {limit}")
 
 

@@ -38,6 +38,14 @@ def _line(answer: str) -> str:
     return answer.strip().partition("\n")[0]
 
 
+def _takes_passwords(answer: str) -> bool:
+    return _line(answer).endswith(" yes")
+
+
+def _python(answer: str) -> str:
+    return _line(answer).removeprefix("Python ")
+
+
 def _words(answer: str) -> tuple[str, ...]:
     return tuple(answer.split())
 
@@ -98,10 +106,10 @@ PASSWORDS: Final = Question(
 [ -d /run/sshd ] || mkdir -p -m 755 /run/sshd 2>/dev/null
 sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
     ),
-    _line,
+    _takes_passwords,
 )
 PYTHON: Final = Question(
-    "python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), _line
+    "python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), _python
 )
 PEOPLE: Final = Question(
     "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3, $7 }}' /etc/passwd"), _people
@@ -203,7 +211,7 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
     return DiscoveredMachine(
         at=at,
         facts=facts,
-        hostname=_line(HOSTNAME.read_or_empty(parts)).partition(".")[0].lower(),
+        hostname=HOSTNAME.read_or_empty(parts).short.lower(),
         login=LOGIN.read_or_empty(parts),
         system=system.OS.read(parts).name,
         processor=MODEL.read_or_empty(parts),
@@ -214,8 +222,8 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         leased=LEASED.read_or_empty(parts),
         disks=DISKS.read_or_empty(parts),
         own_name=OWN_NAME.read_or_empty(parts),
-        passwords=PASSWORDS.read_or_empty(parts).endswith(" yes"),
-        python=PYTHON.read_or_empty(parts).removeprefix("Python "),
+        passwords=PASSWORDS.read_or_empty(parts),
+        python=PYTHON.read_or_empty(parts),
         people=tuple((name, uid) for name, uid, _ in people),
         shells={name: shell for name, _, shell in people if shell},
         host_key=HOST_KEY.read_or_empty(parts),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from corral.hosts.quote import Script, sh
@@ -33,11 +36,37 @@ def load(answer: str) -> float | None:
 
 CLOCK: Final = Question("clock", sh("date +%s.%N"), seconds)
 """Asked first, before anything slow."""
-HOSTNAME: Final = Question("hostname", sh("uname -n"), str.strip)
+
+
+@dataclass(frozen=True, slots=True)
+class HostName:
+    """What a machine calls itself.
+
+    Attributes:
+        full: as it is set.
+        short: without a domain.
+    """
+
+    full: str
+    short: str
+
+
+def host_name(answer: str) -> HostName:
+    """Read ``uname -n``."""
+    full = answer.strip().partition("\n")[0]
+    return HostName(full, full.partition(".")[0])
+
+
+def user_ids(answer: str) -> dict[str, int]:
+    """The uid of each user that is there, from lines ``NAME UID``."""
+    return {user: int(uid) for user, uid in pairs(answer).items() if uid.isdecimal()}
+
+
+HOSTNAME: Final = Question("hostname", sh("uname -n"), host_name)
 USERS: Final = Question(
     "uids",
     sh('for u in slurm munge; do printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done'),
-    pairs,
+    user_ids,
 )
 OPEN_KEYS: Final = Question(
     "open_keys",
@@ -76,17 +105,63 @@ KERNEL_LOG: Final = Question(
 )
 LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), load)
 """Processes that ran or waited in the last minute, on average."""
-_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ 0A", re.M)
+_LISTEN: Final = "0A"
+"""TCP_LISTEN of the kernel's net/tcp_states.h."""
+_FIELDS: Final = 8
 
 
-def listening(answer: str) -> tuple[tuple[str, int], ...]:
-    """Listening sockets: (address in the kernel's hex, port)."""
-    return tuple((address, int(port, 16)) for address, port in _SOCKET.findall(answer))
+@dataclass(frozen=True, slots=True)
+class ListeningSocket:
+    """A TCP socket that takes connections.
+
+    Attributes:
+        address: where.
+        port: its port.
+        uid: whose it is.
+    """
+
+    address: IPv4Address | IPv6Address
+    port: int
+    uid: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it takes connections of the machine itself alone."""
+        mapped = self.address.ipv4_mapped if isinstance(self.address, IPv6Address) else None
+        return (mapped or self.address).is_loopback
+
+
+def listening(answer: str) -> tuple[ListeningSocket, ...] | None:
+    """Listening sockets, from the kernel's tables; None where one of them cannot be read."""
+    rows = (line.split() for line in answer.split("\n"))
+    try:
+        return tuple(_socket(row) for row in rows if len(row) >= _FIELDS and row[3] == _LISTEN)
+    except (ValueError, struct.error):
+        return None
+
+
+def _socket(row: Sequence[str]) -> ListeningSocket:
+    text, _, port = row[1].partition(":")
+    # The kernel prints 32-bit words in the byte order of the node, which is little-endian on all
+    # machines that Slurm's packages are built for.
+    words = struct.unpack(f">{len(text) // 8}I", bytes.fromhex(text))
+    address = ip_address(struct.pack(f"<{len(words)}I", *words))
+    return ListeningSocket(address, int(port, 16), int(row[7]))
 
 
 LISTENING: Final = Question(
     "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), listening
 )
+"""TCP sockets that take connections, of both families where there are two; needs no root."""
+
+
+def uid_of(user: str) -> Question[int | None]:
+    """The number of a user; fails where there is none."""
+    return Question("user-id", sh("id -u {user}", user=user), _number)
+
+
+def _number(answer: str) -> int | None:
+    return int(answer) if answer.strip().isdecimal() else None
 
 
 def refusal(answer: str) -> str | None:
@@ -106,10 +181,39 @@ USER_NAMESPACES: Final = Question(
 """Why nobody may make a user namespace; None where it may."""
 
 
-NAMES: Final = Answer("names", pairs)
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a name means on a machine.
+
+    Attributes:
+        addresses: its IPv4 addresses there, in the resolver's order.
+        late: the resolver did not answer in time.
+    """
+
+    addresses: tuple[IPv4Address, ...] = ()
+    late: bool = False
 
 
-def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
+def resolved(answer: str) -> dict[str, Resolved]:
+    """What each name means, from lines ``NAME ADDRESS...``."""
+    return {
+        name: Resolved(tuple(filter(None, map(_ipv4, words))), late=NO_ANSWER in words)
+        for name, addresses in pairs(answer).items()
+        for words in [addresses.split()]
+    }
+
+
+def _ipv4(text: str) -> IPv4Address | None:
+    try:
+        return IPv4Address(text)
+    except ValueError:
+        return None
+
+
+NAMES: Final = Answer("names", resolved)
+
+
+def names(hosts: Sequence[str]) -> Question[dict[str, Resolved]]:
     """The IPv4 addresses of each name, ``NO_ANSWER`` for one that takes too long; many at once."""
     return NAMES.by(
         sh(
@@ -126,10 +230,31 @@ def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
     )
 
 
-PORTS: Final = Answer("ports", pairs)
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Whether a machine reaches a port.
+
+    Attributes:
+        address: of the machine that has it.
+        port: TCP port.
+        is_open: it does.
+    """
+
+    address: str
+    port: int
+    is_open: bool
 
 
-def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
+def reached(answer: str) -> tuple[Reached, ...]:
+    """Ports, from lines ``ADDRESS:PORT open`` or ``closed``."""
+    rows = re.findall(r"^(\S+):(\d{1,5}) (open|closed)$", answer, re.MULTILINE)
+    return tuple(Reached(address, int(port), state == "open") for address, port, state in rows)
+
+
+PORTS: Final = Answer("ports", reached)
+
+
+def ports(targets: Sequence[tuple[str, int]]) -> Question[tuple[Reached, ...]]:
     """Which of these addresses and ports the machine reaches: ``ADDRESS:PORT open`` or closed.
 
     Asked only when something is wrong: Slurm's daemons log an error for each connection that sends

@@ -14,6 +14,8 @@ from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import check
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 T_co = TypeVar("T_co", covariant=True)
 
 Answers = Mapping[str, str]
@@ -33,7 +35,7 @@ def lines(answer: str) -> list[str]:
 
 
 def pairs(answer: str) -> dict[str, str]:
-    """Lines ``key value``."""
+    """Lines ``key value``, for parsers."""
     split = (line.partition(" ") for line in answer.split("\n") if line.strip())
     return {key: value.strip() for key, _, value in split}
 
@@ -225,8 +227,8 @@ class MachineState:
         """The text of an answer, "" also when it is unknown."""
         return self.sections.get(question.name, "")
 
-    def pairs(self, question: Named[dict[str, str]]) -> dict[str, str]:
-        """An answer of lines ``key value``; empty also when it is unknown."""
+    def by_key(self, question: Named[dict[K, V]]) -> dict[K, V]:
+        """An answer that has values by key; empty also when it is unknown."""
         return self.get(question) or {}
 
 

@@ -17,13 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Final, Self
 
 from corral.errors import CorralError
-from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
+from corral.inspect.machine import CLOCK, NAMES, Resolved
 from corral.inspect.nvidia import DriverState, HostGpu
 from corral.inspect.question import MachineState
-from corral.inspect.storage import FAILED
+from corral.inspect.storage import FolderAnswer
 from corral.slurm.records import Node
 from corral.slurm.version import SlurmVersion
 
@@ -231,13 +232,8 @@ class UnitState(StrEnum):
 _CHANGING: Final = frozenset({"reloading", "activating", "deactivating"})
 
 
-def _word(answer: str) -> str:
-    return (answer.split() or [""])[0]
-
-
-def unit_state(answer: str) -> UnitState:
-    """The state of a unit from its line of ``services.units``."""
-    word = _word(answer)
+def unit_state(word: str) -> UnitState:
+    """What a unit does, from systemd's word for it; "" where it printed none."""
     if word == "active":
         return UnitState.ACTIVE
     if word in _CHANGING:
@@ -245,14 +241,14 @@ def unit_state(answer: str) -> UnitState:
     return UnitState.DOWN if word else UnitState.UNKNOWN
 
 
-def takes_requests(answer: str) -> bool:
+def takes_requests(word: str) -> bool:
     """Whether users may have made a unit print lines; one that reloads goes on serving."""
-    return _word(answer) == "reloading" or unit_state(answer) is UnitState.ACTIVE
+    return word == "reloading" or unit_state(word) is UnitState.ACTIVE
 
 
-def is_starting(answer: str) -> bool:
+def is_starting(word: str) -> bool:
     """Whether a unit has not served anybody since it was started."""
-    return _word(answer) == "activating"
+    return word == "activating"
 
 
 class NameFault(StrEnum):
@@ -287,27 +283,29 @@ def name_problems(
     state: MachineState, names: Sequence[str], expected: Mapping[str, str]
 ) -> Iterator[NameProblem]:
     """The names that the node resolves to nothing, to itself or to addresses not expected."""
-    answers = state.pairs(NAMES)
+    answers = state.by_key(NAMES)
     for name in names:
-        addresses = tuple(answers.get(name, "").split())
+        resolved = answers.get(name, Resolved())
         address = expected.get(name, "")
-        fault = _name_fault(addresses, address)
+        fault = _name_fault(resolved, address)
         if fault is not None:
-            yield NameProblem(name, fault, addresses, address)
+            yield NameProblem(name, fault, tuple(map(str, resolved.addresses)), address)
 
 
-def _name_fault(addresses: tuple[str, ...], expected: str) -> NameFault | None:
-    if NO_ANSWER in addresses:
+def _name_fault(resolved: Resolved, expected: str) -> NameFault | None:
+    addresses = resolved.addresses
+    if resolved.late:
         return NameFault.UNANSWERED
     if not addresses:
         return NameFault.MISSING
-    if addresses[0].startswith("127."):
+    if addresses[0].is_loopback:
         return NameFault.LOOPBACK
-    if any(address.startswith("127.") for address in addresses):
+    if any(address.is_loopback for address in addresses):
         return NameFault.ALSO_LOOPBACK
-    if expected and expected not in addresses:
+    texts = [str(address) for address in addresses]
+    if expected and expected not in texts:
         return NameFault.OTHER
-    return NameFault.LATER if expected and expected != addresses[0] else None
+    return NameFault.LATER if expected and expected != texts[0] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,12 +356,12 @@ def version_fault(version: str, expected: str) -> VersionFault | None:
     return VersionFault.NEWER if newer else VersionFault.OTHER
 
 
-def differing_files(digests: Mapping[str, str], expected: Mapping[str, str]) -> tuple[str, ...]:
+def differing_files(
+    digests: Mapping[PurePosixPath, str], expected: Mapping[str, str]
+) -> tuple[PurePosixPath, ...]:
     """Paths of files of Slurm's whose digest is not the expected one for a file of that name."""
     return tuple(
-        path
-        for path, digest in digests.items()
-        if expected.get(path.rpartition("/")[2], digest) != digest
+        path for path, digest in digests.items() if expected.get(path.name, digest) != digest
     )
 
 
@@ -375,13 +373,13 @@ class FolderFault(StrEnum):
     UNREADABLE = "cannot be read"
 
 
-def folder_fault(answer: str) -> FolderFault | None:
-    """What is wrong with a folder that answered so to ``storage.answer``."""
-    if answer.split()[-1:] not in ([], [FAILED]):
+def folder_fault(answer: FolderAnswer) -> FolderFault | None:
+    """What is wrong with a folder that answered so to ``storage.mounts``."""
+    if answer.file_system:
         return None
-    if "no answer within" in answer:
+    if answer.silent:
         return FolderFault.SILENT
-    return FolderFault.STALE if "tale file handle" in answer else FolderFault.UNREADABLE
+    return FolderFault.STALE if answer.stale else FolderFault.UNREADABLE
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:

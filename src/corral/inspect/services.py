@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import defined, sh
@@ -12,15 +14,41 @@ LOG_LINES: Final = 400
 RECENT_MIN: Final = 5
 """Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
 
+
+def locked_memory(answer: str) -> int | None:
+    """Bytes, from a line ``LimitMEMLOCK BYTES``; None where there is no limit, or no line."""
+    limit = re.search(r"^LimitMEMLOCK (\d+)$", answer, re.MULTILINE)
+    return int(limit[1]) if limit else None
+
+
 LIMITS: Final = Question(
-    "limits", sh("systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '"), pairs
+    "limits", sh("systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '"), locked_memory
 )
+"""How much memory slurmd's jobs may lock."""
 
 
-UNITS: Final = Answer("units", pairs)
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a systemd unit does.
+
+    Attributes:
+        state: systemd's word: ``active``, ``failed`` ...; "" where it printed none.
+        shown: the same for people, with the command that unmasks it.
+    """
+
+    state: str
+    shown: str
 
 
-def units(names: Sequence[str]) -> Question[dict[str, str]]:
+def unit_states(answer: str) -> dict[str, Unit]:
+    """Units by name."""
+    return {name: Unit((shown.split() or [""])[0], shown) for name, shown in pairs(answer).items()}
+
+
+UNITS: Final = Answer("units", unit_states)
+
+
+def units(names: Sequence[str]) -> Question[dict[str, Unit]]:
     """The state of each unit: ``active``, ``failed``, ``inactive (masked: ...)`` ..."""
     return UNITS.by(
         sh(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
@@ -49,6 +50,42 @@ VERSIONS: Final = Question(
     ),
     versions,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A file with a key.
+
+    Attributes:
+        digest: begin of its sha256, "" where it could not be read.
+        owner: whose it is.
+        mode: its permissions; None where they could not be read.
+    """
+
+    digest: str
+    owner: str
+    mode: int | None
+
+    @property
+    def access(self) -> str:
+        """``OWNER:MODE``, as stat(1) prints them."""
+        return f"{self.owner}:{'' if self.mode is None else f'{self.mode:o}'}"
+
+
+def key_files(answer: str) -> dict[str, KeyFile]:
+    """Files by path, from lines ``PATH DIGEST OWNER:MODE``."""
+    rows = re.findall(r"^(\S+) (\S*) (?:([^\s:]+):([0-7]+))?$", answer, re.MULTILINE)
+    return {
+        path: KeyFile(digest, owner, int(mode, 8) if mode else None)
+        for path, digest, owner, mode in rows
+    }
+
+
+def path_digests(answer: str) -> dict[PurePosixPath, str]:
+    """Digest by path, from lines ``PATH DIGEST``."""
+    return {PurePosixPath(path): digest for path, digest in pairs(answer).items()}
+
+
 KEY_FILES: Final = Question(
     "keys",
     sh(
@@ -57,7 +94,7 @@ KEY_FILES: Final = Question(
         ' "$(stat -c %U:%a "$k")"; fi; done',
         keys=list(KEYS),
     ),
-    pairs,
+    key_files,
 )
 CONF_FILES: Final = Question(
     "conf",
@@ -67,7 +104,7 @@ CONF_FILES: Final = Question(
         ' "$(sha256sum <"$d/$n" | cut -c1-16)"; fi; done; done',
         conf=list(CONF),
     ),
-    pairs,
+    path_digests,
 )
 
 
@@ -106,10 +143,10 @@ RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.pars
 """The version of Slurm's commands."""
 
 
-def digests(answer: str) -> dict[str, str]:
+def digests(answer: str) -> dict[PurePosixPath, str]:
     """Digest by path, from lines of sha256sum."""
     rows = (line.split(None, 1) for line in answer.splitlines() if " " in line)
-    return {path: digest for digest, path in rows}
+    return {PurePosixPath(path): digest for digest, path in rows}
 
 
 IN_USE: Final = Question(
@@ -130,7 +167,30 @@ MADE_FROM: Final = Question(
     "apart", sh('sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null'), str.strip
 )
 """After ``IN_USE``: the digest of the cluster's slurm.conf of which a node's own was made."""
-STATE: Final = Question("state", sh("stat -c '%U %a' {state} 2>&1", state=STATE_FOLDER), str.strip)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder in which slurmctld keeps its state.
+
+    Attributes:
+        owner: whose it is; "" where it could not be read.
+        shown: owner and mode, or why they could not be read.
+    """
+
+    owner: str
+    shown: str
+
+
+def state_folder(answer: str) -> StateFolder:
+    """Read ``OWNER MODE``."""
+    row = re.fullmatch(r"(\S+) [0-7]+", answer.strip())
+    return StateFolder(row[1] if row else "", answer.strip())
+
+
+STATE: Final = Question(
+    "state", sh("stat -c '%U %a' {state} 2>&1", state=STATE_FOLDER), state_folder
+)
 UP: Final = Question("up", call("slurmctld.sh", "slurmctld_is_up"), text)
 """Whether slurmctld answers: the exit status is the answer."""
 PING: Final = Question(

@@ -1,18 +1,16 @@
-"""TCP ports that programs of a node listen on, from the kernel's own tables. Pure."""
+"""Which program of a node a tunnel into a job leads to, of those that listen there. Pure."""
 
 from __future__ import annotations
 
-import ipaddress
-import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, call
+from corral.inspect.machine import LISTENING, ListeningSocket, uid_of
+from corral.inspect.question import Answers, Question
 
-_LISTEN: Final = "0A"
-"""TCP_LISTEN of the kernel's net/tcp_states.h."""
-_FIELDS: Final = 8
 SHOWN: Final = 10
 """Ports that an error names at most."""
 
@@ -34,59 +32,55 @@ class Listener:
     near: bool
 
 
-def listeners_script(user: str) -> Script:
-    """Prints the uid of a user and the node's tables of TCP sockets; needs no root."""
-    return call("jobs/user.sh", "listeners_list", user)
+def questions(user: str) -> tuple[Question[object], ...]:
+    """What a node is asked for a tunnel of a user; needs no root."""
+    return uid_of(user), LISTENING
 
 
-def read_listeners(text: str) -> tuple[int, tuple[Listener, ...]]:
+def read_listeners(answers: Answers, user: str) -> tuple[int, tuple[Listener, ...]]:
     """The user's uid, and the listeners.
 
     Raises:
         CorralError: PARSE_FAILED.
     """
-    first, _, table = text.partition("\n")
-    try:
-        rows = [line.split() for line in table.splitlines()]
-        listeners = [_listener(row) for row in rows if len(row) >= _FIELDS and row[3] == _LISTEN]
-        return int(first), tuple(listeners)
-    except (ValueError, struct.error) as error:
+    uid, sockets = uid_of(user).read(answers), LISTENING.read(answers)
+    if uid is None or sockets is None:
         raise CorralError(
-            Code.PARSE_FAILED, "the node's table of TCP sockets could not be read", tail=str(error)
-        ) from error
+            Code.PARSE_FAILED,
+            "the node's table of TCP sockets could not be read",
+            tail="\n".join(answers.values())[-1000:],
+        )
+    return uid, tuple(map(_listener, sockets))
 
 
-def _listener(row: list[str]) -> Listener:
-    text, _, port = row[1].partition(":")
-    # The kernel prints 32-bit words in the byte order of the node, which is little-endian on all
-    # machines that Slurm's packages are built for.
-    words = struct.unpack(f">{len(text) // 8}I", bytes.fromhex(text))
-    address = ipaddress.ip_address(struct.pack(f"<{len(words)}I", *words))
-    v6 = isinstance(address, ipaddress.IPv6Address)
+def _listener(socket: ListeningSocket) -> Listener:
+    address = socket.address
+    v6 = isinstance(address, IPv6Address)
     near = address.is_unspecified or address.is_loopback
     if address.is_unspecified:
         # "::" takes IPv4 too, unless its program forbids that: sshd tries both of localhost.
         name = "localhost" if v6 else "127.0.0.1"
     else:
         name = f"[{address}]" if v6 else str(address)
-    return Listener(name, int(port, 16), int(row[7]), near)
+    return Listener(name, socket.port, socket.uid, near)
 
 
-def listener_of(text: str, port: int, *, job: str, node: str, user: str) -> Listener:
+def listener_of(
+    found: tuple[int, Sequence[Listener]], port: int, *, job: str, node: str, user: str
+) -> Listener:
     """The listener that a tunnel into a job leads to.
 
     Args:
-        text: what ``listeners_script`` printed.
+        found: what ``read_listeners`` gave.
         port: its port.
         job: as Slurm calls the job.
         node: the node that was asked.
         user: whose job it is.
 
     Raises:
-        CorralError: NOT_FOUND, nothing listens there; FORBIDDEN, it is another user's program;
-            PARSE_FAILED.
+        CorralError: NOT_FOUND, nothing listens there; FORBIDDEN, it is another user's program.
     """
-    uid, listeners = read_listeners(text)
+    uid, listeners = found
     here = [each for each in listeners if each.port == port]
     if not here:
         own = sorted({each.port for each in listeners if each.uid == uid})

@@ -8,7 +8,7 @@ import inspect
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -45,6 +45,8 @@ from corral.inspect.rules import (
     unit_state,
     version_fault,
 )
+from corral.inspect.services import unit_states
+from corral.inspect.storage import folder_answers
 from corral.prove import survey
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
@@ -275,7 +277,8 @@ def test_faults_of_versions(version: str, expected: str, fault: VersionFault | N
 def test_files_that_differ() -> None:
     expected = {"slurm.conf": "a", "gres.conf": "b"}
     files = {"/x/slurm.conf": "a", "/y/slurm.conf": "c", "/x/gres.conf": "b", "/x/other": "d"}
-    assert differing_files(files, expected) == ("/y/slurm.conf",)
+    paths = {PurePosixPath(path): digest for path, digest in files.items()}
+    assert differing_files(paths, expected) == (PurePosixPath("/y/slurm.conf"),)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +298,8 @@ def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None)
     script = call("folder-answer.sh", "folder_answer", "/s", 1)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
-    assert folder_fault(done.stdout) is fault
+    (answer,) = folder_answers(f"/s mounted {done.stdout}").values()
+    assert folder_fault(answer) is fault
 
 
 @pytest.mark.parametrize(
@@ -311,8 +315,9 @@ def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None)
     ],
 )
 def test_states_of_units(answer: str, state: UnitState) -> None:
-    assert unit_state(answer) is state
-    word = (answer.split() or [""])[0]
+    word = unit_states(f"slurmd {answer}")["slurmd"].state
+    assert unit_state(word) is state
+    assert word == (answer.split() or [""])[0]
     assert takes_requests(answer) == (word in ("active", "reloading"))
     assert is_starting(answer) == (word == "activating")
 

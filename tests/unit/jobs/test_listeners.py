@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.jobs.listeners import listener_of, listeners_script, read_listeners
+from corral.inspect.question import inquiry
+from corral.jobs.listeners import listener_of, questions, read_listeners
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout"
 
@@ -25,7 +26,6 @@ LOOPBACK, ANY, OTHER = "0100007F", "00000000", "0B00000A"
 LOOPBACK6, ANY6 = "00000000000000000000000001000000", "0" * 32
 TABLE = "\n".join(
     (
-        "2001",
         HEAD,
         row(LOOPBACK, 8000, 2001),
         row(ANY, 8001, 2001),
@@ -43,8 +43,13 @@ TABLE = "\n".join(
 )
 
 
+def answers(table: str, uid: str = "2001") -> dict[str, str]:
+    return {"user-id": uid, "listen": table}
+
+
 def chosen(port: int) -> str:
-    return listener_of(TABLE, port, job="12", node="node1", user="alice").address
+    seen = read_listeners(answers(TABLE), "alice")
+    return listener_of(seen, port, job="12", node="node1", user="alice").address
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,8 @@ def test_a_port_that_nothing_listens_on_names_those_there_are() -> None:
 
 def test_a_node_where_the_user_has_no_server() -> None:
     with pytest.raises(CorralError) as caught:
-        listener_of(f"2009\n{HEAD}", 80, job="12", node="node1", user="eve")
+        seen = read_listeners(answers(HEAD, "2009"), "eve")
+        listener_of(seen, 80, job="12", node="node1", user="eve")
     assert "start the server in job 12" in caught.value.hint
     assert "--node" in caught.value.hint
 
@@ -88,11 +94,12 @@ def test_another_users_server_is_not_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x\n", f"2001\n{row('0100', 1, 1)}", "2001\n0: a b 0A c d e f"]
+    ("uid", "table"),
+    [("", ""), ("x", ""), ("2001", row("0100", 1, 1)), ("2001", "0: a b 0A c d e f")],
 )
-def test_a_damaged_table_is_an_error(text: str) -> None:
+def test_a_damaged_table_is_an_error(uid: str, table: str) -> None:
     with pytest.raises(CorralError) as caught:
-        read_listeners(text)
+        read_listeners(answers(table, uid), "alice")
     assert caught.value.code is Code.PARSE_FAILED
 
 
@@ -101,8 +108,9 @@ def test_a_damaged_table_is_an_error(text: str) -> None:
 def test_the_kernels_own_table() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        script = ["sh", "-c", str(listeners_script("root"))]
+        asked = inquiry(questions("root"))
+        script = ["sh", "-c", str(asked.script)]
         text = subprocess.run(script, capture_output=True, text=True, check=True).stdout
-    uid, listeners = read_listeners(text)
+    uid, listeners = read_listeners(asked.answers(text, "node1", "listeners"), "root")
     assert uid == 0
     assert "127.0.0.1" in {each.address for each in listeners if each.port == port}

@@ -88,13 +88,6 @@ notebook_place() (
   [ ! -f notebook.json ] || timeout 20 head -c 4096 notebook.json
 )
 
-# listeners_list USER: the user's uid, then the kernel's tables of TCP sockets, of both families where there are two.
-listeners_list() (
-  id -u "$1" || exit 1
-  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
-  exit 0
-)
-
 # shards_kept FOLDER: size and description of each complete shard.
 shards_kept() (
   cd "$1" 2>/dev/null || exit 0

@@ -4,12 +4,6 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral prove, by ssh and in jobs
 # Runs as: root, or the proof's user
-# shellcheck source=src/corral/agents/folder-answer.sh
-. folder-answer.sh #include
-# shellcheck source=src/corral/agents/folder-checks.sh
-. folder-checks.sh #include
-# shellcheck source=src/corral/agents/state/mounts.sh
-. state/mounts.sh #include
 
 # task_probe PERL: CPUs and GPUs of this task. It tries to widen its own affinity first: what binds only by default
 # must not count.
@@ -130,16 +124,3 @@ file_as_root() {
   fi
 }
 
-# folder_look INDEX FOLDER SECONDS LOCAL ROOT JOBS KEEPER: whether it answers, what is mounted, whether it is the folder
-# LOCAL ("" for none), to whom the file ROOT belongs that root makes ("" for none), who could replace it, where
-# JOBS is yes (KEEPER may own it).
-folder_look() (
-  i=$1 folder=$2 own=$4 root=$5 jobs=$6
-  answer=$(folder_answer "$folder" "$3")
-  echo "@ answer $i $answer"
-  echo "@ mounted $i $(mounted_from "$folder")"
-  [ -z "$own" ] || ! same_folder "$folder" "$own" || echo "@ local $i"
-  case $answer in *failed) exit ;; esac
-  [ -z "$root" ] || echo "@ root $i $(file_as_root "$root")"
-  [ "$jobs" = no ] || held "$folder" "$(id -u "${7:-root}" 2>/dev/null || echo 0)" 2>&1 | sed "s/^/@ held $i /"
-)

@@ -231,12 +231,11 @@ async def ask_machines(
             if isinstance(answer, CorralError):
                 raise answer
             texts = asked.answers(check(answer, "reading facts").stdout, node, "reading facts")
-            hostname = HOSTNAME.read(texts).partition(".")[0]
-            users = USERS.read(texts)
+            hostname = HOSTNAME.read(texts).short
             name = named[node] or hostname or node
             more = {
                 "hostname": hostname,
-                "uids": {user: int(uid) for user, uid in users.items() if uid.isdigit()},
+                "uids": USERS.read(texts),
                 "open_keys": OPEN_KEYS.read(texts),
             }
             machines[name] = machine_of(parse_facts(name, texts), more)

@@ -254,7 +254,7 @@ def _node(
         return Member(name, "absent", absent or "its machine does not run")
     if machine.error is not None:
         return Member(name, "unreachable", machine.error.message)
-    services = {unit: (state.split() or [""])[0] for unit, state in machine.pairs(UNITS).items()}
+    services = {name: unit.state for name, unit in machine.by_key(UNITS).items()}
     load = machine.get(LOAD)
     if slurm is None and serves:
         return Member(name, "service", "runs no jobs", load=load, services=services)

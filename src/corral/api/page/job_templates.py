@@ -16,14 +16,13 @@ from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.jobs.jobfile import parse_job_file
 from corral.spec.models import ClusterSpec
-from corral.state.storage.job_folders import STICKY, TAKEN, TOP
+from corral.state.storage.job_folders import TOP, Risk, unsafe_folders
 
 TEMPLATES: Final = "templates"
 MOST_TEMPLATES: Final = 100
 LONGEST_TEMPLATE: Final = 1 << 15
 """Bytes; a job file of ``examples/`` has a few hundred."""
 _USER: Final = "jobs/user.sh"
-_REFUSED: Final = (f" {TAKEN} ", f" {STICKY}", " cannot be read", " is a loop of links")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +86,9 @@ async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> 
     script = as_user(user, templates_script(spec.storage[0].mount))
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, script, timeout=60)
-    refused = next((x for x in result.stderr.splitlines() if any(w in x for w in _REFUSED)), "")
+    refused = next((x for x in unsafe_folders(result.stderr) if x.risk is not Risk.OTHER), None)
     if not result.ok and refused:
-        return TemplateFolder(path, trouble=refused)
+        return TemplateFolder(path, trouble=refused.shown)
     files, more = read_templates(check(result, "reading the templates").stdout)
     words = f"only the first {MOST_TEMPLATES} files are read" if more else ""
     return TemplateFolder(path, tuple(files), words)

@@ -17,10 +17,12 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.ports import free_port
 from corral.hosts.process import Child
 from corral.hosts.transport import check
+from corral.inspect.machine import uid_of
+from corral.inspect.question import inquiry
 from corral.jobs import control
 from corral.jobs.explanation import running_on
 from corral.jobs.handle import JobHandle
-from corral.jobs.listeners import Listener, listener_of, listeners_script
+from corral.jobs.listeners import Listener, listener_of, questions, read_listeners
 from corral.slurm.states.jobs import JobState
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
@@ -123,9 +125,13 @@ async def listening(fleet: Fleet, node: str, port: int, *, job: str, user: str) 
     Raises:
         CorralError: as ``listener_of``; UNREACHABLE, the node does not let this user in.
     """
-    answer = await fleet.run(node, listeners_script(user), timeout=60)
-    text = check(answer, f"looking for listeners of {user}").stdout
-    return listener_of(text, port, job=job, node=node, user=user)
+    doing = f"looking for listeners of {user}"
+    asked = inquiry(questions(user))
+    result = check(await fleet.run(node, asked.script, timeout=60), doing)
+    sections = asked.read(result.stdout)
+    sections.succeeded(uid_of(user).name, node, doing, stderr=result.stderr)
+    seen = read_listeners(sections.require(asked.names, node, doing), user)
+    return listener_of(seen, port, job=job, node=node, user=user)
 
 
 @asynccontextmanager

@@ -10,10 +10,9 @@ from corral.hosts.transport import Result
 from corral.state.storage.job_folders import (
     ENVS,
     JOBS,
-    STICKY,
-    TAKEN,
     TOP,
     remedy,
+    unsafe_folders,
     user_folder,
 )
 
@@ -42,14 +41,15 @@ def not_ours(result: Result) -> CorralError | None:
             hint="an administrator names you under users: of the cluster file and runs: "
             "corral up FILE",
         )
-    marks = (f" {TAKEN} ", f" {STICKY}")
-    line = next((x for x in result.stderr.splitlines() if any(mark in x for mark in marks)), "")
-    if not line:
+    unsafe = next((x for x in unsafe_folders(result.stderr) if x.replaceable), None)
+    if unsafe is None:
         return None
-    top, _, _ = line.partition(f" {TAKEN} ")[0].partition(" is open to others")
     hint = "corral up FILE sets it aside, with what is in it, and makes one of root's"
-    if f"/{TOP}" not in top:
-        hint = f"corral up FILE does it where Corral serves the folder; else {remedy(top)}"
+    if f"/{TOP}" not in unsafe.path:
+        hint = f"corral up FILE does it where Corral serves the folder; else {remedy(unsafe.path)}"
     return CorralError(
-        Code.NOT_GOOD, f"{line}: nothing was read or written there", node=result.node, hint=hint
+        Code.NOT_GOOD,
+        f"{unsafe.shown}: nothing was read or written there",
+        node=result.node,
+        hint=hint,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from corral.agents import program
@@ -16,12 +15,9 @@ from corral.prove.probe import lines
 from corral.prove.survey import survey
 
 PORT: Final = 6820
-IPV4: Final = 8  # hex digits
 SERVER_ERROR = 500
 OK, BAD = 200, 400  # HTTP: an answer; from BAD on a refusal or an error
 REFUSED: Final = frozenset({401, 403, 511})  # 511: a forged token, refused by slurmctld (24.11)
-_LOOPBACK6: Final = "00000000000000000000000001000000"
-_MAPPED: Final = re.compile(r"^0{16}FFFF0000[0-9A-F]{6}7F$")
 
 
 async def asked(ctx: ProveContext) -> Result:
@@ -103,30 +99,17 @@ def judge_refuses(text: str, shown: Evidence) -> Judgement:
 def judge_loopback(controller: MachineState) -> Judgement:
     """The port of slurmrestd is open on loopback and on no other address."""
     sockets = controller.get(LISTENING)
-    addresses = [address for address, port in sockets or () if port == PORT]
-    figures: dict[str, Figure] = {"listening": ", ".join(map(_address, addresses)) or "nowhere"}
+    those = [socket for socket in sockets or () if socket.port == PORT]
+    addresses = ", ".join(str(socket.address) for socket in those)
+    figures: dict[str, Figure] = {"listening": addresses or "nowhere"}
     text = clip(controller.text(LISTENING))
     shown = Evidence(controller.node, "cat /proc/net/tcp /proc/net/tcp6", text, figures)
     if not sockets:
         return failed("the listening sockets could not be read", shown)
-    if not addresses:
+    if not those:
         return failed(f"nothing listens on port {PORT}", shown)
-    problems = [f"port {PORT} is open on {_address(a)}" for a in addresses if not _is_loopback(a)]
+    problems = [f"port {PORT} is open on {each.address}" for each in those if not each.is_loopback]
     return verdict_of(problems, f"port {PORT} is open on loopback only", shown)
-
-
-def _is_loopback(address: str) -> bool:
-    if len(address) == IPV4:
-        return address.endswith("7F")
-    return address == _LOOPBACK6 or bool(_MAPPED.match(address))
-
-
-def _address(hexed: str) -> str:
-    if len(hexed) == IPV4:  # little-endian: 0100007F is 127.0.0.1
-        return ".".join(str(b) for b in reversed(bytes.fromhex(hexed)))
-    if hexed == _LOOPBACK6:
-        return "::1"
-    return "::" if not hexed.strip("0") else f"ipv6 {hexed}"
 
 
 def _evidence(ctx: ProveContext, result: Result) -> Evidence:

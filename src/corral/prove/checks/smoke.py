@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.inspect.facts import Facts
-from corral.inspect.machine import CLOCK, NAME_S, NAMES
+from corral.inspect.machine import CLOCK, NAME_S, NAMES, NO_ANSWER
 from corral.inspect.question import MachineState
 from corral.inspect.rules import (
     NameFault,
@@ -31,6 +32,7 @@ from corral.spec.hostlist import fold
 from corral.spec.nodes import Node
 
 UNKNOWN: Final = "?"
+NOT_SEEN: Final = "not seen"
 CLOCK_WARN: Final = 2.0
 CLOCK_FAIL: Final = 30.0  # munge and auth/slurm refuse at 300 s (F02): fail long before
 MEMORY_LEAST: Final = 0.5  # of what the machine has; less means a wrong or missing RealMemory
@@ -116,14 +118,14 @@ def judge_services(seen: Survey, units_by_node: Mapping[str, tuple[str, ...]]) -
     shown: list[Evidence] = []
     count = 0
     for host in _reached(seen):
-        states = host.pairs(UNITS)
+        states = {name: unit.shown for name, unit in host.by_key(UNITS).items()}
         units = (*units_by_node[host.node], *(("munge",) if munge else ()))
         for unit in units:
-            state = states.get(unit, "not seen")
+            answer = host.by_key(UNITS).get(unit)
             count += 1
-            if unit_state(state) is not UnitState.ACTIVE:
-                problems.append(f"{unit} on {host.node} is {state}")
-        figures: dict[str, Figure] = {unit: states.get(unit, "not seen") for unit in units}
+            if answer is None or unit_state(answer.state) is not UnitState.ACTIVE:
+                problems.append(f"{unit} on {host.node} is {states.get(unit, NOT_SEEN)}")
+        figures: dict[str, Figure] = {unit: states.get(unit, NOT_SEEN) for unit in units}
         command = f"systemctl is-active {' '.join(units)}"
         shown.append(Evidence(host.node, command, clip(host.text(UNITS)), figures))
     return verdict_of(problems, f"{count} services active", *shown)
@@ -145,8 +147,11 @@ def judge_names(
             # Programs take the first address.
             if not later or problem.expected not in ("", problem.addresses[0]):
                 problems.append(_named(host.node, problem))
-        answers = host.pairs(NAMES).items()
-        table = {name: text.split()[0] for name, text in answers if text}
+        table = {
+            name: str(resolved.addresses[0]) if resolved.addresses else NO_ANSWER
+            for name, resolved in host.by_key(NAMES).items()
+            if resolved.addresses or resolved.late
+        }
         command = f"getent ahostsv4 {' '.join(seen.nodes)}"
         shown.append(Evidence(host.node, command, clip(host.text(NAMES)), dict(table)))
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
@@ -227,7 +232,7 @@ def judge_config(seen: Survey) -> Judgement:
     """What each node works from equals what slurmctld runs: hash of the settings, and files."""
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
-    digests = _hashes(seen.nodes[seen.controller], seen.controller)
+    digests = _hashes(seen.nodes[seen.controller])
     for host in _reached(seen):
         state = settings(host).get("HASH_VAL", "")
         apart = host.get(MADE_FROM)
@@ -243,7 +248,7 @@ def judge_config(seen: Survey) -> Judgement:
             problems.append(f"settings on {host.node}: {state or 'slurmctld did not report them'}")
         problems += [
             f"{path} on {host.node} differs from slurmctld's"
-            for path in differing_files(_hashes(host, ""), digests)
+            for path in differing_files(host.by_key(IN_USE), digests)
         ]
         text = f"{host.text(CONFIG)}\n{host.text(IN_USE)}"
         figures: dict[str, Figure] = {"HASH_VAL": state}
@@ -254,14 +259,11 @@ def judge_config(seen: Survey) -> Judgement:
     return verdict_of(problems, f"same settings on {plural(len(seen.nodes), 'node')}", *shown)
 
 
-def _hashes(host: MachineState, controller: str) -> dict[str, str]:
-    """Path to sha256; on the controller name to sha256, of the folder slurmctld reads."""
-    table = host.get(IN_USE) or {}
-    if not controller:
-        return table
-    folder = settings(host).get("SLURM_CONF", "").rpartition("/")[0]
-    names = {path: path.rpartition("/") for path in table}
-    return {names[p][2]: digest for p, digest in table.items() if names[p][0] == folder}
+def _hashes(controller: MachineState) -> dict[str, str]:
+    """The sha256 of each file of the folder that slurmctld reads, by its name."""
+    folder = PurePosixPath(settings(controller).get("SLURM_CONF", "")).parent
+    files = controller.by_key(IN_USE).items()
+    return {path.name: digest for path, digest in files if path.parent == folder}
 
 
 def judge_registered(

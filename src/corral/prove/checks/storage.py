@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,12 +11,11 @@ from corral.errors import CorralError
 from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result
-from corral.inspect.question import Answer, inquiry, text
+from corral.inspect import storage as storage_questions
+from corral.inspect.question import Answer, MachineState, Question, inquiry, text
 from corral.inspect.rules import FolderFault, folder_fault
-from corral.inspect.storage import FAILED
-from corral.prove.context import ProveContext, as_user, output_of, verdict_of
+from corral.prove.context import ProveContext, as_user, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.prove.probe import lines
 from corral.spec.models import Storage
 from corral.spec.nodes import Node, sole_user
 
@@ -141,6 +141,8 @@ def _text(answer: Result | Sections | CorralError) -> str:
 
 
 ANSWER_S: Final = 20
+_ROUND_S: Final = 120.0
+"""Seconds for a node to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,79 +193,122 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 
 async def mounts(ctx: ProveContext) -> Judgement:
     folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
-    answers = await ctx.fleet.each({n: probe(ctx.token, n, f) for n, f in folders_of.items()})
+    states = await asyncio.gather(*(_observe(ctx, n, f) for n, f in folders_of.items()))
     problems: list[str] = []
     evidence: list[Evidence] = []
-    for name, folders in folders_of.items():
-        answer = answers[name]
-        problems += judge_node(name, folders, answer)
-        text = str(answer) if isinstance(answer, CorralError) else output_of(answer)
-        evidence.append(Evidence(name, "stat -f; /proc/mounts; a file of root's", text))
+    for (name, folders), state in zip(folders_of.items(), states, strict=True):
+        problems += judge_node(folders, state)
+        shown = str(state.error) if state.error else _shown(state)
+        evidence.append(Evidence(name, "stat -f; /proc/mounts; a file of root's", shown))
     names = ", ".join(dict.fromkeys(f.mount for folders in folders_of.values() for f in folders))
     return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
 
 
-def probe(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
-    """Ask one node. SIGKILL: nothing else ends a process that waits for an NFS server."""
-    return join([_probe(f"{token}-{node}", i, folder) for i, folder in enumerate(folders)])
+async def _observe(ctx: ProveContext, node: str, folders: tuple[Folder, ...]) -> MachineState:
+    """A node's folders; a file of root's is made only in those that answer."""
+    seen = await MachineState.ask(ctx.fleet, node, questions(folders), timeout=_ROUND_S)
+    making = roots_files(ctx.token, folders, seen)
+    if seen.error is not None or not making:
+        return seen
+    made = await MachineState.ask(ctx.fleet, node, making, timeout=_ROUND_S)
+    return replace(made, sections={**seen.sections, **made.sections})
 
 
-def _probe(name: str, index: int, folder: Folder) -> Script:
-    return call(
-        "prove/node.sh",
-        "folder_look",
-        index,
-        folder.mount,
-        ANSWER_S,
-        folder.local,
-        "" if folder.squash is None else f"{folder.mount}/.corral-prove-root-{name}",
-        "yes" if folder.jobs else "no",
-        folder.keeper,
+def _shown(state: MachineState) -> str:
+    return "\n".join(f"{name}:\n{answer}" for name, answer in state.sections.items())
+
+
+def questions(folders: tuple[Folder, ...]) -> tuple[Question[object], ...]:
+    """What a node is asked about its folders."""
+    paths = [folder.mount for folder in folders]
+    jobs = next((folder for folder in folders if folder.jobs), Folder(""))
+    return (
+        storage_questions.mounts(paths, ANSWER_S),
+        storage_questions.mount_sources(paths),
+        storage_questions.same_folders(
+            (folder.mount, folder.local) for folder in folders if folder.local
+        ),
+        storage_questions.owners(jobs.mount, jobs.keeper, below=False),
     )
 
 
-def judge_node(node: str, folders: tuple[Folder, ...], answer: Result | CorralError) -> list[str]:
-    """What is wrong with a node's folders."""
-    if isinstance(answer, CorralError):
-        return [f"{node} cannot be reached ({answer.message})"]
-    report: dict[tuple[str, str], list[str]] = {}
-    for key, rest in lines(answer.stdout):
-        index, *words = rest.split()
-        report[key, index] = words
-    return [
-        f"{node}: {folder.mount} {problem}"
-        for i, folder in enumerate(folders)
-        for problem in _judge(
-            folder, {key: words for (key, at), words in report.items() if at == str(i)}
+def _root_of(folder: Folder) -> Answer[str]:
+    """To whom a file belongs that root makes in a folder, or "refused"."""
+    return Answer(f"root:{folder.mount}", str.strip)
+
+
+def roots_files(
+    token: str, folders: tuple[Folder, ...], state: MachineState
+) -> tuple[Question[str], ...]:
+    """Makes and removes a file as root in each folder that answered, where squashing is declared.
+
+    A write to a server that does not answer would wait for it.
+    """
+    answers = state.by_key(storage_questions.MOUNTS)
+    return tuple(
+        _root_of(folder).by(
+            call(
+                "prove/node.sh",
+                "file_as_root",
+                f"{folder.mount}/.corral-prove-root-{token}-{state.node}",
+            )
         )
+        for folder in folders
+        if folder.squash is not None
+        and folder_fault(answers.get(folder.mount, storage_questions.NO_FOLDER_ANSWER)) is None
+    )
+
+
+def judge_node(folders: tuple[Folder, ...], state: MachineState) -> list[str]:
+    """What is wrong with a node's folders."""
+    if state.error is not None:
+        return [f"{state.node} cannot be reached ({state.error.message})"]
+    return [
+        f"{state.node}: {folder.mount} {problem}"
+        for folder in folders
+        if (problem := _judge(folder, state))
     ]
 
 
-def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
-    folder: Folder, report: Mapping[str, list[str]]
-) -> list[str]:
-    words = " ".join(report.get("answer", [FAILED]))
-    match folder_fault(words):
+def _judge(folder: Folder, state: MachineState) -> str:
+    answer = state.by_key(storage_questions.MOUNTS).get(
+        folder.mount, storage_questions.NO_FOLDER_ANSWER
+    )
+    match folder_fault(answer):
         case FolderFault.SILENT:
-            return ["does not answer: its server is down or unreachable"]
+            return "does not answer: its server is down or unreachable"
         case FolderFault.STALE:
-            return ["is a stale handle"]
+            return "is a stale handle"
         case FolderFault.UNREADABLE:
-            return [f"cannot be read: {words.removesuffix(FAILED).strip() or 'no output'}"]
+            return f"cannot be read: {answer.error or 'no output'}"
         case None:
-            pass
-    source = " ".join(report.get("mounted", []))
-    is_local = report.get("local")
-    if folder.local and is_local is None:
-        return [f"is not {folder.local} of this machine"]
+            return (
+                _judge_source(folder, state)
+                or _judge_root(folder, state)
+                or _judge_owners(folder, state)
+            )
+
+
+def _judge_source(folder: Folder, state: MachineState) -> str:
+    if folder.local and folder.mount not in (state.get(storage_questions.SAME_FOLDERS) or ()):
+        return f"is not {folder.local} of this machine"
+    source = state.by_key(storage_questions.MOUNT_SOURCES).get(folder.mount, "")
     if folder.sources and source not in folder.sources:
-        return [f"is {source or 'not mounted'}, not {folder.sources[0]}"]
-    owner = " ".join(report.get("root", []))
+        return f"is {source or 'not mounted'}, not {folder.sources[0]}"
+    return ""
+
+
+def _judge_root(folder: Folder, state: MachineState) -> str:
+    owner = state.get(_root_of(folder))
     if folder.squash is True and owner == "0":
-        return ["does not squash root, and root_squash is declared"]
+        return "does not squash root, and root_squash is declared"
     if folder.squash is False and owner != "0":
-        return [f"squashes root ({owner or 'no output'}), and root_squash is declared false"]
-    if "held" in report:
-        why = " ".join(report["held"])
-        return [f"can be replaced by a user, and with it the code of jobs: {why}"]
-    return []
+        return f"squashes root ({owner or 'no output'}), and root_squash is declared false"
+    return ""
+
+
+def _judge_owners(folder: Folder, state: MachineState) -> str:
+    unsafe = state.get(storage_questions.OWNERS) if folder.jobs else None
+    if not unsafe:
+        return ""
+    return f"can be replaced by a user, and with it the code of jobs: {unsafe[0].shown}"

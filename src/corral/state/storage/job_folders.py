@@ -8,8 +8,10 @@ rename one of them puts another tree there.
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, call, join, sh, shipped
@@ -35,6 +37,50 @@ TAKEN: Final = "belongs to"
 
 CHECKS: Final = join([shipped("folder-checks.sh"), NOTHING])
 """``held PATH UID`` and ``roots PATH``, for a shell: fail and name what others could replace."""
+
+
+class Risk(StrEnum):
+    """Why a folder is not safe from others, in the words of ``folder-checks.sh``."""
+
+    TAKEN = TAKEN
+    OPEN = "is open to others"
+    UNREADABLE = "cannot be read"
+    LOOP = "is a loop of links"
+    OTHER = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeFolder:
+    """A folder that ``CHECKS`` refused.
+
+    Attributes:
+        path: which; "" where something else failed.
+        risk: why.
+        shown: the same for people.
+    """
+
+    path: str
+    risk: Risk
+    shown: str
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether another user could replace it, or what is in it."""
+        return self.risk in (Risk.TAKEN, Risk.OPEN)
+
+
+_RISKS: Final = re.compile(rf"^(.+?) ({'|'.join(risk for risk in Risk if risk)})(?: |$)")
+
+
+def unsafe_folders(answer: str) -> tuple[UnsafeFolder, ...]:
+    """What ``held`` and ``roots`` printed, a line each."""
+    rows = [line.strip() for line in answer.split("\n") if line.strip()]
+    return tuple(
+        UnsafeFolder(match[1], Risk(match[2]), row)
+        if (match := _RISKS.match(row))
+        else UnsafeFolder("", Risk.OTHER, row)
+        for row in rows
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Section, Sections
+from corral.hosts.local import Local
 from corral.hosts.transport import Result
+from corral.inspect.question import MachineState
 from corral.prove.checks.access import judge_adopted, judge_closed
-from corral.prove.checks.storage import Folder, judge_node, probe
+from corral.prove.checks.storage import Folder, judge_node, questions, roots_files
 
 CUT = CorralError(Code.UNREACHABLE, "no route to host", node="node1")
 CLIENT = Folder("/shared", ("10.0.0.10:/srv/a", "node0:/srv/a"), squash=True)
@@ -25,114 +29,121 @@ def output(*lines: str) -> Result:
     return Result("node1", 0, "".join(f"{line}\n" for line in lines), "")
 
 
-HEALTHY: dict[str, tuple[Folder, Result]] = {
-    "a client": (
-        CLIENT,
-        output("@ answer 0 nfs", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
-    ),
-    "a client by name": (
-        CLIENT,
-        output("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
-    ),
-    "root is root": (
-        Folder("/shared", ("s:/a",), squash=False),
-        output("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 0"),
-    ),
-    "root may not write": (
-        CLIENT,
-        output("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
-    ),
-    "the server": (
-        SERVER,
-        output("@ answer 0 ext2/ext3", "@ mounted 0 /dev/vda1", "@ local 0"),
-    ),
-    "somebody else's": (EXISTING, output("@ answer 0 ext2/ext3", "@ mounted 0 ")),
+def seen(folder: Folder, answer: str, *, source: str = "", root: str = "") -> MachineState:
+    """What a node answered about one folder."""
+    sections = {
+        "shared-mounts": f"{folder.mount} {'mounted' if source else 'folder'} {answer}",
+        "mount-sources": f"{folder.mount} {source}",
+        "same-folders": "",
+        "shared": "",
+    }
+    if root:
+        sections[f"root:{folder.mount}"] = root
+    return MachineState("node1", sections)
+
+
+def local(state: MachineState, folder: Folder) -> MachineState:
+    return replace(state, sections={**state.sections, "same-folders": folder.mount})
+
+
+ROOT = Folder("/shared", ("s:/a",), squash=False)
+HEALTHY: dict[str, tuple[Folder, MachineState]] = {
+    "a client": (CLIENT, seen(CLIENT, "nfs", source="10.0.0.10:/srv/a", root="65534")),
+    "a client by name": (CLIENT, seen(CLIENT, "nfs", source="node0:/srv/a", root="refused")),
+    "root is root": (ROOT, seen(ROOT, "nfs", source="s:/a", root="0")),
+    "the server": (SERVER, local(seen(SERVER, "ext2/ext3", source="/dev/vda1"), SERVER)),
+    "somebody else's": (EXISTING, seen(EXISTING, "ext2/ext3")),
 }
 
 
 @pytest.mark.parametrize("what", HEALTHY)
 def test_a_folder_that_is_right_has_no_problem(what: str) -> None:
-    folder, answer = HEALTHY[what]
-    assert judge_node("node1", (folder,), answer) == []
+    folder, state = HEALTHY[what]
+    assert judge_node((folder,), state) == []
 
 
-BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
+BROKEN: dict[str, tuple[Folder, MachineState, str]] = {
     "nothing mounted": (
         CLIENT,
-        ("@ answer 0 ext2/ext3", "@ mounted 0 ", "@ root 0 0"),
+        seen(CLIENT, "ext2/ext3", root="0"),
         "is not mounted, not 10.0.0.10:/srv/a",
     ),
     "another server": (
         CLIENT,
-        ("@ answer 0 nfs", "@ mounted 0 10.9.9.9:/srv/a", "@ root 0 65534"),
+        seen(CLIENT, "nfs", source="10.9.9.9:/srv/a", root="65534"),
         "is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a",
     ),
     "stale": (
         CLIENT,
-        (
-            f"@ answer 0 {UNREAD} '/shared': Stale file handle failed",
-            "@ mounted 0 10.0.0.10:/srv/a",
-        ),
+        seen(CLIENT, f"{UNREAD} '/shared': Stale file handle failed", source="10.0.0.10:/srv/a"),
         "is a stale handle",
     ),
     "hung": (
         CLIENT,
-        ("@ answer 0 no answer within 20 s, failed", "@ mounted 0 10.0.0.10:/srv/a"),
+        seen(CLIENT, "no answer within 20 s, failed", source="10.0.0.10:/srv/a"),
         "does not answer: its server is down or unreachable",
     ),
     "root may not write where it should be root": (
-        Folder("/shared", ("s:/a",), squash=False),
-        ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 refused"),
+        ROOT,
+        seen(ROOT, "nfs", source="s:/a", root="refused"),
         "squashes root (refused), and root_squash is declared false",
+    ),
+    "nobody looked whether root is root": (
+        ROOT,
+        seen(ROOT, "nfs", source="s:/a"),
+        "squashes root (no output), and root_squash is declared false",
     ),
     "absent": (
         EXISTING,
-        (
-            f"@ answer 0 {UNREAD} '/data': No such file or directory failed",
-            "@ mounted 0 ",
-        ),
+        seen(EXISTING, f"{UNREAD} '/data': No such file or directory failed"),
         f"cannot be read: {UNREAD} '/data': No such file or directory",
     ),
     "root is root": (
         CLIENT,
-        ("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 0"),
+        seen(CLIENT, "nfs", source="node0:/srv/a", root="0"),
         "does not squash root, and root_squash is declared",
     ),
     "root is nobody": (
-        Folder("/shared", ("s:/a",), squash=False),
-        ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 65534"),
+        ROOT,
+        seen(ROOT, "nfs", source="s:/a", root="65534"),
         "squashes root (65534), and root_squash is declared false",
     ),
     "the server's own": (
         SERVER,
-        ("@ answer 0 ext2/ext3", "@ mounted 0 "),
+        seen(SERVER, "ext2/ext3"),
         "is not /srv/a of this machine",
     ),
-    "no answer at all": (CLIENT, (), "cannot be read: no output"),
+    "no answer at all": (CLIENT, MachineState("node1"), "cannot be read: no output"),
 }
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_folder_that_is_wrong_is_named_with_its_fault(what: str) -> None:
-    folder, lines, problem = BROKEN[what]
-    assert judge_node("node1", (folder,), output(*lines)) == [f"node1: {folder.mount} {problem}"]
+    folder, state, problem = BROKEN[what]
+    assert judge_node((folder,), state) == [f"node1: {folder.mount} {problem}"]
 
 
 def test_each_folder_of_a_node_is_judged_by_its_own_lines() -> None:
-    answer = output(
-        "@ answer 0 ext2/ext3",
-        "@ mounted 0 ",
-        "@ answer 1 nfs",
-        "@ mounted 1 10.9.9.9:/srv/a",
-        "@ root 1 65534",
-    )
-    problems = judge_node("node1", (EXISTING, CLIENT), answer)
+    sections = {
+        "shared-mounts": "/data folder ext2/ext3\n/shared mounted nfs",
+        "mount-sources": "/data \n/shared 10.9.9.9:/srv/a",
+        "root:/shared": "65534",
+    }
+    problems = judge_node((EXISTING, CLIENT), MachineState("node1", sections))
     assert problems == ["node1: /shared is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a"]
+
+
+def test_a_file_of_roots_is_made_only_where_the_folder_answers() -> None:
+    """A write to a server that is silent waits for it, and may be done when it is back."""
+    silent = seen(CLIENT, "no answer within 20 s, failed", source="node0:/srv/a")
+    assert roots_files("t", (CLIENT,), silent) == ()
+    (question,) = roots_files("t", (CLIENT, SERVER), seen(CLIENT, "nfs", source="node0:/srv/a"))
+    assert "/shared/.corral-prove-root-t-node1" in question.shell
 
 
 def test_a_node_that_is_away_is_a_problem_of_its_own() -> None:
     away = ["node1 cannot be reached (no route to host)"]
-    assert judge_node("node1", (CLIENT,), CUT) == away
+    assert judge_node((CLIENT,), MachineState("node1", error=CUT)) == away
     assert judge_closed("node1", CUT, busy=False) == away
     assert judge_adopted("node1", CUT, "7", gpu=True) == away
 
@@ -225,17 +236,36 @@ def test_a_session_that_is_no_part_of_its_job(answer: Result, gpu: bool, problem
     assert judge_adopted("node1", answer, "7", gpu=gpu) == [problem]
 
 
+def observed(folders: tuple[Folder, ...]) -> MachineState:
+    """This machine, asked by the real script."""
+    fleet = Fleet({"node1": Local("node1")})
+    return asyncio.run(MachineState.ask(fleet, "node1", questions(folders), timeout=60))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="root's own folders")
 @pytest.mark.parametrize(("mode", "good"), [(0o755, True), (0o1777, True), (0o777, False)])
 def test_the_folder_of_jobs_is_nobodys_to_replace(tmp_path: Path, mode: int, good: bool) -> None:
-    """The real script, on a folder of this machine."""
     (tmp_path / "corral").mkdir()
     tmp_path.chmod(mode)
     for jobs in (True, False):
         folders = (Folder(str(tmp_path), jobs=jobs),)
-        done = subprocess.run(
-            ["sh", "-c", probe("t", "node1", folders)], capture_output=True, text=True, check=True
-        )
-        problems = judge_node("node1", folders, Result("node1", 0, done.stdout, ""))
+        problems = judge_node(folders, observed(folders))
         assert bool(problems) == (jobs and not good)
         assert all("without the sticky bit" in problem for problem in problems)
+
+
+def test_the_folder_of_this_machine_is_the_same_as_itself_alone(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    same = Folder(str(tmp_path), local=f"{tmp_path}/other/..")
+    other = Folder(str(tmp_path), local=f"{tmp_path}/other")
+    assert judge_node((same,), observed((same,))) == []
+    (problem,) = judge_node((other,), observed((other,)))
+    assert problem.endswith(f"is not {tmp_path}/other of this machine")
+
+
+def test_what_is_mounted_there_is_known_by_its_source() -> None:
+    """/proc is a mount of its own on all machines of the tests."""
+    right, wrong = Folder("/proc", ("proc",)), Folder("/proc", ("server:/srv",))
+    state = observed((right,))
+    assert judge_node((right,), state) == []
+    assert judge_node((wrong,), state) == ["node1: /proc is proc, not server:/srv"]
