@@ -199,6 +199,11 @@ class Failure(BaseModel):
         yield from (*self.patterns, *self.needs, *self.unless, *self.unless_line)
 
 
+def evidence_lines(text: str) -> tuple[str, ...]:
+    """A text as evidence shows it: its lines that are not blank."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One failure found.

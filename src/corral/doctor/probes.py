@@ -13,7 +13,7 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.machine_report import MachineReport
-from corral.doctor.model import Diagnosis
+from corral.doctor.model import Diagnosis, evidence_lines
 from corral.inspect.gpu import DEVICES
 from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPACES, USERS
 from corral.inspect.network import ADDRESSES, LINKS
@@ -103,8 +103,7 @@ class Scene:
 def finding(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = "") -> Diagnosis:
     """A finding of a failure of the catalogue."""
     nodes = (node,) if isinstance(node, str) else node
-    lines = tuple(line.strip() for line in evidence.splitlines() if line.strip())
-    return Diagnosis(catalog()[id_], tuple(n for n in nodes if n), lines, detail)
+    return Diagnosis(catalog()[id_], tuple(n for n in nodes if n), evidence_lines(evidence), detail)
 
 
 def unreachable(scene: Scene) -> Iterator[Diagnosis]:
@@ -169,7 +168,7 @@ def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
     for folder in scene.lead.get(OWNERS) or ():
         if folder.replaceable:
-            yield finding("F230", scene.controller, folder.shown, folder.path)
+            yield finding("F230", scene.controller, folder.shown, str(folder.path))
 
 
 def names(scene: Scene) -> Iterator[Diagnosis]:

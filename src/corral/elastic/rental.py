@@ -10,15 +10,13 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.quote import Script, call
+from corral.inspect.machine import FITNESS
 from corral.providers.base import Action, MachineAction
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import elastic_of
 
 CHECK_S: Final = 120.0
-
-CHECK: Final[Script] = call("gates/slurm.sh", "machine_fault")
 
 
 async def fault_of(fleet: Fleet, node: str, gpus: int) -> CorralError | None:
@@ -30,13 +28,14 @@ async def fault_of(fleet: Fleet, node: str, gpus: int) -> CorralError | None:
         gpus: how many GPUs it must have.
     """
     try:
-        answer = await fleet.run(node, CHECK, timeout=CHECK_S)
+        answer = await fleet.run(node, FITNESS.shell, timeout=CHECK_S)
     except CorralError as error:
         return error
-    output = answer.stdout.strip()
-    if output == f"gpus {gpus}" or (output.startswith("gpus ") and int(output[5:]) >= gpus):
+    fitness = FITNESS.parse(answer.stdout)
+    if fitness.gpus is not None and fitness.gpus >= gpus:
         return None
-    what = f"{output[5:]} of {gpus} GPUs answer" if output.startswith("gpus ") else output
+    short = f"{fitness.gpus} of {gpus} GPUs answer"
+    what = fitness.fault if fitness.gpus is None else short
     return CorralError(
         Code.NOT_GOOD,
         what or "its check printed nothing",

@@ -21,13 +21,17 @@ def memory_mib(text: str, key: str = "MemTotal") -> int:
     return int(line[1]) // 1024
 
 
-def _assigned(answer: str) -> dict[str, str]:
-    return dict(re.findall(r"\b(\w+)=(\d+)", answer))
+def _assigned(answer: str) -> dict[str, int]:
+    return {key: int(number) for key, number in re.findall(r"\b(\w+)=(\d+)", answer)}
 
 
 def _listed(answer: str) -> list[tuple[str, str]]:
     rows = (line.split(",") for line in answer.splitlines() if line[:1].isdigit())
     return [(row[2] or "0", row[1] or "0") for row in rows]
+
+
+def _count(answer: str) -> int:
+    return int(answer)
 
 
 def _paired(answer: str) -> list[tuple[str, str]]:
@@ -58,7 +62,7 @@ fi"""
     ),
     _paired,
 )
-PROCESSORS: Final = Question("processors", sh("grep -c '^processor' /proc/cpuinfo"), int)
+PROCESSORS: Final = Question("processors", sh("grep -c '^processor' /proc/cpuinfo"), _count)
 QUESTIONS: Final = (
     MEMORY,
     SLURMD,
@@ -83,14 +87,14 @@ def layout(parts: Answers) -> Layout:
     """CPUs and memory: slurmd's view, else the kernel's."""
     known = SLURMD.read_or_empty(parts)
     if known:
-        sockets = int(known.get("SocketsPerBoard") or known.get("Sockets") or 1)
+        sockets = known.get("SocketsPerBoard") or known.get("Sockets") or 1
         return _checked(
             Layout(
-                cpus=int(known["CPUs"]),
-                sockets=sockets * int(known.get("Boards", 1)),
-                cores=int(known["CoresPerSocket"]),
-                threads=int(known["ThreadsPerCore"]),
-                memory=int(known["RealMemory"]),
+                cpus=known["CPUs"],
+                sockets=sockets * known.get("Boards", 1),
+                cores=known["CoresPerSocket"],
+                threads=known["ThreadsPerCore"],
+                memory=known["RealMemory"],
             )
         )
     return _checked(_counted(_places(parts), MEMORY.read(parts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Final
@@ -12,8 +13,19 @@ from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question
 from corral.tables import Row, read_table
 
+
+def _number(device: str) -> int:
+    """N of ``/dev/nvidiaN``."""
+    return int(device.removeprefix("/dev/nvidia"))
+
+
+def gpu_files(answer: str) -> tuple[str, ...]:
+    """Device files of GPUs, in the order of their numbers."""
+    return tuple(sorted(re.findall(r"^/dev/nvidia\d+$", answer, re.MULTILINE), key=_number))
+
+
 DEVICES: Final = Question(
-    "devices", sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'), str.split
+    "devices", sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'), gpu_files
 )
 
 
@@ -53,10 +65,34 @@ def _smi_rows(answer: str) -> list[list[str]]:
     return [[field.strip() for field in line.split(",")] for line in answer.splitlines()]
 
 
-def _pci_rows(answer: str) -> list[tuple[str, str]]:
-    """Class and device id of each of NVIDIA's devices."""
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One of NVIDIA's devices.
+
+    Attributes:
+        device: its id, ``2330``.
+        gpu: it is a GPU (VGA 0300 and 3D controllers 0302).
+        counts: it is a GPU or an NVSwitch.
+    """
+
+    device: str
+    gpu: bool
+    counts: bool
+
+
+def _pci_device(kind: str, device: str) -> PciDevice:
+    # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
+    return PciDevice(
+        device.removeprefix("0x"),
+        gpu=kind.startswith(("0x0300", "0x0302")),
+        counts=kind.startswith(("0x03", "0x0680")),
+    )
+
+
+def pci_devices(answer: str) -> tuple[PciDevice, ...]:
+    """NVIDIA's devices, from lines ``CLASS ID``."""
     rows = (line.partition(" ") for line in answer.splitlines())
-    return [(kind, device.removeprefix("0x")) for kind, _, device in rows]
+    return tuple(_pci_device(kind, device) for kind, _, device in rows)
 
 
 SMI: Final = Question(
@@ -80,7 +116,7 @@ for d in /sys/bus/pci/devices/*; do
   [ "$v" != 0x10de ] || echo "$c $i"
 done"""
     ),
-    _pci_rows,
+    pci_devices,
 )
 QUESTIONS: Final = (
     DEVICES,
@@ -98,24 +134,21 @@ def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
         if len(fields) == 3:  # noqa: PLR2004  # else a message: the driver does not work
             device = minors.get(bus_address(fields[0]), f"/dev/nvidia{index}")
             named[device] = (fields[1], int(fields[2]) if fields[2].isdecimal() else 0)
-    devices = {d for d in DEVICES.read(parts) if re.fullmatch(r"/dev/nvidia\d+", d)}
+    devices = set(DEVICES.read(parts))
     return tuple(
         (device, *named.get(device, ("", 0)))
-        for device in sorted(devices | set(named), key=lambda d: int(d.removeprefix("/dev/nvidia")))
+        for device in sorted(devices | set(named), key=_number)
     )
 
 
 def nvidia_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs and NVSwitches, sorted, one per device: ``("22a3", "2330")``."""
-    # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
-    rows = PCI.read_or_empty(parts)
-    return tuple(sorted(device for kind, device in rows if kind.startswith(("0x03", "0x0680"))))
+    return tuple(sorted(each.device for each in PCI.read_or_empty(parts) if each.counts))
 
 
 def gpu_pci(parts: Answers) -> tuple[str, ...]:
-    """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
-    rows = PCI.read_or_empty(parts)
-    return tuple(device for kind, device in rows if kind.startswith(("0x0300", "0x0302")))
+    """Device ids of NVIDIA's GPUs alone."""
+    return tuple(each.device for each in PCI.read_or_empty(parts) if each.gpu)
 
 
 class GpuType(Row):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, sh
 from corral.inspect.question import Answer, Question, lines, pairs, text
 from corral.state.network.firewall import PROGRAM
 
@@ -103,6 +103,30 @@ KERNEL_LOG: Final = Question(
     ),
     text,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Fitness:
+    """Whether a new machine can take work.
+
+    Attributes:
+        gpus: how many of its GPUs answer; None where the machine has another fault.
+        fault: what is wrong with it; "" where only the GPUs count.
+    """
+
+    gpus: int | None
+    fault: str
+
+
+def fitness(answer: str) -> Fitness:
+    """Read ``gpus COUNT``, or a fault."""
+    printed = answer.strip()
+    count = re.fullmatch(r"gpus (\d+)", printed)
+    return Fitness(int(count[1]), "") if count else Fitness(None, printed)
+
+
+FITNESS: Final = Question("fitness", call("gates/slurm.sh", "machine_fault"), fitness)
+"""Whether systemd runs, there is room, and GPUs answer, each of them to a program."""
 LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), load)
 """Processes that ran or waited in the last minute, on average."""
 _LISTEN: Final = "0A"

@@ -9,11 +9,10 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from corral.hosts.quote import sh
-from corral.inspect.question import Answers, Question, text
+from corral.inspect.question import Answers, Question
 
 
 def addresses(
@@ -88,8 +87,40 @@ ADDRESSES: Final = Question(
 LINKS: Final = Question(
     "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), mtus
 )
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoute:
+    """Where packets to elsewhere go.
+
+    Attributes:
+        source: the address that they come from; "" where the route names none.
+        device: the interface; "" for no such route.
+    """
+
+    source: str
+    device: str
+
+
+def default_route(answer: str) -> DefaultRoute:
+    """The first route of ``ip -o -4 route show default``.
+
+    Raises:
+        ValueError: its source is not an address.
+    """
+    source = re.search(r"\bsrc (\S+)", answer)
+    device = re.search(r"\bdev (\S+)", answer)
+    return DefaultRoute(_ipv4(source[1]) if source else "", device[1] if device else "")
+
+
+def _ipv4(text: str) -> str:
+    return str(ipaddress.IPv4Address(text))
+
+
 DEFAULT: Final = Question(
-    "default", sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"), text
+    "default",
+    sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"),
+    default_route,
 )
 ROUTES: Final = Question(
     "routes", sh("if ! command -v ip >/dev/null; then cat /proc/net/route; fi"), _kernel_routes
@@ -111,7 +142,13 @@ done"""
     _nics,
 )
 CONNECTION: Final = Question("connection", sh('echo "$SSH_CONNECTION"'), str.split)
-_STRICT: Final = replace(ADDRESSES, parse=partial(addresses, strict=True))
+
+
+def _strict_addresses(answer: str) -> tuple[tuple[str, ipaddress.IPv4Interface], ...]:
+    return addresses(answer, strict=True)
+
+
+_STRICT: Final = replace(ADDRESSES, parse=_strict_addresses)
 # Without iproute2 (many containers, pods among them) the kernel's own tables hold the same.
 QUESTIONS: Final = (
     DEFAULT,
@@ -179,11 +216,9 @@ def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
     if len(reached) == 4 and reached[2] in own:  # noqa: PLR2004  # behind NAT it is another's
         return reached[2]
     default = DEFAULT.read(parts)
-    source = re.search(r"\bsrc (\S+)", default)
-    if source:
-        return _ipv4(source[1])
-    device = re.search(r"\bdev (\S+)", default)
-    name = device[1] if device else _default_of_kernel(parts)
+    if default.source:
+        return default.source
+    name = default.device or _default_of_kernel(parts)
     first = [a for nic in nics if nic.name == name for a in nic.addresses]
     return (first or own or [""])[0]
 
@@ -193,7 +228,3 @@ def _default_of_kernel(parts: Answers) -> str:
         if not network.prefixlen:
             return name
     return ""
-
-
-def _ipv4(text: str) -> str:
-    return str(ipaddress.IPv4Address(text))

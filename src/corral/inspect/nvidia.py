@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
@@ -89,7 +90,7 @@ class DriverState:
 
     loaded: tuple[str, ...]
     gpus: tuple[HostGpu, ...]
-    programs: tuple[str, ...]
+    programs: tuple[PurePosixPath, ...]
     printed: str
 
 
@@ -113,6 +114,11 @@ def cards(answer: str) -> Cards:
     return Cards(tuple(rows), answer)
 
 
+def program_paths(answer: str) -> tuple[PurePosixPath, ...]:
+    """Paths, a line each."""
+    return tuple(map(PurePosixPath, answer.split()))
+
+
 def users(answer: str) -> dict[str, tuple[str, ...]]:
     """Processes that compute, ``PID (NAME)``, by the uuid of their GPU."""
     by_gpu: dict[str, list[str]] = {}
@@ -121,11 +127,22 @@ def users(answer: str) -> dict[str, tuple[str, ...]]:
     return {uuid: tuple(processes) for uuid, processes in by_gpu.items()}
 
 
+# The capabilities "compute" and "utility" of NVIDIA's container toolkit (libnvidia-container,
+# src/nvc_info.c); graphics and video are left out.
+_NEEDED: Final = re.compile(
+    r"lib(?:cuda|cudadebugger|nvidia-(?:ml|cfg|nscq|opencl|gpucomp|ptxjitcompiler|allocator|nvvm"
+    r"|nvvm70|pkcs11|pkcs11-openssl3|compiler|fatbinaryloader))\.so\.[0-9.]+"
+)
+
+
 def libraries(answer: str) -> dict[str, str]:
-    """Path by soname of 64-bit libraries; the first of two is the one that the loader takes."""
+    """Path by soname of the driver's 64-bit libraries for computing.
+
+    The first of two is the one that the loader takes.
+    """
     paths: dict[str, str] = {}
     for line in answer.splitlines():
-        if match := _LIBRARY.match(line):
+        if (match := _LIBRARY.match(line)) and _NEEDED.fullmatch(match[1]):
             paths.setdefault(match[1], match[2])
     return paths
 
@@ -166,7 +183,7 @@ LIBRARIES: Final = Question("libraries", sh("PATH=$PATH:/sbin:/usr/sbin ldconfig
 PROGRAMS: Final = Question(
     "programs",
     join([_SMI, sh("command -v nvidia-smi nvidia-debugdump nvidia-cuda-mps-control; :")]),
-    str.split,
+    program_paths,
 )
 DEVICES: Final = Question(
     "device-files",
@@ -185,7 +202,7 @@ def driver_state(answers: Answers) -> DriverState:
     return DriverState(
         loaded=LISTED.read(answers),
         gpus=_gpus(listed, MINORS.read(answers), USERS.read(answers)),
-        programs=tuple(PROGRAMS.read(answers)),
+        programs=PROGRAMS.read(answers),
         printed=listed.printed,
     )
 

@@ -428,7 +428,7 @@ class GpuProblem:
 
 def driver_problem(state: DriverState) -> GpuProblem | None:
     """Why nvidia-smi does not show all GPUs of the kernel module; None where it does."""
-    if not any(path.endswith("/nvidia-smi") for path in state.programs):
+    if not any(path.name == "nvidia-smi" for path in state.programs):
         return GpuProblem(
             GpuFault.NO_PROGRAM,
             str(GpuFault.NO_PROGRAM),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -129,16 +130,30 @@ CONFIG: Final = Question(
 """The settings that the node works with."""
 
 
-def setting(key: str) -> Question[str]:
+def _setting(key: str, parse: Callable[[str], T]) -> Question[T]:
     """One key of ``scontrol show config``; "" where it is unset or Slurm does not answer."""
     shell: Script = sh(
         "timeout {limit} scontrol show config 2>/dev/null | sed -n {edit}",
         limit=INNER_S,
         edit=f"s/^{key} *= *//p",
     )
-    return Question(key, shell, str.strip)
+    return Question(key, shell, parse)
 
 
+def _listed(answer: str) -> frozenset[str]:
+    return frozenset(answer.strip().split(",")) - {""}
+
+
+def _number(answer: str) -> int | None:
+    return int(answer) if answer.strip().isdecimal() else None
+
+
+ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
+"""What accounting refuses."""
+ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
+"""The largest number of an array's task; None where it is unknown."""
+PRIVATE: Final = _setting("PrivateData", _listed)
+"""What users see of their own only."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 
@@ -163,8 +178,30 @@ IN_USE: Final = Question(
     digests,
 )
 """After ``CONFIG``: digests of the files that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of which slurm.conf a node's own was made.
+
+    Attributes:
+        digest: begin of that file's sha256; "" where the node's is the cluster's.
+    """
+
+    digest: str
+
+    def is_of(self, digest: str) -> bool:
+        """Whether it was made of the file with this digest."""
+        return digest.startswith(self.digest)
+
+
+def origin(answer: str) -> Origin:
+    """Read what ``MADE_FROM`` prints."""
+    return Origin(answer.strip())
+
+
 MADE_FROM: Final = Question(
-    "apart", sh('sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null'), str.strip
+    "apart", sh('sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null'), origin
 )
 """After ``IN_USE``: the digest of the cluster's slurm.conf of which a node's own was made."""
 
@@ -301,8 +338,13 @@ def partition_named(name: str) -> Question[tuple[Partition, ...]]:
     )
 
 
+def uid(answer: str) -> int:
+    """A number."""
+    return int(answer)
+
+
 CLIENT_PROGRAMS: Final = ("sbatch", "squeue", "scontrol", "scancel", "srun")
-UID: Final = Question("uid", sh("id -u"), int)
+UID: Final = Question("uid", sh("id -u"), uid)
 MISSING: Final = Question(
     "missing-commands",
     call("jobs/user.sh", "programs_missing", *CLIENT_PROGRAMS),
@@ -310,7 +352,6 @@ MISSING: Final = Question(
 )
 """Commands of Slurm that are not on the user's PATH."""
 CLIENT: Final = Question("client", sh("cat {file} 2>/dev/null", file=PUBLISHED), text)
-ENFORCED: Final = setting("AccountingStorageEnforce")
 
 
 def login_questions(user: str) -> tuple[Question[object], ...]:

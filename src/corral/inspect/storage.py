@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -88,10 +88,39 @@ def user_and_storage(user: str, mount: str) -> Question[str]:
     return Question("missing", sh("user_there {user} {mount}", user=user, mount=mount), str.strip)
 
 
-def unread_paths(paths: Sequence[str]) -> Question[list[str]]:
+@dataclass(frozen=True, slots=True)
+class UnreadPath:
+    """A path that who asks cannot read.
+
+    Attributes:
+        path: which.
+        above: the nearest folder above it that is there.
+        names: what that folder holds.
+    """
+
+    path: str
+    above: str
+    names: tuple[str, ...]
+
+
+def unread(answer: str) -> tuple[UnreadPath, ...]:
+    """Paths, from lines ``unread PATH``, ``above FOLDER`` and ``name NAME``."""
+    paths: list[UnreadPath] = []
+    for line in answer.split("\n"):
+        word, _, rest = line.partition(" ")
+        if word == "unread":
+            paths.append(UnreadPath(rest, "", ()))
+        elif paths and word == "above":
+            paths[-1] = replace(paths[-1], above=rest)
+        elif paths and word == "name":
+            paths[-1] = replace(paths[-1], names=(*paths[-1].names, rest))
+    return tuple(paths)
+
+
+def unread_paths(paths: Sequence[str]) -> Question[tuple[UnreadPath, ...]]:
     """Those of the paths that who asks cannot read."""
     shell = call(_USER_PROGRAM, "paths_unread", *paths) if paths else NOTHING
-    return Question("paths", shell, str.splitlines)
+    return Question("paths", shell, unread)
 
 
 @dataclass(frozen=True, slots=True)

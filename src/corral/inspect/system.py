@@ -68,7 +68,10 @@ def _booted_by_systemd(answer: str) -> bool:
 
 
 def _is(word: str) -> Callable[[str], bool]:
-    return lambda answer: answer.split()[:1] == [word]
+    def is_word(answer: str) -> bool:
+        return answer.split()[:1] == [word]
+
+    return is_word
 
 
 Firewall = Literal["", "ufw", "firewalld", "nftables", "iptables"]

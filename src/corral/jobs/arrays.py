@@ -48,9 +48,14 @@ def _numbered(text: str) -> list[tuple[int, str]]:
     return [(int(number), rest) for number, _, rest in rows if _NUMBER.fullmatch(number)]
 
 
+def _statuses(text: str) -> dict[int, int]:
+    """Exit status of each part that has ended."""
+    return {number: int(rest) for number, rest in _numbered(text) if _STATUS.fullmatch(rest)}
+
+
 _ABOUT: Final = Answer("array-points", _points)
 _LAST: Final = Answer("last", _numbered)
-_ENDED: Final = Answer("ended", _numbered)
+_ENDED: Final = Answer("ended", _statuses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +236,7 @@ def _parts(
         if (label := array_label(job.label)) and label.task is not None
     }
     lines = dict(_LAST.read(answers))
-    ended = _ENDED.read(answers)
-    statuses = {number: int(text) for number, text in ended if _STATUS.fullmatch(text)}
+    statuses = _ENDED.read(answers)
     every = _ABOUT.read(answers)
     parts: list[Part] = []
     for number in job.array:

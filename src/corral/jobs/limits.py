@@ -7,7 +7,7 @@ Slurm itself accepts a job over its partition's time limit and leaves it pending
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -20,8 +20,16 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
 from corral.inspect.question import Answer, Answers, inquiry
-from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting, strictly
-from corral.inspect.storage import USER_THERE, unread_paths, user_and_storage
+from corral.inspect.slurm import (
+    ARRAY_SIZE,
+    ENFORCED,
+    NODES,
+    PYXIS,
+    QOS,
+    associations_of,
+    strictly,
+)
+from corral.inspect.storage import USER_THERE, UnreadPath, unread_paths, user_and_storage
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.upload.archive import ask_script, names_asked
@@ -452,9 +460,6 @@ _APPLY: Final = "corral apply corrects it"
 
 _CONTENTS: Final = Answer("contents", str.splitlines)
 
-_SIZE: Final = setting("MaxArraySize")
-_ENFORCED: Final = setting("AccountingStorageEnforce")
-
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -534,9 +539,8 @@ async def ask(
         "asking Slurm for its nodes",
         hint="is slurmctld up? see corral status",
     )
-    size = _SIZE.read(texts)
-    array_size = int(size) if size.isdecimal() else None
-    return SubmitAnswers(strictly(NODES).parse(shown), tuple(_CONTENTS.parse(contents)), array_size)
+    size = ARRAY_SIZE.read(texts)
+    return SubmitAnswers(strictly(NODES).parse(shown), tuple(_CONTENTS.parse(contents)), size)
 
 
 def _questions(
@@ -549,9 +553,9 @@ def _questions(
         user_and_storage(user, mount),
         unread_paths(tuple(needed)).run_by(partial(_there, user)),
         _CONTENTS.by(_there(user, contents)),
-        _SIZE.only(when=bool(job.tasks)),
+        ARRAY_SIZE.only(when=bool(job.tasks)),
         PYXIS.only(when=bool(job.container)),
-        _ENFORCED.only(when=charged),
+        ENFORCED.only(when=charged),
         associations_of(user).only(when=charged),
         QOS.only(when=charged),
         NODES,
@@ -561,7 +565,7 @@ def _questions(
 
 def _rights(user: str, answers: Answers) -> Rights:
     return Rights(
-        frozenset(_ENFORCED.read(answers).split(",")),
+        ENFORCED.read(answers),
         associations_of(user).read(answers),
         tuple(QOS.read(answers)),
     )
@@ -630,28 +634,12 @@ def _missing(word: str, user: str, controller: str, mount: str) -> list[Refusal]
     return [reasons[word]] if word in reasons else []
 
 
-def _unread(lines: Iterable[str], user: str, needed: Mapping[str, str]) -> list[Refusal]:
-    refusals: list[Refusal] = []
-    path, above, names = "", "", list[str]()
-
-    def done() -> None:
-        if not path:
-            return
+def _unread(paths: Iterable[UnreadPath], user: str, needed: Mapping[str, str]) -> Iterator[Refusal]:
+    for each in paths:
+        path, above, names = each.path, each.above, [*each.names]
         what = needed.get(path, "path")
         if above == path or path.removeprefix(f"{above.rstrip('/')}/") in names:
-            refusals.append(Refusal(f"{what} {path} cannot be read by {user}", "chmod or chown it"))
+            yield Refusal(f"{what} {path} cannot be read by {user}", "chmod or chown it")
         else:
             reason = f"no {what} {path} that {user} can read on the cluster"
-            refusals.append(Refusal(reason, nearest(path, above, names)))
-
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        if word == "unread":
-            done()
-            path, above, names = rest, "", []
-        elif word == "above":
-            above = rest
-        elif word == "name":
-            names.append(rest)
-    done()
-    return refusals
+            yield Refusal(reason, nearest(path, above, names))

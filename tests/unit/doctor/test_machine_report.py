@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -71,11 +72,13 @@ def test_shared_folders_are_asked_at_once_and_the_kernel_reports_mounts(
         (tmp_path / name).chmod(0o755)
     asked = storage.mounts(("/proc", "/no/such", str(tmp_path)))
     printed = asked.parse(answers((asked,), tmp_path)["shared-mounts"])
-    assert printed["/proc"] == "mounted proc"
-    assert printed["/no/such"].startswith("folder ")
-    assert printed["/no/such"].endswith(" failed")
-    assert printed[str(tmp_path)].startswith("folder ")
-    assert not printed[str(tmp_path)].endswith("failed")
+    assert printed["/proc"].mounted
+    assert printed["/proc"].file_system == "proc"
+    absent = printed["/no/such"]
+    assert (absent.mounted, absent.file_system) == (False, "")
+    assert "/no/such" in absent.error
+    assert not printed[str(tmp_path)].mounted
+    assert printed[str(tmp_path)].file_system
 
 
 def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
@@ -89,7 +92,9 @@ def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
     (tmp_path / "timeout").chmod(0o755)
     asked = machine.names(("b", "a", "c", "d"))
     printed = asked.parse(answers((asked,), tmp_path)["names"])
-    assert printed == {"a": "10.0.0.1", "b": "10.0.0.1", "c": "", "d": machine.NO_ANSWER}
+    there = machine.Resolved((IPv4Address("10.0.0.1"),))
+    late = machine.Resolved(late=True)
+    assert printed == {"a": there, "b": there, "c": machine.Resolved(), "d": late}
 
 
 def test_ports_are_tried_at_once(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""An answer is read by the parser of its question, and by nobody who takes its text apart."""
+"""An answer is read by the parser of its question, and by nobody who takes its text apart.
+
+What a parser gave is followed in ``test_values``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ TEXTS = {
     "inspect/jobs.py": {"batch_script": FILE, "job_script": FILE, "submit_line": FILE},
     "inspect/machine.py": {"DRIVER": LOG, "KERNEL_LOG": LOG},
     "inspect/mesh.py": {"CONTAINER": PART, "STATUS": PART},
-    "inspect/network.py": {"DEFAULT": PART},
     "inspect/services.py": {"log": LOG, "log_file": LOG, "trusted_log": LOG},
     "inspect/slurm.py": {
         "CLIENT": FILE,
@@ -246,7 +248,6 @@ def test_a_text_that_is_taken_apart_is_seen(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "x = TYPED.read(answers).split()",
         "x = clip(state.text(TYPED))",
         "x = state.text(PLAIN) or 'none'",
         "x = row.text(key).split()",

@@ -367,7 +367,8 @@ def test_faults_of_gpus(gpu: HostGpu, fault: GpuFault | None) -> None:
 def test_faults_of_drivers(
     programs: tuple[str, ...], loaded: tuple[str, ...], fault: GpuFault | None
 ) -> None:
-    problem = driver_problem(DriverState(loaded, (), programs, ""))
+    paths = tuple(map(PurePosixPath, programs))
+    problem = driver_problem(DriverState(loaded, (), paths, ""))
     assert (problem.fault if problem else None) is fault
 
 

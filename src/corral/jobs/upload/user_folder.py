@@ -42,11 +42,12 @@ def not_ours(result: Result) -> CorralError | None:
             "corral up FILE",
         )
     unsafe = next((x for x in unsafe_folders(result.stderr) if x.replaceable), None)
-    if unsafe is None:
+    if unsafe is None or unsafe.path is None:
         return None
     hint = "corral up FILE sets it aside, with what is in it, and makes one of root's"
-    if f"/{TOP}" not in unsafe.path:
-        hint = f"corral up FILE does it where Corral serves the folder; else {remedy(unsafe.path)}"
+    if TOP not in unsafe.path.parts:
+        by_hand = remedy(str(unsafe.path))
+        hint = f"corral up FILE does it where Corral serves the folder; else {by_hand}"
     return CorralError(
         Code.NOT_GOOD,
         f"{unsafe.shown}: nothing was read or written there",

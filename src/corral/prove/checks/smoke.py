@@ -236,9 +236,9 @@ def judge_config(seen: Survey) -> Judgement:
     for host in _reached(seen):
         state = settings(host).get("HASH_VAL", "")
         apart = host.get(MADE_FROM)
-        if apart:
+        if apart and apart.digest:
             # Separate files, made from slurmctld's (roles.slurm.pods): from the current ones?
-            if not digests.get("slurm.conf", "").startswith(apart):
+            if not apart.is_of(digests.get("slurm.conf", "")):
                 problems.append(f"slurm.conf on {host.node} is not made from slurmctld's")
             continue
         if CONFIG.name in host.cut:

@@ -12,6 +12,7 @@ import re
 import stat
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, call, join, sh, shipped
@@ -54,19 +55,19 @@ class UnsafeFolder:
     """A folder that ``CHECKS`` refused.
 
     Attributes:
-        path: which; "" where something else failed.
+        path: which; None where something else failed.
         risk: why.
         shown: the same for people.
     """
 
-    path: str
+    path: PurePosixPath | None
     risk: Risk
     shown: str
 
     @property
     def replaceable(self) -> bool:
         """Whether another user could replace it, or what is in it."""
-        return self.risk in (Risk.TAKEN, Risk.OPEN)
+        return self.path is not None and self.risk in (Risk.TAKEN, Risk.OPEN)
 
 
 _RISKS: Final = re.compile(rf"^(.+?) ({'|'.join(risk for risk in Risk if risk)})(?: |$)")
@@ -76,9 +77,9 @@ def unsafe_folders(answer: str) -> tuple[UnsafeFolder, ...]:
     """What ``held`` and ``roots`` printed, a line each."""
     rows = [line.strip() for line in answer.split("\n") if line.strip()]
     return tuple(
-        UnsafeFolder(match[1], Risk(match[2]), row)
+        UnsafeFolder(PurePosixPath(match[1]), Risk(match[2]), row)
         if (match := _RISKS.match(row))
-        else UnsafeFolder("", Risk.OTHER, row)
+        else UnsafeFolder(None, Risk.OTHER, row)
         for row in rows
     )
 

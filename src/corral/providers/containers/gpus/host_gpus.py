@@ -30,12 +30,6 @@ FOLDER: Final = "/usr/local/nvidia"
 _KNOWN: Final = Path("/proc/driver/nvidia/gpus")
 CONTROLS: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 """Files without which no process reaches any GPU."""
-# The capabilities "compute" and "utility" of NVIDIA's container toolkit (libnvidia-container,
-# src/nvc_info.c); graphics and video are left out.
-_NEEDED: Final = re.compile(
-    r"lib(?:cuda|cudadebugger|nvidia-(?:ml|cfg|nscq|opencl|gpucomp|ptxjitcompiler|allocator|nvvm"
-    r"|nvvm70|pkcs11|pkcs11-openssl3|compiler|fatbinaryloader))\.so\.[0-9.]+"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +97,11 @@ def read(answers: Answers) -> HostGpus:
     if absent := [file for file in CONTROLS if file not in devices]:
         hint = "nvidia-modprobe -u -c 0, or run any CUDA program once"
         raise _unusable(f"{', '.join(absent)} does not exist", hint=hint)
-    there = nvidia.LIBRARIES.read(answers)
-    libraries = {name: path for name, path in there.items() if _NEEDED.fullmatch(name)}
+    libraries = nvidia.LIBRARIES.read(answers)
     if "libcuda.so.1" not in libraries:
         hint = "install the driver's libraries, then run ldconfig"
         raise _unusable("ldconfig lists no libcuda.so.1", hint=hint)
-    return HostGpus(state.gpus, libraries, state.programs)
+    return HostGpus(state.gpus, libraries, tuple(map(str, state.programs)))
 
 
 def divide(
