@@ -66,12 +66,12 @@ def _listener(socket: ListeningSocket) -> Listener:
 
 
 def listener_of(
-    found: tuple[int, Sequence[Listener]], port: int, *, job: str, node: str, user: str
+    seen: tuple[int, Sequence[Listener]], port: int, *, job: str, node: str, user: str
 ) -> Listener:
     """The listener that a tunnel into a job leads to.
 
     Args:
-        found: what ``read_listeners`` gave.
+        seen: what ``read_listeners`` gave.
         port: its port.
         job: as Slurm calls the job.
         node: the node that was asked.
@@ -80,7 +80,7 @@ def listener_of(
     Raises:
         CorralError: NOT_FOUND, nothing listens there; FORBIDDEN, it is another user's program.
     """
-    uid, listeners = found
+    uid, listeners = seen
     here = [each for each in listeners if each.port == port]
     if not here:
         own = sorted({each.port for each in listeners if each.uid == uid})

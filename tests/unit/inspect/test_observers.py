@@ -1,7 +1,7 @@
 """What a question of the table observes is observed by no other room's shell.
 
 Slurm's own commands are in ``test_slurm_commands``. Programs that run on nodes without Corral, and
-probes and changes of resources, are no observers of it: they decide on the node what they do.
+probes and changes of resources, are left out: they decide on the node what they do.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def test_the_table_asks_for_each_fact() -> None:
     assert facts(table) == set(OBSERVED)
 
 
-def test_no_other_room_writes_shell_that_observes_the_same() -> None:
+def test_no_other_room_writes_shell_that_reads_the_same() -> None:
     assert {name: seen for name, text in observers().items() if (seen := written(text))} == {}
 
 
-def test_who_has_a_program_run_that_observes_the_same_is_listed() -> None:
+def test_who_has_a_program_run_that_reads_the_same_is_listed() -> None:
     run = {(name, each) for name, text in observers().items() for each in sent(text)}
     assert run == set(OTHERS), "what a machine is, is a Question of corral.inspect"
 
@@ -136,7 +136,7 @@ def test_who_has_a_program_run_that_observes_the_same_is_listed() -> None:
         ("call('prove/node.sh', 'x', 'stat -f -c %T /a')", "folders"),
     ],
 )
-def test_shell_that_observes_the_same_is_seen(text: str, fact: str) -> None:
+def test_shell_that_reads_the_same_is_seen(text: str, fact: str) -> None:
     assert written(text) == {fact}
 
 
@@ -148,5 +148,5 @@ def test_shell_that_observes_the_same_is_seen(text: str, fact: str) -> None:
         ("program('health.sh')", "health.sh"),
     ],
 )
-def test_a_program_that_observes_the_same_is_seen(text: str, name: str) -> None:
+def test_a_program_that_reads_the_same_is_seen(text: str, name: str) -> None:
     assert sent(text) == {name}

@@ -52,7 +52,7 @@ class Value:
     """What an expression is: its type, and whether a machine answered it."""
 
     type: Any
-    told: bool = False
+    answered: bool = False
 
 
 UNKNOWN = Value(None)
@@ -73,7 +73,7 @@ def real(kind: Any) -> Any:
     return kind
 
 
-def answered(thing: Any) -> Any:
+def type_of(thing: Any) -> Any:
     """The type of a question's value; None for anything else."""
     if isinstance(thing, Question | Answer):
         parse: Any = thing.parse
@@ -100,13 +100,13 @@ def attribute(value: Value, name: str) -> Value:
         return UNKNOWN
     member = inspect.getattr_static(kind, name, None)
     if isinstance(member, property) and member.fget:
-        found = hints(member.fget).get("return")
+        declared = hints(member.fget).get("return")
     elif isinstance(member, cached_property):
-        found = hints(member.func).get("return")
+        declared = hints(member.func).get("return")
     else:
-        found = hints(kind).get(name)
+        declared = hints(kind).get(name)
     room = kind.__module__ in ROOMS and dataclasses.is_dataclass(kind)
-    return Value(real(found), room and name not in SHOWN)
+    return Value(real(declared), room and name not in SHOWN)
 
 
 @dataclasses.dataclass
@@ -123,7 +123,7 @@ class Reader:
     """One function, followed from what it reads."""
 
     def __init__(
-        self, scene: Scene, function: Functions, own: Any, told: frozenset[str] = frozenset()
+        self, scene: Scene, function: Functions, own: Any, answered: frozenset[str] = frozenset()
     ) -> None:
         self.scene = scene
         self.module = module = scene.module
@@ -134,7 +134,7 @@ class Reader:
             self.held["self"] = Value(own)
         for each in (*function.args.args, *function.args.kwonlyargs):
             if each.arg in given:
-                self.held[each.arg] = Value(real(given[each.arg]), each.arg in told)
+                self.held[each.arg] = Value(real(given[each.arg]), each.arg in answered)
         for _ in range(2):  # a name may be read above the line that gives it
             for node in ast.walk(function):
                 self.bind(node)
@@ -151,10 +151,10 @@ class Reader:
         names = [each.arg for each in function.args.args]
         given = [*zip(names, call.args, strict=False)]
         given += [(word.arg, word.value) for word in call.keywords if word.arg]
-        told = frozenset(name for name, value in given if self.value(value).told)
-        if told and (function.name, told) not in self.scene.followed:
-            self.scene.followed.add((function.name, told))
-            Reader(self.scene, function, None, told)
+        answered = frozenset(name for name, value in given if self.value(value).answered)
+        if answered and (function.name, answered) not in self.scene.followed:
+            self.scene.followed.add((function.name, answered))
+            Reader(self.scene, function, None, answered)
 
     def thing(self, node: ast.expr) -> Any:
         """What a name of the module stands for."""
@@ -166,12 +166,12 @@ class Reader:
                 return getattr(base, attr, None) if inspect.ismodule(base) else None
             case ast.Call(func=func):
                 made = self.thing(func)
-                return made if answered(made) is not None else None
+                return made if type_of(made) is not None else None
             case _:
                 return None
 
     def question(self, node: ast.expr) -> Any:
-        return answered(self.thing(node))
+        return type_of(self.thing(node))
 
     def value(self, node: ast.expr) -> Value:  # noqa: PLR0911
         match node:
@@ -189,10 +189,10 @@ class Reader:
                 return self.result(node)
             case ast.DictComp(key=key, value=held):
                 first, second = self.value(key), self.value(held)
-                return Value(dict[first.type or Any, second.type or Any], second.told)
+                return Value(dict[first.type or Any, second.type or Any], second.answered)
             case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
                 inner = self.value(part)
-                return Value(list[inner.type or Any], inner.told)
+                return Value(list[inner.type or Any], inner.answered)
             case _:
                 return UNKNOWN
 
@@ -200,20 +200,20 @@ class Reader:
         if base.type is str or isinstance(at, ast.Slice):
             return base
         if issubclass(typing.get_origin(base.type) or int, typing.Mapping):
-            return Value(real(typing.get_args(base.type)[1]), base.told)
+            return Value(real(typing.get_args(base.type)[1]), base.answered)
         number = at.value if isinstance(at, ast.Constant) and isinstance(at.value, int) else None
-        return Value(real(element(base.type, number)), base.told)
+        return Value(real(element(base.type, number)), base.answered)
 
     def result(self, call: ast.Call) -> Value:  # noqa: PLR0911
         match call:
             case ast.Call(func=ast.Attribute(attr="get" | "by_key"), args=[question]) if (
                 kind := self.question(question)
             ):
-                return Value(real(kind), told=True)
+                return Value(real(kind), answered=True)
             case ast.Call(
                 func=ast.Attribute(attr="read" | "read_or_empty" | "parse", value=question)
             ) if kind := self.question(question):
-                return Value(real(kind), told=True)
+                return Value(real(kind), answered=True)
             case ast.Call(func=ast.Attribute(attr=attr, value=value)):
                 return self.method(self.value(value), attr)
             case ast.Call(func=ast.Name(id="next"), args=[first, *_]):
@@ -235,7 +235,7 @@ class Reader:
             key, value = args
             kinds = {"values": tuple[value, ...], "items": list[tuple[key, value]]}  # type: ignore[valid-type]
             kinds |= {"keys": tuple[key, ...]}  # type: ignore[valid-type]
-            return Value(kinds.get(name, real(value)), base.told)
+            return Value(kinds.get(name, real(value)), base.answered)
         # What a method of a model gives is the model's own word.
         kind = base.type if isinstance(base.type, type) else None
         return Value(real(hints(getattr(kind, name, None)).get("return")))
@@ -246,8 +246,8 @@ class Reader:
             return self.value(node.elt)
         base = self.value(node)
         if base.type is None and isinstance(node, ast.Tuple):
-            return next((each for x in node.elts if (each := self.value(x)).told), UNKNOWN)
-        return Value(real(element(base.type)), base.told)
+            return next((each for x in node.elts if (each := self.value(x)).answered), UNKNOWN)
+        return Value(real(element(base.type)), base.answered)
 
     def bind(self, node: ast.AST) -> None:
         match node:
@@ -268,18 +268,18 @@ class Reader:
     def give(self, target: ast.expr, value: Value) -> None:
         match target:
             case ast.Name(id=name) if value.type is not None:
-                if not self.held.get(name, UNKNOWN).told:
+                if not self.held.get(name, UNKNOWN).answered:
                     self.held[name] = value
             case ast.Tuple(elts=parts):
                 for at, part in enumerate(parts):
-                    self.give(part, Value(real(element(value.type, at)), value.told))
+                    self.give(part, Value(real(element(value.type, at)), value.answered))
             case _:
                 pass
 
     def word(self, node: ast.expr) -> bool:
         """A text that a machine answered."""
         value = self.value(node)
-        return value.told and value.type is str
+        return value.answered and value.type is str
 
     def judge(self, node: ast.AST) -> None:
         match node:
@@ -406,7 +406,7 @@ def test_all_questions_have_a_type() -> None:
         for path in sorted((SOURCE / "inspect").glob("[a-z]*.py"))
         for module in [importlib.import_module(f"corral.inspect.{path.stem}")]
         for name, thing in vars(module).items()
-        if isinstance(thing, Question | Answer) and answered(thing) is None
+        if isinstance(thing, Question | Answer) and type_of(thing) is None
     }
     assert untyped == set()
 

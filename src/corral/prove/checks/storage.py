@@ -193,7 +193,7 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 
 async def mounts(ctx: ProveContext) -> Judgement:
     folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
-    states = await asyncio.gather(*(_observe(ctx, n, f) for n, f in folders_of.items()))
+    states = await asyncio.gather(*(_ask(ctx, n, f) for n, f in folders_of.items()))
     problems: list[str] = []
     evidence: list[Evidence] = []
     for (name, folders), state in zip(folders_of.items(), states, strict=True):
@@ -204,7 +204,7 @@ async def mounts(ctx: ProveContext) -> Judgement:
     return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
 
 
-async def _observe(ctx: ProveContext, node: str, folders: tuple[Folder, ...]) -> MachineState:
+async def _ask(ctx: ProveContext, node: str, folders: tuple[Folder, ...]) -> MachineState:
     """A node's folders; a file of root's is made only in those that answer."""
     seen = await MachineState.ask(ctx.fleet, node, questions(folders), timeout=_ROUND_S)
     making = roots_files(ctx.token, folders, seen)

@@ -264,7 +264,7 @@ def test_the_folder_of_this_machine_is_the_same_as_itself_alone(tmp_path: Path) 
 
 
 def test_what_is_mounted_there_is_known_by_its_source() -> None:
-    """/proc is a mount of its own on all machines of the tests."""
+    """/proc is mounted on all machines of the tests."""
     right, wrong = Folder("/proc", ("proc",)), Folder("/proc", ("server:/srv",))
     state = observed((right,))
     assert judge_node((right,), state) == []
