@@ -246,6 +246,12 @@ FIRES: list[Case] = [
     ("health-interval", LAB, {"health": {"every": "1d"}}, "health.every"),
     ("backup-interval", LAB, {"backup": {"every": "5m", "to": [AGE]}}, "backup.every"),
     ("backup-recipients", LAB, {"backup": {"every": "1d"}}, "backup.to"),
+    (
+        "backup-folder",
+        LAB,
+        {"backup": {"every": "1d", "to": [AGE], "folder": "/srv"}},
+        "backup.folder",
+    ),
     ("backup-disk", LAB, {"backup": {"every": "1d", "to": [AGE]}}, "backup.folder"),
     ("proof-interval", LAB, {"proof": {"every": "5m"}}, "proof.every"),
     (

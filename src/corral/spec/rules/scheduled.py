@@ -65,6 +65,22 @@ def recipients(view: View) -> Iterator[Problem]:
         )
 
 
+def own_folder(view: View) -> Iterator[Problem]:
+    """A folder that others use: it becomes root's alone."""
+    backup = view.spec.backup
+    if not interval_seconds(backup.every):
+        return
+    mounts = [s.mount for s in view.spec.storage if f"{s.mount}/".startswith(f"{backup.folder}/")]
+    if not mounts and backup.folder.count("/") > 1:
+        return
+    place = f"has {mounts[0]} in it" if mounts else "is at the top of the file system"
+    yield Problem(
+        ("backup", "folder"),
+        f"{backup.folder} {place}, and the folder of archives becomes root's alone (mode 0700)",
+        f"name a folder of its own, such as {backup.folder}/corral-backup",
+    )
+
+
 def same_disk(view: View) -> Iterator[Problem]:
     """On a disk of the controller's, which an archive is there to survive."""
     backup = view.spec.backup
@@ -94,6 +110,8 @@ RULES: Final = (
          backup_interval),
     Rule("backup-recipients", Level.ERROR, "A scheduled backup that is encrypted for nobody.",
          ("backup.to", "backup.every"), recipients),
+    Rule("backup-folder", Level.ERROR, "Archives in a folder that others use.",
+         ("backup.folder", "storage.mount"), own_folder),
     Rule("backup-disk", Level.WARNING, "Archives on a disk of the controller's.",
          ("backup.folder", "storage.server", "controller"), same_disk),
 )  # fmt: skip
