@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.inspect import gpu, question, system
 from corral.inspect.facts import (
     QUESTIONS,
@@ -20,6 +20,7 @@ from corral.inspect.facts import (
 )
 from corral.inspect.gpu import type_of, type_of_name
 from corral.inspect.machine import CLOCK, HOSTNAME
+from corral.inspect.nvidia import PROGRAMS
 from corral.inspect.question import Answers, Question
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
@@ -40,6 +41,10 @@ def _line(answer: str) -> str:
 
 def _words(answer: str) -> tuple[str, ...]:
     return tuple(answer.split())
+
+
+def _first_words(answer: str) -> tuple[str, ...]:
+    return tuple(line.split()[0] for line in answer.splitlines() if line.strip())
 
 
 def _leased(answer: str) -> tuple[str, ...]:
@@ -83,14 +88,9 @@ LEASED: Final = Question(
 )
 DISKS: Final = Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), _disks)
 OWN_NAME: Final = Question(
-    "ownname",
-    sh(
-        """\
-awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
-  /etc/hosts"""
-    ),
-    _words,
+    "ownname", call("state/machine.sh", "own_name_lines", "/etc/hosts"), _first_words
 )
+"""The addresses of the machine's own name in /etc/hosts."""
 PASSWORDS: Final = Question(
     "sshd",
     sh(
@@ -121,6 +121,7 @@ MORE: Final = (
     PYTHON,
     PEOPLE,
     HOST_KEY,
+    PROGRAMS,
 )
 
 
@@ -142,11 +143,13 @@ class DiscoveredMachine:
         processor: the processor's name.
         gpu: Slurm type of its GPUs, "" when it has none.
         gpus: how many.
-        driver: nvidia-smi answers.
+        on_bus: PCI addresses of its GPUs.
+        listed: those that nvidia-smi lists.
+        programs: paths of the driver's programs.
         wireless: Wi-Fi interfaces.
         leased: addresses of DHCP.
         disks: local disks, largest free space first.
-        own_name: 127.x addresses that its own name resolves to.
+        own_name: addresses that its own name has in /etc/hosts.
         passwords: sshd takes passwords.
         python: version of its Python, "".
         people: login names and numbers of people.
@@ -163,7 +166,9 @@ class DiscoveredMachine:
     processor: str
     gpu: str
     gpus: int
-    driver: bool
+    on_bus: tuple[str, ...]
+    listed: tuple[str, ...]
+    programs: tuple[str, ...]
     wireless: tuple[str, ...]
     leased: tuple[str, ...]
     disks: tuple[Disk, ...]
@@ -209,7 +214,9 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         processor=MODEL.read_or_empty(parts),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
-        driver=bool(names),
+        on_bus=gpu.gpu_addresses(parts),
+        listed=gpu.listed_addresses(parts),
+        programs=tuple(PROGRAMS.read_or_empty(parts)),
         wireless=WIRELESS.read_or_empty(parts),
         leased=LEASED.read_or_empty(parts),
         disks=DISKS.read_or_empty(parts),

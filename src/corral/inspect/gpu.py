@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question
+from corral.slurm.conf.parse import Document
+from corral.spec.hostlist import expand
 from corral.tables import Row, read_table
 
 DEVICES: Final = Question(
@@ -53,10 +57,10 @@ def _smi_rows(answer: str) -> list[list[str]]:
     return [[field.strip() for field in line.split(",")] for line in answer.splitlines()]
 
 
-def _pci_rows(answer: str) -> list[tuple[str, str]]:
-    """Class and device id of each of NVIDIA's devices."""
-    rows = (line.partition(" ") for line in answer.splitlines())
-    return [(kind, device.removeprefix("0x")) for kind, _, device in rows]
+def _pci_rows(answer: str) -> list[tuple[str, str, str]]:
+    """Class, device id and address of each of NVIDIA's devices; "" for what is not there."""
+    rows = ([*line.split(), "", "", ""][:3] for line in answer.splitlines())
+    return [(kind, device.removeprefix("0x"), address) for kind, device, address in rows]
 
 
 SMI: Final = Question(
@@ -77,7 +81,7 @@ PCI: Final = Question(
 for d in /sys/bus/pci/devices/*; do
   v= c= i=
   {{ read -r v <"$d/vendor" && read -r c <"$d/class" && read -r i <"$d/device"; }} 2>/dev/null
-  [ "$v" != 0x10de ] || echo "$c $i"
+  [ "$v" != 0x10de ] || echo "$c $i ${{d##*/}}"
 done"""
     ),
     _pci_rows,
@@ -109,13 +113,41 @@ def nvidia_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs and NVSwitches, sorted, one per device: ``("22a3", "2330")``."""
     # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
     rows = PCI.read_or_empty(parts)
-    return tuple(sorted(device for kind, device in rows if kind.startswith(("0x03", "0x0680"))))
+    return tuple(sorted(device for kind, device, _ in rows if kind.startswith(("0x03", "0x0680"))))
 
 
 def gpu_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
     rows = PCI.read_or_empty(parts)
-    return tuple(device for kind, device in rows if kind.startswith(("0x0300", "0x0302")))
+    return tuple(device for kind, device, _ in rows if kind.startswith(_GPU_CLASSES))
+
+
+_GPU_CLASSES: Final = ("0x0300", "0x0302")
+
+
+def gpu_addresses(parts: Answers) -> tuple[str, ...]:
+    """PCI addresses of NVIDIA's GPUs, with a driver or without; answers of old have none."""
+    rows = PCI.read_or_empty(parts)
+    return tuple(bus for kind, _, bus in rows if bus and kind.startswith(_GPU_CLASSES))
+
+
+def listed_addresses(parts: Answers) -> tuple[str, ...]:
+    """PCI addresses of the GPUs that nvidia-smi lists."""
+    rows = SMI.read_or_empty(parts)
+    return tuple(bus_address(row[0]) for row in rows if len(row) == 3)  # noqa: PLR2004
+
+
+def declared_files(gres: Document, node: str) -> tuple[str, ...]:
+    """NVIDIA's device files of a node's GPUs in gres.conf; none where it names others or none."""
+    files: list[str] = []
+    for line in gres.lines():
+        names = line.get("NodeName")
+        if (line.get("Name") or "").lower() != "gpu" or not line.get("File"):
+            continue
+        with suppress(CorralError):
+            if names is None or node in expand(names):
+                files += expand(line.get("File") or "")
+    return tuple(file for file in files if re.fullmatch(r"/dev/nvidia\d+", file))
 
 
 class GpuType(Row):

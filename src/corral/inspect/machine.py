@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, defined, sh
 from corral.inspect.question import Answer, Question, lines, pairs, text
 from corral.state.network.firewall import PROGRAM
 
@@ -97,10 +97,12 @@ def refusal(answer: str) -> str | None:
     return printed[0] if len(printed) > 1 else ""
 
 
-# As nobody: root may where users may not.
 USER_NAMESPACES: Final = Question(
     "userns",
-    sh("runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"),
+    sh(
+        "{function}\nnobody_unshares 2>&1 || echo refused",
+        function=defined("state/containers.sh", "nobody_unshares"),
+    ),
     refusal,
 )
 """Why nobody may make a user namespace; None where it may."""

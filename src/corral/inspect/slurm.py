@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.hosts.quote import Script, call, sh
+from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
 from corral.slurm.records import Association, Node, Partition
@@ -92,16 +93,30 @@ CONFIG: Final = Question(
 """The settings that the node works with."""
 
 
-def setting(key: str) -> Question[str]:
+def _setting(key: str, parse: Callable[[str], T]) -> Question[T]:
     """One key of ``scontrol show config``; "" where it is unset or Slurm does not answer."""
     shell: Script = sh(
         "timeout {limit} scontrol show config 2>/dev/null | sed -n {edit}",
         limit=INNER_S,
         edit=f"s/^{key} *= *//p",
     )
-    return Question(key, shell, str.strip)
+    return Question(key, shell, parse)
 
 
+def _listed(answer: str) -> frozenset[str]:
+    return frozenset(answer.strip().split(",")) - {""}
+
+
+def _number(answer: str) -> int | None:
+    return int(answer) if answer.strip().isdecimal() else None
+
+
+ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
+"""What accounting refuses."""
+ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
+"""The largest number of an array's task; None where it is unknown."""
+PRIVATE: Final = _setting("PrivateData", _listed)
+"""What users see of their own only."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 
@@ -250,7 +265,6 @@ MISSING: Final = Question(
 )
 """Commands of Slurm that are not on the user's PATH."""
 CLIENT: Final = Question("client", sh("cat {file} 2>/dev/null", file=PUBLISHED), text)
-ENFORCED: Final = setting("AccountingStorageEnforce")
 
 
 def login_questions(user: str) -> tuple[Question[object], ...]:
@@ -290,7 +304,11 @@ def while_up(question: Question[T]) -> Question[T]:
 
     Where none answers, each command asks again until its time is up (24.11).
     """
-    shell: Script = sh("case $p in *' is UP'*)\n{shell};;\nesac", shell=question.shell)
+    shell: Script = sh(
+        '{function}\n! ping_is_up "$p" || {{\n{shell}\n}}',
+        function=defined("slurmctld.sh", "ping_is_up"),
+        shell=question.shell,
+    )
     return replace(question, shell=shell)
 
 

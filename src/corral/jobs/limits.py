@@ -20,7 +20,15 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
 from corral.inspect.question import Answer, Answers, inquiry
-from corral.inspect.slurm import NODES, PYXIS, QOS, associations_of, setting, strictly
+from corral.inspect.slurm import (
+    ARRAY_SIZE,
+    ENFORCED,
+    NODES,
+    PYXIS,
+    QOS,
+    associations_of,
+    strictly,
+)
 from corral.inspect.storage import USER_THERE, unread_paths, user_and_storage
 from corral.jobs.follow import as_user
 from corral.jobs.model import JobSpec, seconds_of
@@ -452,9 +460,6 @@ _APPLY: Final = "corral apply corrects it"
 
 _CONTENTS: Final = Answer("contents", str.splitlines)
 
-_SIZE: Final = setting("MaxArraySize")
-_ENFORCED: Final = setting("AccountingStorageEnforce")
-
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -534,9 +539,8 @@ async def ask(
         "asking Slurm for its nodes",
         hint="is slurmctld up? see corral status",
     )
-    size = _SIZE.read(texts)
-    array_size = int(size) if size.isdecimal() else None
-    return SubmitAnswers(strictly(NODES).parse(shown), tuple(_CONTENTS.parse(contents)), array_size)
+    size = ARRAY_SIZE.read(texts)
+    return SubmitAnswers(strictly(NODES).parse(shown), tuple(_CONTENTS.parse(contents)), size)
 
 
 def _questions(
@@ -549,9 +553,9 @@ def _questions(
         user_and_storage(user, mount),
         unread_paths(tuple(needed)).run_by(partial(_there, user)),
         _CONTENTS.by(_there(user, contents)),
-        _SIZE.only(when=bool(job.tasks)),
+        ARRAY_SIZE.only(when=bool(job.tasks)),
         PYXIS.only(when=bool(job.container)),
-        _ENFORCED.only(when=charged),
+        ENFORCED.only(when=charged),
         associations_of(user).only(when=charged),
         QOS.only(when=charged),
         NODES,
@@ -561,7 +565,7 @@ def _questions(
 
 def _rights(user: str, answers: Answers) -> Rights:
     return Rights(
-        frozenset(_ENFORCED.read(answers).split(",")),
+        ENFORCED.read(answers),
         associations_of(user).read(answers),
         tuple(QOS.read(answers)),
     )

@@ -282,9 +282,7 @@ async def asked(
         again = "an administrator runs: corral up FILE"
         client = read_client(published, ClientFile, PUBLISHED, again)
     notes: tuple[str, ...] = ()
-    if "associations" in ENFORCED.read(answers).split(",") and not associations_of(user).read(
-        answers
-    ):
+    if "associations" in ENFORCED.read(answers) and not associations_of(user).read(answers):
         notes = (
             f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
             f"administrator names {user} under users: of the cluster file and runs corral up FILE",

@@ -13,17 +13,17 @@ from corral.api.sync import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import check
+from corral.inspect.rules import owner_fault
 from corral.jobs.follow import as_user
 from corral.jobs.jobfile import parse_job_file
 from corral.spec.models import ClusterSpec
-from corral.state.storage.job_folders import STICKY, TAKEN, TOP
+from corral.state.storage.job_folders import TOP
 
 TEMPLATES: Final = "templates"
 MOST_TEMPLATES: Final = 100
 LONGEST_TEMPLATE: Final = 1 << 15
 """Bytes; a job file of ``examples/`` has a few hundred."""
 _USER: Final = "jobs/user.sh"
-_REFUSED: Final = (f" {TAKEN} ", f" {STICKY}", " cannot be read", " is a loop of links")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> 
     script = as_user(user, templates_script(spec.storage[0].mount))
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, script, timeout=60)
-    refused = next((x for x in result.stderr.splitlines() if any(w in x for w in _REFUSED)), "")
+    refused = next((x for x in result.stderr.splitlines() if owner_fault(x)), "")
     if not result.ok and refused:
         return TemplateFolder(path, trouble=refused)
     files, more = read_templates(check(result, "reading the templates").stdout)

@@ -33,7 +33,7 @@ from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
 from corral.inspect.question import inquiry
-from corral.inspect.slurm import RELEASE, setting
+from corral.inspect.slurm import PRIVATE, RELEASE
 from corral.passwords import SUDO, person
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
@@ -231,8 +231,7 @@ async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
 
 async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
     """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
-    private = setting("PrivateData")
-    asked = inquiry((private, RELEASE))
+    asked = inquiry((PRIVATE, RELEASE))
     async with await Connection.open(spec) as session:
         session.require_running()
         what = "asking for PrivateData"
@@ -241,7 +240,7 @@ async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] 
         answers = sections.require(asked.names, session.controller, what)
         release = sections.succeeded(RELEASE.name, session.controller, what, stderr=result.stderr)
         sudo = await sudo_of(session)
-    words = set(private.read(answers).split(",")) - {"", "none", "cloud"}
+    words = PRIVATE.read(answers) - {"none", "cloud"}
     return bool(words), RELEASE.parse(release), sudo
 
 

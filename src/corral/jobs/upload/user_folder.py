@@ -7,10 +7,10 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
+from corral.inspect.rules import OwnerFault, owner_fault
 from corral.state.storage.job_folders import (
     ENVS,
     JOBS,
-    STICKY,
     TAKEN,
     TOP,
     remedy,
@@ -42,8 +42,8 @@ def not_ours(result: Result) -> CorralError | None:
             hint="an administrator names you under users: of the cluster file and runs: "
             "corral up FILE",
         )
-    marks = (f" {TAKEN} ", f" {STICKY}")
-    line = next((x for x in result.stderr.splitlines() if any(mark in x for mark in marks)), "")
+    lines = result.stderr.splitlines()
+    line = next((x for x in lines if owner_fault(x) is OwnerFault.REPLACEABLE), "")
     if not line:
         return None
     top, _, _ = line.partition(f" {TAKEN} ")[0].partition(" is open to others")

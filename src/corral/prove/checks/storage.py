@@ -11,7 +11,7 @@ from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result
 from corral.inspect.question import Answer, inquiry, text
-from corral.inspect.rules import FolderFault, folder_fault
+from corral.inspect.rules import FolderFault, OwnerFault, folder_fault, owner_fault
 from corral.inspect.storage import FAILED
 from corral.prove.context import ProveContext, as_user, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
@@ -263,7 +263,10 @@ def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
         return ["does not squash root, and root_squash is declared"]
     if folder.squash is False and owner != "0":
         return [f"squashes root ({owner or 'no output'}), and root_squash is declared false"]
-    if "held" in report:
-        why = " ".join(report["held"])
-        return [f"can be replaced by a user, and with it the code of jobs: {why}"]
-    return []
+    return [_replaceable(" ".join(report["held"]))] if "held" in report else []
+
+
+def _replaceable(why: str) -> str:
+    if owner_fault(why) is OwnerFault.REPLACEABLE:
+        return f"can be replaced by a user, and with it the code of jobs: {why}"
+    return f"cannot be judged, a user may be able to replace it: {why}"
