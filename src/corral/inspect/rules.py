@@ -702,9 +702,9 @@ class RemapFault(StrEnum):
 
         A row that waits: DCGM, NVIDIA's own validation, fails and isolates the GPU
         (DCGM_FR_PENDING_ROW_REMAP is DCGM_ERROR_ISOLATE). NVIDIA's manual (GPU memory error
-        management) lets new work begin before the reset; NVML's says why: errors are contained
-        and pages taken offline until then. Of the five families of GPUs that remap rows three
-        do that.
+        management) lets new work begin before the reset; NVML's gives the reason: errors are
+        contained and pages taken offline until then. Of the five families of GPUs that remap rows
+        three do that.
         """
         return self is not RemapFault.MANY
 

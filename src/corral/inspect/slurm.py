@@ -116,7 +116,7 @@ ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
 ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
 """The largest number of an array's task; None where it is unknown."""
 PRIVATE: Final = _setting("PrivateData", _listed)
-"""What users see of their own only."""
+"""What Slurm hides of each user from the others."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 

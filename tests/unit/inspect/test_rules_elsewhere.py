@@ -245,10 +245,10 @@ def ran(tmp_path: Path, script: str) -> str:
 @pytest.mark.parametrize("text", HOSTS)
 def test_up_judges_name_problems(tmp_path: Path, text: str) -> None:
     """Its change takes the name off each line that discovery reports."""
-    found = loopback(tmp_path, text)
+    addresses = loopback(tmp_path, text)
     block = HostsBlock((("10.0.0.5", "node0"),), str(tmp_path / "hosts"))
     _, _, lines = ran(tmp_path, block.probe()).partition("\n")
-    assert [line.split()[0] for line in lines.splitlines()] == list(found)
+    assert [line.split()[0] for line in lines.splitlines()] == list(addresses)
     ran(tmp_path, block.write())
     assert ran(tmp_path, block.probe()).splitlines()[1:] == []
     assert loopback(tmp_path, (tmp_path / "hosts").read_text()) == ()
@@ -257,10 +257,10 @@ def test_up_judges_name_problems(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", HOSTS)
 def test_adopt_judges_name_problems(tmp_path: Path, text: str) -> None:
     """Of any host, as it reads files of many: here there are no others on 127.*."""
-    found = loopback(tmp_path, text.replace("node01", "localhost"))
+    addresses = loopback(tmp_path, text.replace("node01", "localhost"))
     hosts = re.sub(r"\bnode01\b", "localhost", text)
     judged = rule_ids(existing({**GOOD, "hosts": f"{hosts}\n"}, "24.11"))
-    assert ("own-name-loopback" in judged) is bool(found)
+    assert ("own-name-loopback" in judged) is bool(addresses)
 
 
 def test_a_folder_is_read_only_where_the_function_finds_it_so(tmp_path: Path) -> None:
