@@ -265,6 +265,10 @@ NOT_HERE: Final[Mapping[str, str]] = {
         f"proof.{n}": f"{_ALONE}: test_schedule.py"
         for n in ("at_most", "drain", "every", "minutes")
     },
+    **{
+        f"backup.{n}": f"{_ALONE}: test_backup.py"
+        for n in ("artifacts", "every", "folder", "keep", "to")
+    },
     "services.mlflow": f"{_ALONE}: test_mlflow.py",
     "services.mlflow_store": f"{_ALONE}: test_mlflow.py",
     "services.mlflow_uri": f"{_ALONE}: test_mlflow.py",

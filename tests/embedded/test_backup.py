@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from corral.errors import CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec
+from corral.spec.sections.backup import ScheduledBackup
 
 pytestmark = pytest.mark.skipif(not shutil.which("age"), reason="age is not installed")
 KEYS = ("/etc/slurm/slurm.key", "/var/spool/slurmctld/jwt_hs256.key")
@@ -133,6 +135,44 @@ def restore_killed(spec: ClusterSpec, path: Path, private: Path, step: str) -> N
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_made_by_the_controller_itself(
+    fresh_cluster: Callable[[ClusterSpec], Live], tmp_path: Path, key: tuple[Path, str]
+) -> None:
+    private, public = key
+    declared = ScheduledBackup(every="1d", to=(public,), folder="/shared/backups", keep=2)
+    spec = named(f"backups-{os.getpid()}", backup=declared)
+    live = fresh_cluster(spec)
+    job = ended(live)
+    assert printed(live, "systemctl is-active corral-backup.timer") == "active"
+    for _ in range(3):
+        printed(live, "systemctl start corral-backup.service; sleep 1.1")
+    names = printed(live, "ls /shared/backups").split()
+    assert len(names) == 2
+    path = tmp_path / names[-1]
+    path.write_bytes(base64.b64decode(printed(live, f"base64 /shared/backups/{names[-1]}")))
+    plan = planned(spec, path, private)
+    assert plan.archive.manifest.highest_job == int(job)
+    assert plan.in_place is False
+
+    # What cannot be read is a failed unit and a sentence, and older archives stay.
+    printed(live, "systemctl stop mariadb")
+    assert (
+        printed(live, "systemctl start corral-backup.service 2>&1 || echo failed")[-6:] == "failed"
+    )
+    journal = printed(live, "journalctl -u corral-backup.service -o cat -n 20 --no-pager")
+    assert "the archive is incomplete: mariadb" in journal
+    assert "no backup was made: reading the cluster ended with status 1" in journal
+    assert printed(live, "ls -A /shared/backups").split() == names
+    printed(live, "systemctl start mariadb && systemctl start corral-backup.service")
+
+    off = spec.model_copy(update={"backup": ScheduledBackup()})
+    asyncio.run(api.up(off))
+    assert printed(live, "systemctl is-enabled corral-backup.timer 2>&1; true") == "not-found"
+    assert printed(live, "ls /usr/local/sbin/corral-backup 2>/dev/null; true") == ""
+    assert len(printed(live, "ls /shared/backups").split()) == 2
 
 
 @pytest.mark.slow

@@ -35,6 +35,8 @@ esac
 
 # shellcheck source=src/corral/agents/slurm-nodes.sh
 . slurm-nodes.sh #include
+# shellcheck source=src/corral/agents/folder-read-only.sh
+. folder-read-only.sh #include
 
 node='' auth='' gpus=0 files='' mounts='' skip='' memory=0 fabric='' at_most=25 drains=yes sys=/sys proc=/proc
 spool=/var/spool/slurmd
@@ -334,6 +336,7 @@ check_spool() {
   bad=
   for folder in "$spool" /tmp; do
     if [ ! -d "$folder" ]; then bad="$bad $folder is not there;"; continue; fi
+    if folder_read_only "$folder"; then bad="$bad $folder cannot be written: read-only file system;"; continue; fi
     # A name that is new: users could put a link or a FIFO of theirs under one that they know.
     file=$(mktemp "$folder/.corral-health.XXXXXXXXXX" 2>/dev/null) && (echo x >"$file") 2>/dev/null ||
       bad="$bad $folder cannot be written;"

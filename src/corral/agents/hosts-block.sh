@@ -9,6 +9,7 @@
 # shellcheck disable=SC2154 # path and block are set in the line before it
 t=$(mktemp "$path.corral.XXXXXX") && chmod 644 "$t" && {
   sed '/^# corral begin/,/^# corral end/d' "$path" | awk -v n="$(uname -n)" '
+    BEGIN { sub(/\..*/, "", n) }
     $1 !~ /^127\./ { print; next }
     {
       keep = $1; own = 0

@@ -21,6 +21,8 @@ export PATH LC_ALL
 . slurm-nodes.sh #include
 # shellcheck source=src/corral/agents/node-address.sh
 . node-address.sh #include
+# shellcheck source=src/corral/agents/slurmctld.sh
+. slurmctld.sh #include
 conf=${CORRAL_PROOF_CONF:-/etc/corral/proof.conf}
 folder=${CORRAL_PROOF_FOLDER:-/var/lib/corral/proof}
 program=${CORRAL_PROOF_NODE:-/usr/local/lib/corral/proof-node.sh}
@@ -60,7 +62,7 @@ trap leave EXIT
 trap 'exit 1' HUP INT TERM
 for marker in "$folder"/testing/*; do [ ! -e "$marker" ] || put_back "${marker##*/}"; done
 
-timeout 20 scontrol ping | grep -q ' is UP' || { notice 'slurmctld does not answer'; exit 1; }
+ping_is_up "$(timeout 20 scontrol ping)" || { notice 'slurmctld does not answer'; exit 1; }
 
 # became NAME: the state that a job ended in.
 became() {

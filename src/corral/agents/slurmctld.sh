@@ -5,8 +5,11 @@
 # Started by: nobody, it defines functions
 # Runs as: who runs the program
 
+# ping_is_up OUTPUT: by what scontrol ping printed, one of the controllers answers.
+ping_is_up() { case $1 in *' is UP'*) ;; *) return 1 ;; esac; }
+
 # slurmctld_is_up: one of the controllers answers.
-slurmctld_is_up() { timeout 10 scontrol ping 2>/dev/null | grep -q ' is UP'; }
+slurmctld_is_up() { ping_is_up "$(timeout 10 scontrol ping 2>/dev/null)"; }
 
 # slurmctld_wait SECONDS
 slurmctld_wait() (

@@ -14,17 +14,22 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis, evidence_lines
-from corral.inspect.gpu import DEVICES
+from corral.inspect.gpu import DEVICES, declared_files
 from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPACES, USERS
 from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
+    CLOCK_OFF_S,
     NameFault,
+    OwnerFault,
     UnitState,
     VersionFault,
     differing_files,
     folder_fault,
+    missing_devices,
+    mtu_problems,
     name_problems,
     no_real_memory,
+    owner_fault,
     unit_state,
     version_fault,
 )
@@ -46,8 +51,6 @@ from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM, Room
 from corral.slurm.records import Node
 from corral.slurm.tres import listed
 
-SKEW_S: Final = 5.0
-"""Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
 FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
@@ -119,7 +122,7 @@ def clocks(scene: Scene) -> Iterator[Diagnosis]:
     middle = sorted(skews.values())[len(skews) // 2] if skews else 0.0
     for node, skew in skews.items():
         off = skew - middle
-        if abs(off) > SKEW_S:
+        if abs(off) > CLOCK_OFF_S:
             direction = "ahead" if off > 0 else "behind"
             yield finding("F02", node, f"its clock is {abs(off):.0f} s {direction} of most others")
 
@@ -167,7 +170,7 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
 def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
     for folder in scene.lead.get(OWNERS) or ():
-        if folder.replaceable:
+        if owner_fault(folder) is OwnerFault.REPLACEABLE:
             yield finding("F230", scene.controller, folder.shown, str(folder.path))
 
 
@@ -327,14 +330,17 @@ def _words(value: str | None) -> list[str]:
 
 
 def devices(scene: Scene) -> Iterator[Diagnosis]:
-    """F13: fewer device files than GPUs are declared."""
+    """F13: a GPU has no device file."""
+    gres = scene.lead.get(GRES_CONF)
     for machine in scene.answered:
         declared = scene.gpus.get(machine.node, 0)
-        there = len(machine.get(DEVICES) or ())
-        if there < declared:
-            yield finding(
-                "F13", machine.node, f"{there} of {declared} /dev/nvidia* files are there"
-            )
+        files = declared_files(gres, machine.node) if gres and declared else ()
+        missing = missing_devices(machine.get(DEVICES) or (), declared, files)
+        if missing:
+            there = max(len(files), declared) - len(missing)
+            named = f", not {', '.join(missing)}" if files else ""
+            text = f"{there} of {there + len(missing)} /dev/nvidia* files are there{named}"
+            yield finding("F13", machine.node, text)
 
 
 def autodetect(scene: Scene) -> Iterator[Diagnosis]:
@@ -421,11 +427,9 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
         mtu = (machine.get(LINKS) or {}).get(next(own, ""))
         if mtu is not None:
             sizes[machine.node] = mtu
-    if len(set(sizes.values())) > 1:
-        usual = Counter(sizes.values()).most_common(1)[0][0]
-        for node, size in sizes.items():
-            if size != usual:
-                yield finding("F28", node, f"its MTU is {size}, that of most others {usual}")
+    for problem in mtu_problems(sizes):
+        text = f"its MTU is {problem.mtu}, that of most others {problem.usual}"
+        yield finding("F28", problem.node, text)
 
 
 Probe = Callable[[Scene], Iterator[Diagnosis]]

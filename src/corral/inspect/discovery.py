@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.framing import Inquiry
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.inspect import gpu, question, system
 from corral.inspect.facts import (
     QUESTIONS,
@@ -19,7 +21,8 @@ from corral.inspect.facts import (
     parse_facts,
 )
 from corral.inspect.gpu import type_of, type_of_name
-from corral.inspect.machine import CLOCK, HOSTNAME
+from corral.inspect.machine import CLOCK, HOSTNAME, ipv4_address
+from corral.inspect.nvidia import PROGRAMS
 from corral.inspect.question import Answers, Question
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
@@ -48,6 +51,12 @@ def _python(answer: str) -> str:
 
 def _words(answer: str) -> tuple[str, ...]:
     return tuple(answer.split())
+
+
+def _own_addresses(answer: str) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses of lines of /etc/hosts."""
+    words = (line.split(None, 1)[0] for line in answer.splitlines() if line.strip())
+    return tuple(filter(None, map(ipv4_address, words)))
 
 
 def _leased(answer: str) -> tuple[str, ...]:
@@ -91,14 +100,9 @@ LEASED: Final = Question(
 )
 DISKS: Final = Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), _disks)
 OWN_NAME: Final = Question(
-    "ownname",
-    sh(
-        """\
-awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
-  /etc/hosts"""
-    ),
-    _words,
+    "ownname", call("state/machine.sh", "own_name_lines", "/etc/hosts"), _own_addresses
 )
+"""The addresses of the machine's own name in /etc/hosts."""
 PASSWORDS: Final = Question(
     "sshd",
     sh(
@@ -129,6 +133,7 @@ MORE: Final = (
     PYTHON,
     PEOPLE,
     HOST_KEY,
+    PROGRAMS,
 )
 
 
@@ -150,11 +155,13 @@ class DiscoveredMachine:
         processor: the processor's name.
         gpu: Slurm type of its GPUs, "" when it has none.
         gpus: how many.
-        driver: nvidia-smi answers.
+        on_bus: PCI addresses of its GPUs.
+        listed: those that nvidia-smi lists.
+        programs: paths of the driver's programs.
         wireless: Wi-Fi interfaces.
         leased: addresses of DHCP.
         disks: local disks, largest free space first.
-        own_name: 127.x addresses that its own name resolves to.
+        own_name: IPv4 addresses that its own name has in /etc/hosts.
         passwords: sshd takes passwords.
         python: version of its Python, "".
         people: login names and numbers of people.
@@ -171,11 +178,13 @@ class DiscoveredMachine:
     processor: str
     gpu: str
     gpus: int
-    driver: bool
+    on_bus: tuple[str, ...]
+    listed: tuple[str, ...]
+    programs: tuple[PurePosixPath, ...]
     wireless: tuple[str, ...]
     leased: tuple[str, ...]
     disks: tuple[Disk, ...]
-    own_name: tuple[str, ...]
+    own_name: tuple[IPv4Address, ...]
     passwords: bool
     python: str
     people: tuple[tuple[str, int], ...]
@@ -217,7 +226,9 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         processor=MODEL.read_or_empty(parts),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
-        driver=bool(names),
+        on_bus=gpu.gpu_addresses(parts),
+        listed=gpu.listed_addresses(parts),
+        programs=PROGRAMS.read_or_empty(parts),
         wireless=WIRELESS.read_or_empty(parts),
         leased=LEASED.read_or_empty(parts),
         disks=DISKS.read_or_empty(parts),

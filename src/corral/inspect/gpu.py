@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question
+from corral.slurm.conf.parse import Document
+from corral.spec.hostlist import expand
 from corral.tables import Row, read_table
 
 
@@ -71,28 +75,31 @@ class PciDevice:
 
     Attributes:
         device: its id, ``2330``.
+        address: where it is on the bus; "" in answers of an older Corral.
         gpu: it is a GPU (VGA 0300 and 3D controllers 0302).
         counts: it is a GPU or an NVSwitch.
     """
 
     device: str
+    address: str
     gpu: bool
     counts: bool
 
 
-def _pci_device(kind: str, device: str) -> PciDevice:
+def _pci_device(kind: str, device: str, address: str) -> PciDevice:
     # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
     return PciDevice(
         device.removeprefix("0x"),
+        address,
         gpu=kind.startswith(("0x0300", "0x0302")),
         counts=kind.startswith(("0x03", "0x0680")),
     )
 
 
 def pci_devices(answer: str) -> tuple[PciDevice, ...]:
-    """NVIDIA's devices, from lines ``CLASS ID``."""
-    rows = (line.partition(" ") for line in answer.splitlines())
-    return tuple(_pci_device(kind, device) for kind, _, device in rows)
+    """NVIDIA's devices, from lines ``CLASS ID ADDRESS``."""
+    rows = ([*line.split(), "", "", ""][:3] for line in answer.splitlines())
+    return tuple(_pci_device(kind, device, address) for kind, device, address in rows)
 
 
 SMI: Final = Question(
@@ -113,7 +120,7 @@ PCI: Final = Question(
 for d in /sys/bus/pci/devices/*; do
   v= c= i=
   {{ read -r v <"$d/vendor" && read -r c <"$d/class" && read -r i <"$d/device"; }} 2>/dev/null
-  [ "$v" != 0x10de ] || echo "$c $i"
+  [ "$v" != 0x10de ] || echo "$c $i ${{d##*/}}"
 done"""
     ),
     pci_devices,
@@ -149,6 +156,30 @@ def nvidia_pci(parts: Answers) -> tuple[str, ...]:
 def gpu_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs alone."""
     return tuple(each.device for each in PCI.read_or_empty(parts) if each.gpu)
+
+
+def gpu_addresses(parts: Answers) -> tuple[str, ...]:
+    """PCI addresses of NVIDIA's GPUs, with a driver or without; answers of old have none."""
+    return tuple(each.address for each in PCI.read_or_empty(parts) if each.gpu and each.address)
+
+
+def listed_addresses(parts: Answers) -> tuple[str, ...]:
+    """PCI addresses of the GPUs that nvidia-smi lists."""
+    rows = SMI.read_or_empty(parts)
+    return tuple(bus_address(row[0]) for row in rows if len(row) == 3)  # noqa: PLR2004
+
+
+def declared_files(gres: Document, node: str) -> tuple[str, ...]:
+    """NVIDIA's device files of a node's GPUs in gres.conf; none where it names others or none."""
+    files: list[str] = []
+    for line in gres.lines():
+        names = line.get("NodeName")
+        if (line.get("Name") or "").lower() != "gpu" or not line.get("File"):
+            continue
+        with suppress(CorralError):
+            if names is None or node in expand(names):
+                files += expand(line.get("File") or "")
+    return tuple(file for file in files if re.fullmatch(r"/dev/nvidia\d+", file))
 
 
 class GpuType(Row):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from corral.hosts.quote import Script, call, sh
+from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Answer, Question, lines, pairs, text
 from corral.state.network.firewall import PROGRAM
 
@@ -196,10 +196,12 @@ def refusal(answer: str) -> str | None:
     return printed[0] if len(printed) > 1 else ""
 
 
-# As nobody: root may where users may not.
 USER_NAMESPACES: Final = Question(
     "userns",
-    sh("runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"),
+    sh(
+        "{function}\nnobody_unshares 2>&1 || echo refused",
+        function=defined("state/containers.sh", "nobody_unshares"),
+    ),
     refusal,
 )
 """Why nobody may make a user namespace; None where it may."""
@@ -221,13 +223,13 @@ class Resolved:
 def resolved(answer: str) -> dict[str, Resolved]:
     """What each name means, from lines ``NAME ADDRESS...``."""
     return {
-        name: Resolved(tuple(filter(None, map(_ipv4, words))), late=NO_ANSWER in words)
+        name: Resolved(tuple(filter(None, map(ipv4_address, words))), late=NO_ANSWER in words)
         for name, addresses in pairs(answer).items()
         for words in [addresses.split()]
     }
 
 
-def _ipv4(text: str) -> IPv4Address | None:
+def ipv4_address(text: str) -> IPv4Address | None:
     try:
         return IPv4Address(text)
     except ValueError:

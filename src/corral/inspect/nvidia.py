@@ -93,6 +93,11 @@ class DriverState:
     programs: tuple[PurePosixPath, ...]
     printed: str
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """PCI addresses of the GPUs that nvidia-smi lists."""
+        return tuple(gpu.bus for gpu in self.gpus)
+
 
 def addresses(answer: str) -> tuple[str, ...]:
     """PCI addresses, in one form."""

@@ -5,28 +5,34 @@ mean there: a failed check of the proof, a failure of the doctor's catalogue, a 
 ``RULES`` is the table of who uses which, and for what; ``docs/reference/checks.md`` shows it, and
 a test compares it with the imports and calls of the observers.
 
-Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a rule,
-and tests compare its checks of the same facts. Room on disks is not a rule: the doctor asks whether
-daemons can write now (50 MiB, F67), the health check whether a job would fill the disk (5 % and
-2 GiB, health.disk). Those are two facts.
+Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a rule
+of Python's. It includes the shell functions among the rules; for each other one a test runs its
+check and the rule on the same cases. So do resources, whose shell is in a room below this one, and
+the rules of ``corral adopt``. Room on disks is not a rule: the doctor asks whether daemons can
+write now (50 MiB, F67), the health check whether a job would fill the disk (5 % and 2 GiB,
+health.disk). Those are two facts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 from typing import Final, Self
 
 from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NAMES, Resolved
-from corral.inspect.nvidia import DriverState, HostGpu
+from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FolderAnswer
 from corral.slurm.records import Node
 from corral.slurm.version import SlurmVersion
+from corral.state.storage.job_folders import Risk, UnsafeFolder
+from corral.state.system.enroot import SYSCTL
 
 
 class Observer(StrEnum):
@@ -41,6 +47,10 @@ class Observer(StrEnum):
     PAGE = "page"
     THIS_MACHINE = "this machine"
     CONTAINERS = "containers"
+    BENCH = "bench"
+    JOBS = "run"
+    UP = "up"
+    ADOPT = "adopt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class Use:
     Attributes:
         decides: checks of the proof, failures of the doctor's catalogue and what it explains,
             subjects of the status, columns and counts of the page, checks of the node's health,
-            fields of what a provider observed.
+            fields of what a provider observed, measurements, verbs, resources, rules of adoption.
         asks: the questions whose answers the rule judges there; none where the observer asks by
             other means (the page: slurmrestd) or in its own script.
         how: what it makes of the fact, where that differs from the others.
@@ -66,14 +76,18 @@ class Rule:
     """One rule.
 
     Attributes:
-        name: of the function here, or of the property of ``slurm.states.nodes.NodeState``.
+        name: of the function here, of a property or method of the class that the fact is about
+            (``slurm.states.nodes.NodeState``, ``inspect.xids.Xid``), or of a shell function.
         finds: the fact.
-        used_by: who uses it for what; health's row names its checks that judge the same fact.
+        used_by: who uses it for what; rows of those that cannot import it (health, up, adopt) name
+            what judges the same fact there.
+        program: of a shell function, its file in ``agents``; "" for the others.
     """
 
     name: str
     finds: str
     used_by: Mapping[Observer, Use]
+    program: str = ""
 
 
 _GPU_LIST: Final = ("listed", "minors", "cards", "programs")
@@ -139,6 +153,11 @@ RULES: Final = (
                 ("names",),
                 "not where the expected address comes after another: it works",
             ),
+            Observer.DISCOVERY: Use(
+                ("own_name",), ("ownname",), "the machine's own name on 127.*, in /etc/hosts"
+            ),
+            Observer.UP: Use(("hosts",), how="as discover; the name is taken off those lines"),
+            Observer.ADOPT: Use(("own-name-loopback",), how="as discover, in files, ::1 too"),
         },
     ),
     Rule(
@@ -147,8 +166,8 @@ RULES: Final = (
         {
             Observer.PROOF: Use(("smoke.clocks",), ("clock",), "between any two nodes"),
             Observer.DOCTOR: Use(("F02",), ("clock",), "from most others"),
-            Observer.DISCOVERY: Use(("clock",), ("clock",), "from this machine's"),
-            Observer.HEALTH: Use(("health.clock",), how="from the controller's"),
+            Observer.DISCOVERY: Use(("clock",), ("clock",), "from this machine's, as the doctor"),
+            Observer.HEALTH: Use(("health.clock",), how="from the controller's, as the doctor"),
         },
     ),
     Rule(
@@ -179,6 +198,64 @@ RULES: Final = (
         },
     ),
     Rule(
+        "folder_read_only",
+        "a folder on a file system that is read-only",
+        {
+            Observer.DOCTOR: Use(("F71",), ("readonly",), "folders of daemons, and /tmp"),
+            Observer.HEALTH: Use(
+                ("health.spool",),
+                how="slurmd's spool and /tmp; also where one is missing, or takes no new file",
+            ),
+        },
+        "folder-read-only.sh",
+    ),
+    Rule(
+        "nobody_unshares",
+        "users who may not make a user namespace",
+        {
+            Observer.DOCTOR: Use(("F20",), ("userns",)),
+            Observer.UP: Use((f"file:{SYSCTL}",), how="settings that forbid it are changed"),
+        },
+        "state/containers.sh",
+    ),
+    Rule(
+        "ping_is_up",
+        "whether slurmctld answers",
+        {
+            Observer.PROOF: Use(("smoke.nodes",), ("ping",), "before nodes are asked; shown"),
+            Observer.DOCTOR: Use(("F83",), ("ping",), "before nodes are asked"),
+            Observer.STATUS: Use(("nodes",), ("ping",), "before nodes are asked; shown"),
+            Observer.UP: Use(("gates",), how="for as long as a gate waits"),
+        },
+        "slurmctld.sh",
+    ),
+    Rule(
+        "owner_fault",
+        "a folder of jobs on shared storage that a user can replace",
+        {
+            Observer.PROOF: Use(("storage.mounts",), how="also one that cannot be judged"),
+            Observer.DOCTOR: Use(("F230",), ("shared",), "only one that a user can replace"),
+            Observer.JOBS: Use(("run",), how="only one that a user can replace: nothing is sent"),
+            Observer.PAGE: Use(("templates",), how="also one that cannot be judged"),
+        },
+    ),
+    Rule(
+        "memory_short",
+        "less memory on a machine than Slurm hands out",
+        {
+            Observer.PROOF: Use(("smoke.registered",), ("memory",)),
+            Observer.HEALTH: Use(("health.memory",)),
+        },
+    ),
+    Rule(
+        "mtu_problems",
+        "interfaces of one network with different MTUs",
+        {
+            Observer.DOCTOR: Use(("F28",), ("links", "addresses"), "those of the nodes' addresses"),
+            Observer.BENCH: Use(("network",), how="those that carry data, as declared"),
+        },
+    ),
+    Rule(
         "key_ends",
         "a node key of the tailnet that ends soon",
         {
@@ -188,10 +265,16 @@ RULES: Final = (
     ),
     Rule(
         "driver_problem",
-        "nvidia-smi that is missing, or does not list a GPU of the kernel module",
+        "nvidia-smi that is missing, or does not list a GPU",
         {
-            Observer.THIS_MACHINE: Use(("refusal",), _GPU_LIST, "before Slurm is set up"),
-            Observer.CONTAINERS: Use(("refusal",), _GPU_LIST, "where a node is to have a GPU"),
+            Observer.DISCOVERY: Use(
+                ("listed",), ("pci", "smi", "programs"), "those on the PCI bus, driver or not"
+            ),
+            Observer.THIS_MACHINE: Use(("refusal",), _GPU_LIST, "those of the kernel module"),
+            Observer.CONTAINERS: Use(("refusal",), _GPU_LIST, "those of the kernel module"),
+            Observer.HEALTH: Use(
+                ("health.gpus",), how="fewer than Slurm hands out, where nvidia-smi is there"
+            ),
         },
     ),
     Rule(
@@ -200,6 +283,50 @@ RULES: Final = (
         {
             Observer.THIS_MACHINE: Use(("refusal",), _GPU_USE, "any: Slurm gets all"),
             Observer.CONTAINERS: Use(("refusal",), _GPU_USE, "those that a new node is to have"),
+        },
+    ),
+    Rule(
+        "missing_devices",
+        "a GPU without its device file",
+        {
+            Observer.DOCTOR: Use(("F13",), ("devices", "gresconf")),
+            Observer.HEALTH: Use(("health.gpus",), how="and GPUs that nvidia-smi does not list"),
+        },
+    ),
+    Rule(
+        "ecc_faults",
+        "errors of a GPU's memory",
+        {
+            Observer.BENCH: Use(("gpu",)),
+            Observer.HEALTH: Use(("health.ecc",)),
+        },
+    ),
+    Rule(
+        "remap_faults",
+        "rows of a GPU's memory that are replaced, wait for it, or cannot be",
+        {
+            Observer.BENCH: Use(("gpu",)),
+            Observer.HEALTH: Use(("health.remap",)),
+        },
+    ),
+    Rule(
+        "link_faults",
+        "a GPU's PCIe link with fewer lanes or of an older generation than it could have",
+        {
+            Observer.BENCH: Use(("gpu",), how="under load; a warning"),
+            Observer.HEALTH: Use(
+                ("health.pcie",),
+                how="the generation in P0 only; a warning, and a failure where it once had more, "
+                "or all other GPUs have",
+            ),
+        },
+    ),
+    Rule(
+        "takes_out",
+        "an Xid after which a node takes no jobs",
+        {
+            Observer.BENCH: Use(("gpu",)),
+            Observer.HEALTH: Use(("health.xid",), how="since a person resumed the node"),
         },
     ),
 )
@@ -216,6 +343,8 @@ def rules_table() -> str:
     return "\n".join(rows)
 
 
+CLOCK_OFF_S: Final = 5.0
+"""Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
 KEY_ENDS_SOON: Final = timedelta(days=14)
 """A node key of the tailnet that is good for less is a finding."""
 
@@ -298,14 +427,17 @@ def _name_fault(resolved: Resolved, expected: str) -> NameFault | None:
         return NameFault.UNANSWERED
     if not addresses:
         return NameFault.MISSING
-    if addresses[0].is_loopback:
-        return NameFault.LOOPBACK
-    if any(address.is_loopback for address in addresses):
-        return NameFault.ALSO_LOOPBACK
+    if loopback := on_loopback(addresses):
+        return NameFault.LOOPBACK if addresses[0] in loopback else NameFault.ALSO_LOOPBACK
     texts = [str(address) for address in addresses]
     if expected and expected not in texts:
         return NameFault.OTHER
     return NameFault.LATER if expected and expected != texts[0] else None
+
+
+def on_loopback(addresses: Iterable[IPv4Address]) -> tuple[IPv4Address, ...]:
+    """Those of a name's addresses that each machine takes for its own."""
+    return tuple(address for address in addresses if address.is_loopback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +467,37 @@ def clock_offset(state: MachineState) -> Offset | None:
 def no_real_memory(node: Node) -> bool:
     """Whether slurm.conf has no RealMemory for a node: slurmctld's default is 1 MiB."""
     return node.memory <= 1
+
+
+def memory_short(machine_mib: int, slurm_mib: int) -> bool:
+    """Whether a machine has less memory than Slurm hands out there."""
+    return machine_mib < slurm_mib
+
+
+@dataclass(frozen=True, slots=True)
+class MtuProblem:
+    """An interface with another MTU than its peers.
+
+    Attributes:
+        node: where it is.
+        mtu: its own.
+        usual: the declared one, or that of most nodes.
+    """
+
+    node: str
+    mtu: int
+    usual: int
+
+
+def mtu_problems(mtus: Mapping[str, int], declared: int = 0) -> tuple[MtuProblem, ...]:
+    """The nodes whose interface has not the MTU that is declared, or that most nodes have.
+
+    Args:
+        mtus: of one interface of each node.
+        declared: 0 where the cluster file declares none.
+    """
+    usual = declared or next((mtu for mtu, _ in Counter(mtus.values()).most_common(1)), 0)
+    return tuple(MtuProblem(node, mtu, usual) for node, mtu in mtus.items() if mtu != usual)
 
 
 class VersionFault(StrEnum):
@@ -382,6 +545,24 @@ def folder_fault(answer: FolderAnswer) -> FolderFault | None:
     return FolderFault.STALE if answer.stale else FolderFault.UNREADABLE
 
 
+class OwnerFault(StrEnum):
+    """Why nothing of a user is put below a folder."""
+
+    REPLACEABLE = "another user can replace it"
+    UNKNOWN = "it cannot be judged"
+
+
+def owner_fault(folder: UnsafeFolder) -> OwnerFault | None:
+    """What ``folder-checks.sh`` refused a folder for; None for what another program printed."""
+    match folder.risk:
+        case Risk.TAKEN | Risk.OPEN:
+            return OwnerFault.REPLACEABLE
+        case Risk.UNREADABLE | Risk.LOOP:
+            return OwnerFault.UNKNOWN
+        case Risk.OTHER:
+            return None
+
+
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:
     """How long a node key of the tailnet is still good, where that is less than ``KEY_ENDS_SOON``.
 
@@ -426,15 +607,23 @@ class GpuProblem:
     hint: str
 
 
-def driver_problem(state: DriverState) -> GpuProblem | None:
-    """Why nvidia-smi does not show all GPUs of the kernel module; None where it does."""
-    if not any(path.name == "nvidia-smi" for path in state.programs):
+def driver_problem(
+    there: Collection[str], listed: Collection[str], programs: Iterable[PurePosixPath]
+) -> GpuProblem | None:
+    """Why nvidia-smi does not show all GPUs that should be listed; None where it does.
+
+    Args:
+        there: their PCI addresses.
+        listed: those that it lists.
+        programs: paths of the driver's programs.
+    """
+    if not any(path.name == "nvidia-smi" for path in programs):
         return GpuProblem(
             GpuFault.NO_PROGRAM,
             str(GpuFault.NO_PROGRAM),
             "install the driver's programs, or put nvidia-smi on the PATH",
         )
-    if unlisted := sorted(set(state.loaded) - {gpu.bus for gpu in state.gpus}):
+    if unlisted := sorted(set(there) - set(listed)):
         return GpuProblem(
             GpuFault.UNLISTED,
             f"{GpuFault.UNLISTED} at {', '.join(unlisted)}",
@@ -458,3 +647,106 @@ def gpu_problem(gpu: HostGpu) -> GpuProblem | None:
             "end it: Slurm would give the GPU to a job too",
         )
     return None
+
+
+def missing_devices(there: Collection[str], count: int, files: Sequence[str]) -> tuple[str, ...]:
+    """The device files that are missing, ``/dev/nvidia*`` for one whose name is unknown.
+
+    Args:
+        there: the device files of the machine.
+        count: GPUs that the cluster file declares.
+        files: those that gres.conf names; empty where it names none.
+    """
+    if files:
+        return tuple(file for file in files if file not in there)
+    return ("/dev/nvidia*",) * max(count - len(there), 0)
+
+
+CORRECTED_AT_MOST: Final = 20_000_000
+"""Corrected errors of a GPU's memory (azurehpc-health-checks, for DRAM)."""
+
+
+class EccFault(StrEnum):
+    """Why a GPU's memory is not to be used."""
+
+    UNCORRECTED = "memory errors that could not be corrected"
+    CORRECTED = "memory errors that were corrected"
+
+
+def ecc_faults(uncorrected: float | None, corrected: float | None) -> tuple[EccFault, ...]:
+    """What is wrong with a GPU's memory, from its counters since the last reset.
+
+    Args:
+        uncorrected: errors, None where the GPU does not count them.
+        corrected: the same of errors that were corrected.
+    """
+    faults = (
+        (EccFault.UNCORRECTED, uncorrected, 0),
+        (EccFault.CORRECTED, corrected, CORRECTED_AT_MOST),
+    )
+    return tuple(fault for fault, count, most in faults if count is not None and count > most)
+
+
+ROWS_AT_MOST: Final = 10
+"""Replaced rows of a GPU's memory (SuperBench: 83 % of nodes with more regress)."""
+
+
+class RemapFault(StrEnum):
+    """What is wrong with the rows of a GPU's memory."""
+
+    FAILED = "a row of memory could not be replaced"
+    PENDING = "a row of memory waits for a reset to be replaced"
+    MANY = "rows of memory are replaced"
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether the GPU is not to be used: it needs a reset, or is to be replaced.
+
+        A row that waits: DCGM, NVIDIA's own validation, fails and isolates the GPU
+        (DCGM_FR_PENDING_ROW_REMAP is DCGM_ERROR_ISOLATE). NVIDIA's manual (GPU memory error
+        management) lets new work begin before the reset; NVML's gives the reason: errors are
+        contained and pages taken offline until then. Of the five families of GPUs that remap rows
+        three do that.
+        """
+        return self is not RemapFault.MANY
+
+
+def remap_faults(rows: Mapping[str, object]) -> tuple[RemapFault, ...]:
+    """What is wrong with a GPU's rows.
+
+    Args:
+        rows: fields ``remapped_rows.NAME`` of nvidia-smi by name; empty where it has none.
+    """
+    counts = [rows.get(name) for name in ("correctable", "uncorrectable")]
+    many = sum(count for count in counts if isinstance(count, int)) > ROWS_AT_MOST
+    faults = (
+        (RemapFault.FAILED, rows.get("failure") in _YES),
+        (RemapFault.PENDING, rows.get("pending") in _YES),
+        (RemapFault.MANY, many),
+    )
+    return tuple(fault for fault, true in faults if true)
+
+
+_YES: Final = ("Yes", 1)
+
+
+class LinkFault(StrEnum):
+    """What a PCIe link lacks."""
+
+    LANES = "lanes"
+    GENERATION = "generation"
+
+
+def link_faults(
+    width: float | None, most: float | None, generation: float | None, newest: float | None
+) -> tuple[LinkFault, ...]:
+    """What a GPU's PCIe link lacks; nothing where a figure is unknown.
+
+    Args:
+        width: lanes now.
+        most: lanes that GPU and slot can have.
+        generation: now, not at rest.
+        newest: generation that GPU and slot can have.
+    """
+    pairs = ((LinkFault.LANES, width, most), (LinkFault.GENERATION, generation, newest))
+    return tuple(fault for fault, now, best in pairs if now and best and now < best)

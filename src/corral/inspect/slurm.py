@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from corral.hosts.quote import Script, call, sh
+from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
 from corral.slurm.records import Association, Node, Partition
@@ -153,7 +153,7 @@ ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
 ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
 """The largest number of an array's task; None where it is unknown."""
 PRIVATE: Final = _setting("PrivateData", _listed)
-"""What each user sees no other user's part of."""
+"""What Slurm hides of each user from the others."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 
@@ -391,7 +391,11 @@ def while_up(question: Question[T]) -> Question[T]:
 
     Where none answers, each command asks again until its time is up (24.11).
     """
-    shell: Script = sh("case $p in *' is UP'*)\n{shell};;\nesac", shell=question.shell)
+    shell: Script = sh(
+        '{function}\n! ping_is_up "$p" || {{\n{shell}\n}}',
+        function=defined("slurmctld.sh", "ping_is_up"),
+        shell=question.shell,
+    )
     return replace(question, shell=shell)
 
 

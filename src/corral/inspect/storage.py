@@ -69,9 +69,9 @@ ROOM: Final = Question(
 )
 READ_ONLY: Final = Question(
     "readonly",
-    # access(2) refuses root on a read-only file system, and nowhere else.
     sh(
-        'for p in {folders}; do if [ -d "$p" ] && [ ! -w "$p" ]; then echo "$p"; fi; done',
+        '{function}\nfor p in {folders}; do ! folder_read_only "$p" || echo "$p"; done',
+        function=defined("folder-read-only.sh", "folder_read_only"),
         folders=list(CHECKED[1:]),
     ),
     lines,

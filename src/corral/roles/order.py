@@ -19,7 +19,7 @@ from corral.roles.machine import (
     upkeep,
 )
 from corral.roles.role import Role, Share
-from corral.roles.services import corral_wheels, metrics, mlflow, page, proof, rental_guard
+from corral.roles.services import backup, corral_wheels, metrics, mlflow, page, proof, rental_guard
 from corral.roles.slurm import (
     auth_key,
     client_file,
@@ -106,6 +106,7 @@ ORDER: Final = (
     Stage("access", (people.ROLE,)),
     Stage("resume", (base.MEMBERSHIP,)),
     Stage("proof", (proof.ROLE,)),
+    Stage("backup", (backup.ROLE,)),
     Stage("guard", (rental_guard.ROLE,)),
     Stage("logins", (upkeep.PASSWORD_LOGIN,)),
 )

@@ -21,6 +21,7 @@ from corral.spec.providers import (
     either,
     part_of,
 )
+from corral.spec.sections.backup import ScheduledBackup
 from corral.spec.sections.cloud import Budget, Cloud, Elastic
 from corral.spec.sections.network import Mesh, Topology
 from corral.spec.sections.people import Access, Account, Qos, User
@@ -473,6 +474,11 @@ class ClusterSpec(_WithSections):
     )
     proof: ScheduledProof = about(
         "restart", "What the cluster measures of itself on idle nodes.", default=ScheduledProof()
+    )
+    backup: ScheduledBackup = about(
+        "none",
+        "Archives of what cannot be made again, which the controller makes.",
+        default=ScheduledBackup(),
     )
     health: Health = about("reload", "What each node checks automatically.", default=Health())
     services: Services = about(

@@ -151,6 +151,13 @@ SSH_KEY: Final = Kind(
     "one line of a .pub file: type, key and comment; no options before it",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl alice",
 )
+AGE_RECIPIENT: Final = Kind(
+    "recipient",
+    r"^(age1[a-z0-9]{20,4000}|(ssh-ed25519|ssh-rsa) [A-Za-z0-9+/]{16,4000}={0,3}"
+    r"( [^\x00-\x1f\x7f]{1,200})?)$",
+    "a public key of age (age1...) or of SSH (ssh-ed25519 ..., ssh-rsa ...)",
+    "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
+)
 
 DRIVER: Final = Kind(
     "driver",
@@ -312,6 +319,7 @@ KINDS: Final = (
     PACKAGE_PLACE,
     SHA256,
     SSH_KEY,
+    AGE_RECIPIENT,
     TRACKING_URI,
     CONTROL_URL,
 )
@@ -340,6 +348,7 @@ OverSubscribe = Annotated[str, Field(pattern=OVERSUBSCRIBE.pattern)]
 Interface = Annotated[str, Field(pattern=INTERFACE.pattern)]
 PartitionKey = Annotated[str, Field(pattern=PKEY.pattern)]
 NcclSetting = Annotated[str, Field(pattern=NCCL.pattern)]
+AgeRecipient = Annotated[str, Field(pattern=AGE_RECIPIENT.pattern)]
 SshKey = Annotated[str, Field(pattern=SSH_KEY.pattern, max_length=4096)]
 Driver = Annotated[str, Field(pattern=DRIVER.pattern)]
 Cuda = Annotated[str, Field(pattern=CUDA.pattern)]

@@ -115,6 +115,15 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F16", CTL, {CTL: {"cgroupconf": ""}}, "no ConstrainDevices"),
     ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF.replace(",task/cgroup", "")}}, "TaskPlugin"),
     ("F13", N1, {N1: {"devices": "/dev/nvidia0"}}, "1 of 2"),
+    (  # as many as declared, and not those that gres.conf hands out
+        "F13",
+        N1,
+        {
+            CTL: {"gresconf": f"NodeName={N1} Name=gpu File=/dev/nvidia[2-3]"},
+            N1: {"devices": "/dev/nvidia0\n/dev/nvidia2"},
+        },
+        "1 of 2 /dev/nvidia* files are there, not /dev/nvidia3",
+    ),
     (
         "F12",
         N1,

@@ -56,6 +56,7 @@ FULL: Final = changed(
         "network.mesh": {},
         "network.topology": {"switches": [{"name": "s0", "nodes": "node[0-2],cpu0,burst[0-3]"}]},
         "proof": {"every": "1d"},
+        "backup": {"every": "1d", "to": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6"]},
         "health": {"every": "5m"},
         "services": {"mlflow": True},
     },

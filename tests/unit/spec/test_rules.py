@@ -22,6 +22,7 @@ EMBEDDED = {"name": "e", "provider": "embedded", "nodes": "e0"}
 PLAIN = {"slurm.accounting": False, "slurm.rest": False}
 GPU_LIMIT = {"users.0.limits": {"gpus": 1}}
 KEY = values.SSH_KEY.example
+AGE = values.AGE_RECIPIENT.example
 
 
 def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other constants do
@@ -243,6 +244,15 @@ FIRES: list[Case] = [
     ("user-account-unknown", LAB, {"users.0.account": "vision"}, "users[0].account"),
     ("health-interval", LAB, {"health": {"every": "10s"}}, "health.every"),
     ("health-interval", LAB, {"health": {"every": "1d"}}, "health.every"),
+    ("backup-interval", LAB, {"backup": {"every": "5m", "to": [AGE]}}, "backup.every"),
+    ("backup-recipients", LAB, {"backup": {"every": "1d"}}, "backup.to"),
+    (
+        "backup-folder",
+        LAB,
+        {"backup": {"every": "1d", "to": [AGE], "folder": "/srv"}},
+        "backup.folder",
+    ),
+    ("backup-disk", LAB, {"backup": {"every": "1d", "to": [AGE]}}, "backup.folder"),
     ("proof-interval", LAB, {"proof": {"every": "5m"}}, "proof.every"),
     (
         "proof-preempts",

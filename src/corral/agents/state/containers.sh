@@ -33,9 +33,12 @@ enroot_install() (
     { mkdir -p $off && ln -sf $profile $off/enroot; } || :
 )
 
+# nobody_unshares: whether users may make a user namespace. As nobody: root may where users may not.
+nobody_unshares() { runuser -u nobody -- timeout 10 unshare -Ur true; }
+
 # userns_probe: "yes", or the settings that may forbid user namespaces.
 userns_probe() (
-  if runuser -u nobody -- unshare -Ur true 2>/dev/null; then
+  if nobody_unshares 2>/dev/null; then
     echo yes
     exit
   fi

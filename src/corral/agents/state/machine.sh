@@ -18,11 +18,17 @@ name_keep() (
   printf '%s\n' "$name" >/etc/hostname && rm -f "$@" && { [ "$(uname -n)" = "$name" ] || name_set "$name"; }
 )
 
+# own_name_lines FILE: lines that give the machine's own name an address, with a domain or without.
+own_name_lines() {
+  awk -v n="$(uname -n)" '
+    BEGIN { sub(/\..*/, "", n) }
+    $1 !~ /^#/ { for (i = 2; i <= NF && $i !~ /^#/; i++) { split($i, p, "."); if (p[1] == n) { print; next } } }' "$1"
+}
+
 # hosts_probe FILE: digest of Corral's block, and lines that put the machine's own name on 127.x.
 hosts_probe() {
   sed -n '/^# corral begin/,/^# corral end/p' "$1" | sha256sum | cut -d' ' -f1
-  awk -v n="$(uname -n)" '
-    $1 ~ /^127\./ { for (i = 2; i <= NF; i++) { split($i, p, "."); if (p[1] == n) print } }' "$1"
+  own_name_lines "$1" | awk '$1 ~ /^127\./'
 }
 
 # clock_state SECONDS: absent, unsynchronised, off (by more than these), good: by chronyc tracking (chronyc(1)): "System

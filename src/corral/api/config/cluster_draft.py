@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.inspect.discovery import DiscoveredMachine
+from corral.inspect.rules import CLOCK_OFF_S, GpuProblem, driver_problem, on_loopback
 from corral.slurm.version import SlurmVersion
 from corral.spec import values
 from corral.spec.findings import one_line
@@ -20,8 +21,6 @@ from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import SHELL
 from corral.spec.slurm.releases import Feature, Release, oldest_tested, since
 
-CLOCK_S: Final = 5
-"""Seconds between two clocks that are worth a word; munge refuses at 300."""
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
 _NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are not strings in YAML
 _STORAGE_HERE: Final = (
@@ -322,8 +321,12 @@ def _storage(names: list[str], machines: Sequence[DiscoveredMachine]) -> list[st
     ]
 
 
+def _driver(m: DiscoveredMachine) -> GpuProblem | None:
+    return driver_problem(m.on_bus, m.listed, m.programs) if m.gpu else None
+
+
 def _software(machines: Sequence[DiscoveredMachine]) -> list[str]:
-    without = [m for m in machines if m.gpu and not m.driver]
+    without = [m for m in machines if _driver(m) and not m.listed]
     if not any(m.gpu for m in machines):
         return []
     if not without:
@@ -385,7 +388,9 @@ def _warnings(
 
 
 def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list[str]:
-    own = ", ".join(m.own_name)
+    own = ", ".join(map(str, on_loopback(m.own_name)))
+    driver = _driver(m)
+    driver_text = driver.text if m.listed and driver else "its GPU has no working driver yet"
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
     conditions = (
@@ -404,7 +409,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list
             f"{facts.address} is a DHCP lease: reserve it at the router, or set it on the machine",
         ),
         (
-            abs(skew) >= CLOCK_S,
+            abs(skew) > CLOCK_OFF_S,
             f"its clock is {abs(skew):.0f} s "
             f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",
         ),
@@ -414,7 +419,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list
             f"a firewall is on ({m.facts.firewall}); Corral opens Slurm's ports in it",
         ),
         (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it {name}"),
-        (bool(m.gpu) and not m.driver, "its GPU has no working driver yet"),
+        (driver is not None, driver_text),
         (
             m.gpu.startswith("nvidia-"),
             f"PCI device {m.gpu[7:]} is not in Corral's table; "

@@ -8,22 +8,18 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from corral.agents import program
 from corral.api.config.files import origin_of
-from corral.api.operations.backup_archive import FORMAT
 from corral.api.operations.encryption import EncryptedFile, Encryption
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
-from corral.roles.services import mlflow, page
-from corral.roles.slurm.auth_key import MUNGE_KEY
-from corral.slurm.conf.cluster import DATABASE, STATE_DIR
+from corral.roles.services.backup import request_of
 from corral.spec.models import ClusterSpec
 
 LIMIT_S: Final = 12 * 3600.0
@@ -83,6 +79,7 @@ async def backup(
             MISSING_TOOL, the controller has no Python; COMMAND_FAILED, something cannot be read.
     """
     begin = time.monotonic()
+    request = request_of(spec, _written_file(spec), artifacts=artifacts)
     async with await Connection.open(spec) as connection:
         connection.require_running()
         emit(Event(Kind.PHASE_STARTED, "backup"))
@@ -92,7 +89,7 @@ async def backup(
             answer = await connection.fleet.run(
                 connection.controller,
                 on_controller("backup/write.py"),
-                stdin=json.dumps(request_of(spec, artifacts=artifacts)).encode(),
+                stdin=json.dumps(request).encode(),
                 timeout=LIMIT_S,
                 on_line=reader.line,
             )
@@ -106,42 +103,15 @@ async def backup(
     return Backup(str(path), size, reader.size, bool(encryption.argv))
 
 
-def request_of(spec: ClusterSpec, *, artifacts: bool) -> dict[str, Any]:
-    """What ``backup/write.py`` is asked for."""
-    return {
-        "format": FORMAT,
-        "cluster": spec.name,
-        "corral": version("corral"),
-        "files": _cluster_files(spec),
-        "more": {MUNGE_KEY.lstrip("/"): MUNGE_KEY, f"page/{Path(page.TOKENS).name}": page.TOKENS},
-        "with_artifacts": artifacts,
-        **places_of(spec),
-    }
-
-
-def places_of(spec: ClusterSpec) -> dict[str, str]:
-    """Where a cluster has what is saved."""
-    return {
-        "database": DATABASE if spec.slurm.accounting else "",
-        "state": STATE_DIR,
-        "page": page.TOKENS,
-        "mlflow": spec.services.mlflow_store if spec.services.mlflow else "",
-        "mlflow_home": mlflow.HOME,
-        "mlflow_user": mlflow.USER,
-        "artifacts": mlflow.artifacts_of(spec),
-    }
-
-
-def _cluster_files(spec: ClusterSpec) -> dict[str, str]:
-    """The cluster as it is declared, and its file as somebody wrote it, where that is known."""
-    files = {"cluster.json": spec.model_dump_json(indent=2)}
+def _written_file(spec: ClusterSpec) -> dict[str, str]:
+    """The cluster file as somebody wrote it, where that is known."""
     origin = origin_of(spec.name)
-    if origin is not None:
-        try:
-            files["cluster.yaml"] = Path(origin.file).read_text("utf-8")
-        except (OSError, UnicodeError):
-            return files
-    return files
+    if origin is None:
+        return {}
+    try:
+        return {"cluster.yaml": Path(origin.file).read_text("utf-8")}
+    except (OSError, UnicodeError):
+        return {}
 
 
 def on_controller(name: str, *words: object) -> Script:

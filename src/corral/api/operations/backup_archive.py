@@ -21,7 +21,6 @@ from corral.errors import Code, CorralError
 from corral.providers.containers.limited_stream import LimitedStream, Readable, regular
 from corral.spec.values import ClusterName
 
-FORMAT: Final = 1
 ABOUT: Final = "about.json"
 MANIFEST: Final = "manifest.json"
 FOLDERS: Final = ("accounting", "state", "etc", "mlflow", "page")

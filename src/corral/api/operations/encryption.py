@@ -18,6 +18,7 @@ from typing import IO, Final, TypeVar
 
 from corral.errors import Code, CorralError
 from corral.providers.containers.limited_stream import Readable
+from corral.spec.values import AGE_RECIPIENT
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -29,7 +30,7 @@ END_S: Final = 60.0
 """So long age and gpg get to write what they hold."""
 _PIECE: Final = 1024 * 1024
 _CHECKED: Final[Mapping[int, int]] = {zstd.CompressionParameter.checksum_flag: 1}
-_RECIPIENT: Final = re.compile(r"age1[a-z0-9]{20,4000}|ssh-(?:ed25519|rsa) [A-Za-z0-9+/=]+(?: .*)?")
+_RECIPIENT: Final = re.compile(AGE_RECIPIENT.pattern)
 _PRIVATE: Final = ("AGE-SECRET-KEY-", "AGE-PLUGIN-", "-----BEGIN")
 _AGE: Final = (b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.lifecycle import deployment
-from corral.api.operations.backup import LIMIT_S, on_controller, places_of, succeeded
-from corral.api.operations.backup_archive import FORMAT, About, Archive, read_archive
+from corral.api.operations.backup import LIMIT_S, on_controller, succeeded
+from corral.api.operations.backup_archive import About, Archive, read_archive
 from corral.api.operations.encryption import read_encrypted
 from corral.apply.connection import Connection
 from corral.apply.journal import cluster_lock
@@ -24,6 +24,7 @@ from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.plan.model import Plan
 from corral.plurals import plural
+from corral.roles.services.backup import FORMAT, places_of
 from corral.roles.slurm.auth_key import MUNGE_KEY, SLURM_JWKS, SLURM_KEY
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, supported, talks_to

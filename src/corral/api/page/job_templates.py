@@ -13,10 +13,11 @@ from corral.api.sync import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import check
+from corral.inspect.rules import owner_fault
 from corral.jobs.follow import as_user
 from corral.jobs.jobfile import parse_job_file
 from corral.spec.models import ClusterSpec
-from corral.state.storage.job_folders import TOP, Risk, unsafe_folders
+from corral.state.storage.job_folders import TOP, unsafe_folders
 
 TEMPLATES: Final = "templates"
 MOST_TEMPLATES: Final = 100
@@ -86,7 +87,7 @@ async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> 
     script = as_user(user, templates_script(spec.storage[0].mount))
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, script, timeout=60)
-    refused = next((x for x in unsafe_folders(result.stderr) if x.risk is not Risk.OTHER), None)
+    refused = next((x for x in unsafe_folders(result.stderr) if owner_fault(x)), None)
     if not result.ok and refused:
         return TemplateFolder(path, trouble=refused.shown)
     files, more = read_templates(check(result, "reading the templates").stdout)

@@ -7,6 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
+from corral.inspect.rules import OwnerFault, owner_fault
 from corral.state.storage.job_folders import (
     ENVS,
     JOBS,
@@ -41,7 +42,8 @@ def not_ours(result: Result) -> CorralError | None:
             hint="an administrator names you under users: of the cluster file and runs: "
             "corral up FILE",
         )
-    unsafe = next((x for x in unsafe_folders(result.stderr) if x.replaceable), None)
+    refused = unsafe_folders(result.stderr)
+    unsafe = next((x for x in refused if owner_fault(x) is OwnerFault.REPLACEABLE), None)
     if unsafe is None or unsafe.path is None:
         return None
     hint = "corral up FILE sets it aside, with what is in it, and makes one of root's"

@@ -16,6 +16,7 @@ from corral.inspect.rules import (
     UnitState,
     clock_offset,
     differing_files,
+    memory_short,
     name_problems,
     no_real_memory,
     unit_state,
@@ -302,7 +303,7 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
         )
     # A node in a container is given a share of its host's memory, which is all it sees of it.
     least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
-    if not least < known.memory <= machine.memory_mib:
+    if known.memory <= least or memory_short(machine.memory_mib, known.memory):
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"
         problems.append(f"{node.name} has {memory}")
     return problems

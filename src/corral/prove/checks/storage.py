@@ -13,7 +13,7 @@ from corral.hosts.quote import Script, call, join, sh
 from corral.hosts.transport import Result
 from corral.inspect import storage as storage_questions
 from corral.inspect.question import Answer, MachineState, Question, inquiry, text
-from corral.inspect.rules import FolderFault, folder_fault
+from corral.inspect.rules import FolderFault, OwnerFault, folder_fault, owner_fault
 from corral.prove.context import ProveContext, as_user, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.spec.models import Storage
@@ -311,4 +311,6 @@ def _judge_owners(folder: Folder, state: MachineState) -> str:
     unsafe = state.get(storage_questions.OWNERS) if folder.jobs else None
     if not unsafe:
         return ""
-    return f"can be replaced by a user, and with it the code of jobs: {unsafe[0].shown}"
+    if owner_fault(unsafe[0]) is OwnerFault.REPLACEABLE:
+        return f"can be replaced by a user, and with it the code of jobs: {unsafe[0].shown}"
+    return f"cannot be judged, a user may be able to replace it: {unsafe[0].shown}"

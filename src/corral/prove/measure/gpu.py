@@ -17,6 +17,7 @@ from pydantic import Field
 
 from corral.errors import Code, CorralError
 from corral.inspect.gpu import type_of_name
+from corral.inspect.rules import EccFault, LinkFault, ecc_faults, link_faults, remap_faults
 from corral.inspect.xids import xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
@@ -262,15 +263,22 @@ def _wrong(card: _Card) -> Iterator[Remark]:
 
 def _errors(card: _Card) -> Iterator[Remark]:
     state = card.gpu["after"] or card.gpu["before"]
+    counted = {
+        EccFault.UNCORRECTED: _figure(state, "ecc_uncorrected"),
+        EccFault.CORRECTED: _figure(state, "ecc_corrected"),
+    }
+    for fault in ecc_faults(*counted.values()):
+        yield Remark(Outcome.FAIL, card.about, f"{card.about}: {fault} ({counted[fault]:g})", "F78")
     rows: Mapping[str, Any] = card.gpu["remapped"] or {}
-    for bad, outcome, text in (
-        (state.get("ecc_uncorrected"), Outcome.FAIL, "memory errors that could not be corrected"),
-        (rows.get("failure"), Outcome.FAIL, "a row of memory that could not be replaced"),
-        (rows.get("pending"), Outcome.WARN, "a row of memory waits for a reset to be replaced"),
-        (rows.get("uncorrectable"), Outcome.WARN, "rows of memory replaced after hard errors"),
-    ):
-        if bad and bad != "No":
-            yield Remark(outcome, card.about, f"{card.about}: {text} ({bad})", "F78")
+    for fault in remap_faults(rows):
+        outcome = Outcome.FAIL if fault.takes_out else Outcome.WARN
+        yield Remark(outcome, card.about, f"{card.about}: {fault}", "F78")
+
+
+def _figure(state: Mapping[str, Any], name: str) -> float | None:
+    """A number; None where the driver reports none."""
+    value = state.get(name)
+    return value if isinstance(value, int | float) else None
 
 
 def _slowed(card: _Card) -> Iterator[Remark]:
@@ -346,10 +354,11 @@ def _link(card: _Card) -> Iterator[Remark]:
     width, most = load.get("pcie_width"), state.get("pcie_width_max")
     # At rest a link goes down to save power; under load it shows what it is.
     gen, newest = load.get("pcie_gen"), state.get("pcie_gen_max")
-    if width and most and width < most:
+    faults = link_faults(width, most, gen, newest)
+    if LinkFault.LANES in faults:
         text = f"{card.about}: its PCIe link has {width:g} of {most} lanes"
         yield Remark(Outcome.WARN, card.about, f"{text}: seat, riser or slot")
-    if gen and newest and gen < newest:
+    if LinkFault.GENERATION in faults:
         text = f"{card.about}: its PCIe link runs at generation {gen:g} of {newest}"
         yield Remark(Outcome.WARN, card.about, f"{text}: riser, cable or BIOS")
     expected = gpu_states().lanes.get(int(gen or 0), 0.0) * (width or 0)

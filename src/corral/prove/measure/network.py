@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.inspect.rules import mtu_problems
 from corral.prove.fabric.limits import efficiency
 from corral.prove.fabric.slow_parts import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
@@ -222,17 +223,19 @@ def _negotiated(seen: Links, expected: Expected) -> Iterator[Remark]:
 
 def _mtus(seen: Links, expected: Expected) -> Iterator[Remark]:
     known = [member for member in seen.members if member.address]
-    if expected.mtu:
-        for member in known:
-            if member.mtu != expected.mtu:
-                yield Remark(
-                    Outcome.FAIL,
-                    member.node,
-                    f"{member.node}: {member.interface} has MTU {member.mtu}, declared is "
-                    f"{expected.mtu}",
-                    "F28",
-                )
-    elif len({member.mtu for member in known}) > 1:
+    interfaces = {member.node: member.interface for member in known}
+    declared = expected.mtu or 0
+    problems = mtu_problems({member.node: member.mtu for member in known}, declared)
+    if declared:
+        for problem in problems:
+            yield Remark(
+                Outcome.FAIL,
+                problem.node,
+                f"{problem.node}: {interfaces[problem.node]} has MTU {problem.mtu}, declared is "
+                f"{problem.usual}",
+                "F28",
+            )
+    elif problems:
         by = {m: fold([o.node for o in known if o.mtu == m]) for m in {o.mtu for o in known}}
         words = ", ".join(f"{mtu} on {by[mtu]}" for mtu in sorted(by))
         yield Remark(Outcome.WARN, fold([o.node for o in known]), f"MTUs differ: {words}", "F28")

@@ -35,7 +35,7 @@ def require_usable(answers: Answers) -> None:
     state = nvidia.driver_state(answers)
     if not state.loaded:
         return
-    if problem := driver_problem(state):
+    if problem := driver_problem(state.loaded, state.listed, state.programs):
         raise _unusable(problem.text, problem.hint)
     models = sorted({gpu.name for gpu in state.gpus})
     if len(models) > 1:

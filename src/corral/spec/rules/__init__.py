@@ -19,9 +19,9 @@ from corral.spec.rules import (
     mesh,
     partitions,
     people,
-    proof,
     queues,
     reservations,
+    scheduled,
     services,
     shared_resources,
     slurm_settings,
@@ -57,7 +57,7 @@ RULES: Final = (
     *software.RULES,
     *services.RULES,
     *health.RULES,
-    *proof.RULES,
+    *scheduled.RULES,
 )
 
 

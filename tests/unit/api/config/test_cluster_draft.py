@@ -31,6 +31,28 @@ def drafted(folder: str, reached: Reached | None = None, **skews: float) -> Draf
     return draft("lab", machines(folder), reached or Reached(), skews)
 
 
+@pytest.mark.parametrize(
+    ("listed", "programs", "warning"),
+    [
+        (("0000:02:00.0", "0000:03:00.0"), ("/usr/bin/nvidia-smi",), ""),
+        (("0000:02:00.0",), ("/usr/bin/nvidia-smi",), "does not list the GPU at 0000:03"),
+        ((), ("/usr/bin/nvidia-smi",), "its GPU has no working driver yet"),
+        ((), (), "its GPU has no working driver yet"),
+    ],
+)
+def test_each_gpu_is_listed_by_the_driver(
+    listed: tuple[str, ...], programs: tuple[str, ...], warning: str
+) -> None:
+    """A driver is proposed where none is there, and not for a GPU that fell off the bus."""
+    there = ("0000:02:00.0", "0000:03:00.0")
+    first = replace(machines("odd")[0], on_bus=there, listed=listed, programs=programs)
+    made = draft("lab", [first], Reached(), {})
+    about = [w for w in made.warnings if "nvidia-smi" in w or "driver" in w]
+    assert len(about) == bool(warning)
+    assert all(warning in text for text in about)
+    assert ("driver: auto" in made.text) is (not listed)
+
+
 def test_the_lab_of_three_workstations(golden: Callable[[str, str], None]) -> None:
     made = drafted("lab")
     golden("init/lab.yaml", made.text)

@@ -91,7 +91,7 @@ def read(answers: Answers) -> HostGpus:
     if not state.loaded:
         other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
-    if problem := driver_problem(state):
+    if problem := driver_problem(state.loaded, state.listed, state.programs):
         tail = state.printed[-500:] if problem.fault is GpuFault.UNLISTED else ""
         raise _unusable(problem.text, tail=tail, hint=problem.hint)
     if absent := [file for file in CONTROLS if file not in devices]:

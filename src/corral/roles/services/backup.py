@@ -1,0 +1,130 @@
+"""What a backup of the cluster reads, and the timer on the controller that makes one. Pure.
+
+The controller needs no Corral for it, but python3, zstd and age.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from corral.agents import program
+from corral.durations import interval_seconds
+from corral.roles.inventory import Site
+from corral.roles.role import Role, Share
+from corral.roles.services import mlflow, page
+from corral.roles.slurm.auth_key import MUNGE_KEY
+from corral.slurm.conf.cluster import DATABASE, STATE_DIR
+from corral.spec.models import ClusterSpec
+from corral.state.base import Desired, Resource
+from corral.state.files import Directory, File, Gone
+from corral.state.packages import Packages
+from corral.state.service import UNITS, Timer
+
+FORMAT: Final = 1
+"""Of the archives; a reader refuses a newer one."""
+NAME: Final = "corral-backup"
+PROGRAM: Final = "/usr/local/sbin/corral-backup"
+WRITE: Final = "/usr/local/lib/corral/backup-write.py"
+CONF: Final = "/etc/corral/backup.json"
+RECIPIENTS: Final = "/etc/corral/backup-recipients"
+_FIRST_S: Final = 600
+"""Seconds after the timer starts, and so after each boot: daemons are up by then."""
+
+_SERVICE: Final = """\
+# Written by Corral: an archive of what cannot be made again (docs/guide/backup.md).
+[Unit]
+Description=Corral's scheduled backup
+After=slurmctld.service mariadb.service
+RequiresMountsFor={folder}
+
+[Service]
+Type=oneshot
+ExecStart={program}
+TimeoutStartSec=12h
+Nice=10
+IOSchedulingClass=idle
+UMask=0077
+"""
+_TIMER: Final = """\
+# Written by Corral.
+[Unit]
+Description=Corral's scheduled backup
+
+[Timer]
+OnActiveSec={first}s
+OnUnitActiveSec={every}s
+AccuracySec=60s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def request_of(spec: ClusterSpec, files: dict[str, str], *, artifacts: bool) -> dict[str, Any]:
+    """What ``backup/write.py`` is asked for.
+
+    Args:
+        spec: the cluster.
+        files: text of files that the archive has too, by name.
+        artifacts: also the files of MLflow's runs.
+    """
+    return {
+        "format": FORMAT,
+        "cluster": spec.name,
+        "corral": version("corral"),
+        "files": {"cluster.json": spec.model_dump_json(indent=2), **files},
+        "more": {
+            MUNGE_KEY.lstrip("/"): MUNGE_KEY,
+            f"page/{PurePosixPath(page.TOKENS).name}": page.TOKENS,
+        },
+        "with_artifacts": artifacts,
+        **places_of(spec),
+    }
+
+
+def places_of(spec: ClusterSpec) -> dict[str, str]:
+    """Where a cluster has what is saved."""
+    return {
+        "database": DATABASE if spec.slurm.accounting else "",
+        "state": STATE_DIR,
+        "page": page.TOKENS,
+        "mlflow": spec.services.mlflow_store if spec.services.mlflow else "",
+        "mlflow_home": mlflow.HOME,
+        "mlflow_user": mlflow.USER,
+        "artifacts": mlflow.artifacts_of(spec),
+    }
+
+
+def on_controller(site: Site) -> tuple[Share, ...]:
+    """Programs and timer on the controller; or none of them. Archives stay."""
+    backup = site.spec.backup
+    every = interval_seconds(backup.every)
+    units = {kind: f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")}
+    if not every:
+        gone = map(Gone, (PROGRAM, WRITE, CONF, RECIPIENTS, *units.values()))
+        off = Desired((site.controller,), (Timer(NAME, on=False), *gone))
+        return (Share((off,), title="no scheduled backup"),)
+    settings = {
+        "folder": backup.folder,
+        "keep": backup.keep,
+        "request": request_of(site.spec, {}, artifacts=backup.artifacts),
+    }
+    resources: tuple[Resource, ...] = (
+        Packages("backup", ("age", "python3", "zstd")),
+        Directory(backup.folder, mode="700"),
+        File(PROGRAM, program("backup/scheduled.py"), mode="755"),
+        File(WRITE, program("backup/write.py")),
+        File(CONF, json.dumps(settings, indent=1) + "\n", mode="600"),
+        File(RECIPIENTS, "".join(f"{key}\n" for key in backup.to)),
+        File(units["service"], _SERVICE.format(folder=backup.folder, program=PROGRAM)),
+        File(units["timer"], _TIMER.format(first=_FIRST_S, every=every)),
+        Timer(NAME),
+    )
+    title = f"a backup into {backup.folder} every {backup.every}"
+    return (Share((Desired((site.controller,), resources),), title=title),)
+
+
+ROLE: Final = Role("backup", {"backup": on_controller})

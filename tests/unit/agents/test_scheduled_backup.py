@@ -1,0 +1,166 @@
+"""The program of a scheduled backup, with real zstd and age and an invented cluster."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corral import agents
+
+pytestmark = pytest.mark.skipif(not shutil.which("age"), reason="age is not installed")
+CONTENT = b"an archive\n" * 100_000
+LINES = "\n".join(
+    base64.b64encode(CONTENT[at : at + 32768]).decode() for at in range(0, len(CONTENT), 32768)
+)
+GOOD = f"{LINES}\n@ {len(CONTENT)} {hashlib.sha256(CONTENT).hexdigest()}\n"
+
+
+class Controller:
+    """Files of a controller, below a folder."""
+
+    def __init__(self, place: Path) -> None:
+        self.archives = place / "archives"
+        self.archives.mkdir(mode=0o700)
+        self.key = place / "key"
+        subprocess.run(["age-keygen", "-o", self.key], capture_output=True, check=True)
+        public = subprocess.run(["age-keygen", "-y", self.key], capture_output=True, check=True)
+        (place / "recipients").write_bytes(public.stdout)
+        self.last = place / "state/last"
+        self.program = place / "corral-backup"
+        self.program.write_text(agents.program("backup/scheduled.py"))
+        self.conf = place / "backup.json"
+        self._write = place / "write.py"
+        self.environment = {
+            **os.environ,
+            "CORRAL_BACKUP_CONF": str(self.conf),
+            "CORRAL_BACKUP_RECIPIENTS": str(place / "recipients"),
+            "CORRAL_BACKUP_WRITE": str(self._write),
+            "CORRAL_BACKUP_LAST": str(self.last),
+        }
+        self.keeps(2)
+        self.reads(f"sys.stdout.write({GOOD!r})")
+
+    def keeps(self, count: int) -> None:
+        conf = {"folder": str(self.archives), "keep": count, "request": {"cluster": "lab"}}
+        self.conf.write_text(json.dumps(conf))
+
+    def reads(self, code: str) -> None:
+        text = "import json, sys, time\nassert json.load(sys.stdin) == {'cluster': 'lab'}\n"
+        self._write.write_text(text + code + "\n")
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, self.program],
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self) -> tuple[int, str, str]:
+        process = self.start()
+        output, errors = process.communicate(timeout=60)
+        return process.returncode, output, errors
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.archives.iterdir())
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Controller:
+    return Controller(tmp_path)
+
+
+def test_an_archive_that_its_key_opens(controller: Controller) -> None:
+    status, output, errors = controller.run()
+    assert (status, errors) == (0, "")
+    (name,) = controller.names()
+    path = controller.archives / name
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert output == f"{path}: {path.stat().st_size} bytes, 1 archives kept\n"
+    assert controller.last.read_text().split()[1:] == [str(path.stat().st_size), str(path)]
+    plain = subprocess.run(
+        ["sh", "-c", 'age -d -i "$1" "$2" | zstd -d', "sh", controller.key, path],
+        capture_output=True,
+        check=True,
+    )
+    assert plain.stdout == CONTENT
+
+
+def test_the_newest_are_kept_and_other_files_stay(controller: Controller) -> None:
+    for stamp in ("20250101-000000", "20250102-000000", "20250103-000000"):
+        (controller.archives / f"lab-{stamp}.tar.zst.age").write_text("old")
+    others = ["lab-notes.txt", "other-20250101-000000.tar.zst.age", "x.lab-20250101-000000.tar"]
+    for other in others:
+        (controller.archives / other).write_text("not of this program")
+    (controller.archives / ".lab-20250104-000000.tar.zst.age.partial").write_text("was killed")
+    assert controller.run()[0] == 0
+    names = controller.names()
+    assert set(others) <= set(names)
+    archives = [name for name in names if name not in others]
+    assert len(archives) == 2
+    assert archives[0] == "lab-20250103-000000.tar.zst.age"
+
+
+FAULTS = {
+    "the cluster cannot be read": "sys.exit('the archive is incomplete: no database')",
+    "it ends early": f"sys.stdout.write({LINES[:70000]!r})",
+    "its digest is another": f"sys.stdout.write({GOOD.replace('@ ', '@ 1')!r})",
+    "a line is not base64": "sys.stdout.write('QUJ#D\\n@ 3 x\\n')",
+}
+
+
+@pytest.mark.parametrize("code", FAULTS.values(), ids=FAULTS)
+def test_what_is_not_complete_is_no_archive(controller: Controller, code: str) -> None:
+    (controller.archives / "lab-20250101-000000.tar.zst.age").write_text("old")
+    controller.keeps(1)
+    controller.reads(code)
+    status, _, errors = controller.run()
+    assert status == 1
+    assert "no backup was made: " in errors
+    assert "Traceback" not in errors
+    assert controller.names() == ["lab-20250101-000000.tar.zst.age"]
+    assert not controller.last.exists()
+
+
+def test_keys_that_age_refuses(controller: Controller) -> None:
+    Path(controller.environment["CORRAL_BACKUP_RECIPIENTS"]).write_text("age1nonsense\n")
+    status, _, errors = controller.run()
+    assert status == 1
+    assert "age ended with status 1" in errors
+    assert controller.names() == []
+
+
+def test_a_folder_that_others_write_in_or_a_link(controller: Controller) -> None:
+    controller.archives.chmod(0o770)
+    status, _, errors = controller.run()
+    assert status == 1
+    assert "is not root's alone" in errors
+    controller.archives.chmod(0o700)
+    real = controller.archives.rename(controller.archives.with_name("real"))
+    controller.archives.symlink_to(real)
+    assert controller.run()[0] == 1
+    assert list(real.iterdir()) == []
+
+
+def test_killed_it_leaves_no_archive_and_the_next_one_cleans_up(controller: Controller) -> None:
+    controller.reads(f"sys.stdout.write({LINES!r}); sys.stdout.flush(); time.sleep(60)")
+    process = controller.start()
+    while not controller.names():
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert [name[-8:] for name in controller.names()] == [".partial"]
+    controller.reads(f"sys.stdout.write({GOOD!r})")
+    assert controller.run()[0] == 0
+    (name,) = controller.names()
+    assert name.endswith(".tar.zst.age")

@@ -1,0 +1,44 @@
+"""What a cluster is given for its scheduled backup."""
+
+from __future__ import annotations
+
+import json
+
+from corral.roles.services import backup
+from corral.spec.sections.backup import ScheduledBackup
+from corral.state.files import File
+from tests.unit.roles.test_cluster import laptop, site
+
+KEY = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+
+
+def files(declared: ScheduledBackup) -> dict[str, File]:
+    base = site(laptop(backup=declared))
+    (share,) = backup.on_controller(base)
+    (entry,) = share.desired
+    assert entry.nodes == (base.controller,)
+    return {r.path: r for r in entry.resources if isinstance(r, File)}
+
+
+def test_off_removes_programs_and_timer_but_no_archive() -> None:
+    (share,) = backup.on_controller(site(laptop()))
+    (entry,) = share.desired
+    ids = [resource.id for resource in entry.resources]
+    assert ids[0] == "timer:corral-backup"
+    assert {name for name in ids[1:] if "/var/backups" in name} == set()
+    assert len(ids) == 7
+
+
+def test_what_the_program_reads() -> None:
+    given = files(ScheduledBackup(every="1d", to=(KEY, f"{KEY}a"), keep=3, folder="/shared/old"))
+    conf = given[backup.CONF]
+    assert conf.mode == "600"
+    settings = json.loads(conf.content)
+    assert (settings["folder"], settings["keep"]) == ("/shared/old", 3)
+    assert settings["request"]["database"] == "slurm_acct_db"
+    assert json.loads(settings["request"]["files"]["cluster.json"])["name"] == "laptop"
+    assert given[backup.RECIPIENTS].content == f"{KEY}\n{KEY}a\n"
+    timer = given["/etc/systemd/system/corral-backup.timer"].content
+    assert "OnUnitActiveSec=86400s" in timer
+    service = given["/etc/systemd/system/corral-backup.service"].content
+    assert "RequiresMountsFor=/shared/old" in service
