@@ -18,10 +18,10 @@ from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
-from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
 from corral.spec.hostlist import fold_in_order
 from corral.spec.providers import OWNED
+from corral.spec.slurm.written_keys import keys_by_id
 
 
 class Default(tables.Row):

@@ -13,10 +13,10 @@ from typing import Final
 
 from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.view import Existing
-from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
 from corral.spec.models import Partition
 from corral.spec.slurm.keys import SlurmKey, slurm_keys, words_of
+from corral.spec.slurm.written_keys import keys_by_id
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LICENSES: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,62}:[1-9][0-9]{0,6},?)+")

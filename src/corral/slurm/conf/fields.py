@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from corral.durations import interval_seconds, max_time
 from corral.slurm.conf.conf_file import Pairs, Setting
-from corral.slurm.conf.keys import Form, Key, all_keys
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.written_keys import Form, Key, all_keys
 
 _FORMS: Final[Mapping[Form, Callable[[Any], Any]]] = MappingProxyType(
     {

@@ -15,9 +15,9 @@ from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.slurm.adopt.review import corrected
 from corral.slurm.adopt.source import Kind
-from corral.slurm.conf.keys import keys_by_id
 from corral.spec.load import load_text
 from corral.spec.nodes import declared_of
+from corral.spec.slurm.written_keys import keys_by_id
 from tests.unit.roles.test_cluster import FACTS
 from tests.unit.slurm.adopt.corpus import RULES_OF, Case, cases, real
 from tests.unit.slurm.adopt.second_reader import Offer, Reading, hosts, read
