@@ -41,7 +41,7 @@ from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.carried import carried
-from corral.slurm.adopt.conversion import DEFAULTS
+from corral.slurm.adopt.queues import DEFAULTS
 from corral.slurm.adopt.rules.gres import AUTODETECT
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
