@@ -37,7 +37,7 @@ class RefusedError(OSError):
 
     Attributes:
         status: the status.
-        reason: what stands behind the status, such as ``Not Found``.
+        reason: the status in words, such as ``Not Found``.
         body: the beginning of the answer.
     """
 

@@ -1,4 +1,4 @@
-"""Every key of Slurm's files that Corral may write: those of its own, and ``slurm.settings``."""
+"""Every key of Slurm's files that Corral may write, those of ``slurm.settings`` among them."""
 
 from __future__ import annotations
 
