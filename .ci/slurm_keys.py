@@ -1,4 +1,4 @@
-"""Writes key_releases.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
+"""Writes key_releases.yaml of spec.slurm from a checkout of Slurm's source (with its tags).
 
     .venv/bin/python .ci/slurm_keys.py GIT_DIR > key_releases.yaml
 

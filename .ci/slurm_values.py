@@ -1,4 +1,4 @@
-"""Writes word_releases.yaml of slurm.adopt from a checkout of Slurm's source (with its tags).
+"""Writes word_releases.yaml of spec.slurm from a checkout of Slurm's source (with its tags).
 
     .venv/bin/python .ci/slurm_values.py GIT_DIR > word_releases.yaml
 

@@ -17,9 +17,9 @@ from tests.embedded.running_cluster import cancel, job_on, pid_of, restarted, se
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec
 from corral.spec.schema import walk
-from corral.state.base import Impact
 
 MAY_RESTART = {
     "none": set[str](),

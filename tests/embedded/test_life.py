@@ -17,8 +17,8 @@ from corral.events import Event, Kind
 from corral.hosts.quote import sh
 from corral.plan.model import Plan
 from corral.prove.model import Verdict
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec, Slurm
-from corral.state.base import Impact
 from corral.state_dir import cluster_dir
 
 

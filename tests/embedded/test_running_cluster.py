@@ -23,8 +23,8 @@ from tests.embedded.running_cluster import (
 from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec
-from corral.state.base import Impact
 
 
 @pytest.fixture

@@ -30,10 +30,11 @@ from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
 from corral.roles.inventory import Site
 from corral.roles.machine import people, storage
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.sections.people import User
-from corral.state.base import DesiredStage, Impact
+from corral.state.base import DesiredStage
 from corral.state.storage.exports import FILE
 from tests.machines.lab import Lab, image, needs
 

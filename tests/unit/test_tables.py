@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
@@ -40,12 +41,10 @@ from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
 from corral.slurm.adopt.carried import carried
-from corral.slurm.adopt.conversion import DEFAULTS
+from corral.slurm.adopt.queues import DEFAULTS
 from corral.slurm.adopt.rules.gres import AUTODETECT
-from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
-from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.directives import sbatch_options
 from corral.slurm.states.jobs import job_states
@@ -55,8 +54,9 @@ from corral.slurm.topology import link_speeds
 from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities
 from corral.spec.rules.drivers import driver_table
 from corral.spec.rules.shared_resources import system
-from corral.spec.slurm.keys import key_table, slurm_keys, word_table
+from corral.spec.slurm.keys import key_table, obsolete_table, slurm_keys, word_table
 from corral.spec.slurm.releases import features, releases
+from corral.spec.slurm.written_keys import all_keys
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -142,7 +142,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             all_keys(),
             key_table().groups,
             word_table().groups,
-            OBSOLETE,
+            obsolete_table(),
             AUTODETECT,
             REPLACEMENTS,
             NEEDS,
@@ -487,3 +487,58 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
 )  # fmt: skip
 def test_a_table_in_python_is_seen(code: str, names: list[str]) -> None:
     assert [name for _, name in tables_in(ast.parse(code))] == names
+
+
+def rooms(repo: Path) -> dict[str, int]:
+    """Each room with its height, as the contract of import-linter has them."""
+    with (repo / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    rows = [[room.strip() for room in layer.split("|")] for layer in reversed(layers)]
+    return {room: height for height, row in enumerate(rows) for room in row}
+
+
+PACKAGE = re.compile(r"corral(\.\w+)+\.?")
+
+
+def tables_above(source: Path, heights: Mapping[str, int]) -> set[tuple[str, str]]:
+    """Modules with the name, or its beginning, of a package with tables in a room above."""
+    above: set[tuple[str, str]] = set()
+    for file in source.rglob("*.py"):
+        name = str(file.relative_to(source))
+        own = heights.get(name.partition("/")[0].removesuffix(".py"), len(heights))
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and PACKAGE.fullmatch(str(node.value)):
+                room, *more = str(node.value).rstrip(".").split(".")[1:]
+                folder = source.joinpath(room, *more)
+                inside = "*/*" if str(node.value).endswith(".") else "*"
+                data = any(path.suffix in DATA for path in folder.glob(inside))
+                if data and heights[room] > own:
+                    above.add((name, ".".join(("corral", room, *more))))
+    return above
+
+
+REGISTRY = ("spec/providers.py", "corral.providers")
+"""Its folders are data to all rooms (docs/architecture.md): the law is that nothing else is."""
+
+
+def test_no_room_reads_a_table_of_a_room_above(repo: Path) -> None:
+    """lint-imports sees no package that is named in a text."""
+    heights = rooms(repo)
+    assert heights["cli"] > heights["slurm"] > heights["spec"] > heights["tables"]
+    assert tables_above(repo / "src/corral", heights) == {REGISTRY}
+
+
+def test_each_data_file_is_read_in_one_place(repo: Path) -> None:
+    """So there is one model of its rows, which every other reader imports."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for file in (repo / "src/corral").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="read_table") | ast.Attribute(attr="read_table")):
+                    table = tuple(ast.unparse(part) for part in node.args[:2])
+                    places.setdefault(table, []).append(f"{file}:{node.lineno}")
+                case _:
+                    continue
+    assert len(places) > 50
+    assert not {table: lines for table, lines in places.items() if len(lines) > 1}

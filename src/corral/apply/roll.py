@@ -23,13 +23,8 @@ from corral.inspect.slurm import KNOWN_NODES, nodes_named
 from corral.plan.model import Stage
 from corral.slurm.records import Node
 from corral.spec.hostlist import fold
-from corral.state.base import (
-    ROLL_TAG,
-    Change,
-    Gate,
-    Impact,
-    Roll,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import ROLL_TAG, Change, Gate, Roll
 from corral.state.slurm.members import drained_by_roll
 
 POLL_S: Final = 20

@@ -10,8 +10,6 @@ import asyncio
 import gzip
 import hashlib
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -21,6 +19,7 @@ from corral.events import Emit, Event, Kind
 from corral.inspect.facts import Facts
 from corral.providers.slurm_build import built
 from corral.roles.slurm.packages import parts_of_spec
+from corral.runtime.http_client import HttpClient
 from corral.runtime.threads import abandonable
 from corral.slurm.packages import DebSet, deb, deb_set
 from corral.spec.models import ClusterSpec
@@ -136,17 +135,16 @@ def _index(place: str) -> bytes:
 def _fetch(address: str) -> bytes:
     # The scheme is https: the pattern of the cluster file's field allows no other one.
     try:
-        with urllib.request.urlopen(address, timeout=FETCH_S) as answer:  # noqa: S310
-            data: bytes = answer.read(FETCHED_AT_MOST + 1)
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        answer = HttpClient().send("GET", address, timeout_s=FETCH_S, at_most=FETCHED_AT_MOST + 1)
+    except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
             f"{address} cannot be fetched: {error}",
             hint="open it in a browser; or fetch it yourself and name the folder",
         ) from error
-    if len(data) > FETCHED_AT_MOST:
+    if len(answer.body) > FETCHED_AT_MOST:
         raise CorralError(Code.NOT_GOOD, f"{address} is larger than 1 GiB", hint="check the name")
-    return data
+    return answer.body
 
 
 def _digests(folder: Path) -> dict[str, str]:

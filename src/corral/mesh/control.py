@@ -2,22 +2,19 @@
 
 From Tailscale's API description and headscale 0.29's swagger.
 
-The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time, and a loop
-of three attempts; httpx and tenacity are of the extra for clouds. Keys come from the environment
-or a file, and are in no error.
+The standard library's client (``runtime/http_client``) will do (docs/guide/mesh.md): eight calls,
+one at a time, and a loop of three attempts; httpx and tenacity are of the extra for clouds. Keys
+come from the environment or a file, and are in no error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import http.client
 import json
 import os
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,12 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.runtime.http_client import HttpClient, RefusedError
 from corral.runtime.threads import abandonable
 from corral.tables import read_table
 
 TIMEOUT_S: Final = 20.0
 ATTEMPT_S: Final = 60.0
-"""Of one complete call: urllib's limit is per read, and single bytes may arrive for ever."""
+"""Of one complete call: the client's limit is per read, and single bytes may arrive for ever."""
 
 TRIES: Final = 3
 ANSWER_MAX: Final = 16 << 20
@@ -73,23 +71,13 @@ class Answer:
     etag: str
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """No redirect is followed: it would send the key to another server."""
-
-    def redirect_request(  # noqa: PLR0917  # urllib's own signature
-        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
-    ) -> None:
-        """None, for which urllib raises HTTPError."""
-
-
-_OPENER: Final = urllib.request.build_opener(_Stay)
-
-
 class Http:
     """JSON over HTTP, one request at a time, in a thread."""
 
     def __init__(self, base: str) -> None:
         self._base = base.rstrip("/")
+        # A redirect would send the key to another server.
+        self._client = HttpClient(redirects=False)
 
     async def ask(
         self,
@@ -133,23 +121,21 @@ class Http:
             data, kind = urllib.parse.urlencode(form).encode(), "application/x-www-form-urlencoded"
         elif body is not None:
             data, kind = json.dumps(body).encode(), "application/json"
-        request = urllib.request.Request(f"{self._base}{path}", data, method=method)  # noqa: S310  # the pattern of network.mesh.url takes http and https only
-        for name, value in ({"Content-Type": kind} if kind else {}).items():
-            request.add_header(name, value)
-        for name, value in (headers or {}).items():
-            request.add_header(name, value)
+        sent = ({"Content-Type": kind} if kind else {}) | dict(headers or {})
         what = f"{method} {self._base}{path.partition('?')[0]}"
+        url = f"{self._base}{path}"  # the pattern of network.mesh.url takes http and https only
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-                content = answer.read(ANSWER_MAX)
-                if answer.length:
-                    raise ValueError(f"{answer.length} bytes are missing")
-                text = content.decode("utf-8", "replace")
-                return Answer(_fields(text), text, answer.headers.get("ETag", ""))
-        except urllib.error.HTTPError as error:
+            answer = self._client.send(
+                method, url, data, headers=sent, timeout_s=TIMEOUT_S, at_most=ANSWER_MAX
+            )
+        except RefusedError as error:
             raise _refused(what, error) from error
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise self._silent(method, path, str(getattr(error, "reason", error))) from error
+        except (OSError, ValueError) as error:
+            raise self._silent(method, path, str(error)) from error
+        if answer.missing:
+            raise self._silent(method, path, f"{answer.missing} bytes are missing")
+        text = answer.body.decode("utf-8", "replace")
+        return Answer(_fields(text), text, answer.headers.get("etag", ""))
 
     def _silent(self, method: str, path: str, why: str) -> CorralError:
         return CorralError(
@@ -174,16 +160,16 @@ def control_hints() -> Mapping[int, str]:
     return read_table("corral.mesh", "control_hints.yaml", dict[int, str])
 
 
-def _refused(what: str, error: urllib.error.HTTPError) -> CorralError:
-    text = error.read(4096).decode("utf-8", "replace")
+def _refused(what: str, error: RefusedError) -> CorralError:
+    text = error.body[:4096].decode("utf-8", "replace")
     message = _fields(text).get("message") or text.strip()[:300] or error.reason
     return CorralError(
         Code.PROVIDER_FAILED,
         f"the control server refused: {message}",
         command=what,
-        status=error.code,
+        status=error.status,
         tail=text.strip()[:1000],
-        hint=control_hints().get(error.code, "see the server's message"),
+        hint=control_hints().get(error.status, "see the server's message"),
     )
 
 

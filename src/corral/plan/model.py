@@ -12,13 +12,8 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import reread
-from corral.state.base import (
-    Change,
-    Gate,
-    Impact,
-    Roll,
-    SecretRef,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Gate, Roll, SecretRef
 
 FORMAT = 2
 """Grows when the plan's JSON changes shape."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from corral.state.base import Desired, Impact, Resource
+from corral.spec.impacts import Impact
+from corral.state.base import Desired, Resource
 from corral.state.packages import Packages
 
 

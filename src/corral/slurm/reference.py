@@ -8,8 +8,10 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from corral.slurm.conf.keys import IMPACTS, Key, all_keys, settable_keys
+from corral.slurm.conf.keys import settable_keys
+from corral.spec.impacts import IMPACTS
 from corral.spec.slurm.releases import Feature, oldest_tested, since, written
+from corral.spec.slurm.written_keys import Key, all_keys
 
 _SINCE: Final = since(Feature.RECONFIGURE_REEXECS)
 _TESTED: Final = oldest_tested()

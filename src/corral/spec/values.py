@@ -11,11 +11,12 @@ would take digits of every script, so it is not used. Tests prove both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from corral.durations import FORM
+from corral.spec.impacts import FieldImpact
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,10 +376,9 @@ Setting = Annotated[
 ]
 Settings = dict[str, Setting]
 """Keys of slurm.conf; a rule judges each by the table of keys."""
-ImpactWord = Literal["none", "reload", "restart", "drain", "reboot", "recreate", "refused"]
 
 
-def about(impact: ImpactWord, text: str, **more: Any) -> Any:
+def about(impact: FieldImpact, text: str, **more: Any) -> Any:
     """A field with its meaning and what changing it does to a live cluster."""
     return Field(description=text, json_schema_extra={"x-impact": impact}, **more)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final, Protocol
 
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section
 from corral.hosts.quote import Script, sh
+from corral.spec.impacts import Impact
 
 NOTHING: Final = Script("")
 
@@ -24,22 +24,6 @@ HERE: Final = ""
 
 ROLL_TAG: Final = "corral: "
 """Begins the drain reason of a node that a rolling stage drained; only such a node is resumed."""
-
-
-class Impact(IntEnum):
-    """What a change does to the node's work, mildest first."""
-
-    NONE = 0
-    RELOAD = 1
-    RESTART = 2
-    DRAIN = 3
-    REBOOT = 4
-    RECREATE = 5
-
-    @property
-    def word(self) -> str:
-        """The impact as people and JSON read it."""
-        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,8 @@ from typing import Final
 
 from corral.hosts.quote import Script, call, sh
 from corral.slurm.packages import NAMES, SLURMS, DebSet, Part
-from corral.state.base import (
-    HERE,
-    Change,
-    Context,
-    Impact,
-    SecretRef,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
 
 _PROGRAM: Final = "state/packages.sh"
 _FILES: Final = "state/files.sh"

@@ -19,14 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    SecretRef,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, SecretRef, Seen, Standalone
 
 _PROGRAM: Final = "state/secrets.sh"
 

@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call, join, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen, Standalone
 
 _PROGRAM: Final = "state/services.sh"
 STAMPS = "/var/lib/corral/stamps"

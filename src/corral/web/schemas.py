@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, get_type_hin
 from typing_extensions import TypedDict
 
 from corral.slurm.records import Job
+from corral.spec.impacts import ImpactWord
 from corral.web.slurm.snapshot import NOT_SHOWN
 
 Kind = Literal["good", "busy", "mix", "warn", "bad", "off"]
-Impact = Literal["none", "reload", "restart", "drain", "reboot", "recreate"]
 
 
 class Failure(TypedDict):
@@ -598,7 +598,7 @@ class ShownChange(TypedDict):
     summary: str
     before: str
     after: str
-    impact: Impact
+    impact: ImpactWord
     keeps: list[str]
     refuses: str
 
@@ -632,7 +632,7 @@ class ShownPlan(TypedDict):
 
     id: str
     empty: bool
-    impact: Impact
+    impact: ImpactWord
     format: int
     cluster: str
     spec_digest: str

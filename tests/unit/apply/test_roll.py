@@ -17,14 +17,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.plan.model import NodeChange, Plan, Stage
-from corral.state.base import (
-    Change,
-    Context,
-    Gate,
-    Impact,
-    Roll,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Gate, Roll, Seen
 from corral.state.slurm.members import Resumed
 
 from .conftest import Folder

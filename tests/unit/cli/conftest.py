@@ -16,9 +16,10 @@ from corral.cli.main import app
 from corral.hosts.quote import sh
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
+from corral.spec.impacts import Impact
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
-from corral.state.base import Change, Gate, Impact
+from corral.state.base import Change, Gate
 from corral.state_dir import cluster_dir
 
 Run = Callable[..., Result]

@@ -9,15 +9,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import MachineChange, Plan
-from corral.state.base import (
-    Change,
-    Context,
-    Desired,
-    DesiredStage,
-    Gate,
-    Impact,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Desired, DesiredStage, Gate, Seen
 from corral.state.files import File
 from corral.state.secrets import Secret
 from corral.state.service import Service

@@ -10,11 +10,11 @@ import pytest
 from corral.providers.gcp.blueprint import modules
 from corral.providers.gcp.blueprint.cluster import deployment_of
 from corral.slurm.conf import fields
-from corral.slurm.conf.keys import OF_LINE, Key, all_keys
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import PROVIDERS
 from corral.spec.rules import judge
+from corral.spec.slurm.written_keys import OF_LINE, Key, all_keys
 from corral.tables import parse_table
 from tests.embedded.impacts import EDITS
 

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from corral.roles.apt_run import in_one_run
-from corral.state.base import (
-    Context,
-    Desired,
-    Impact,
-    Resource,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Context, Desired, Resource, Seen
 from corral.state.files import Directory
 from corral.state.packages import Packages
 

@@ -9,9 +9,10 @@ import pytest
 from corral.roles.order import configured
 from corral.slurm.conf.conf_file import ConfFile, SlurmFiles
 from corral.slurm.conf.impact import impact_of
-from corral.slurm.conf.keys import IMPACTS, all_keys
+from corral.spec.impacts import IMPACTS
 from corral.spec.models import ClusterSpec
 from corral.spec.schema import walk
+from corral.spec.slurm.written_keys import all_keys
 from tests.embedded.impacts import BASE, EDITS, PEOPLE, Edit
 from tests.unit.roles.test_cluster import laptop, site
 

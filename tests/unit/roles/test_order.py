@@ -22,9 +22,9 @@ from corral.roles.slurm.pods import slurm_conf_on
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import ConfLine
 from corral.slurm.conf.fields import pairs_of_fields, settings_of_fields, written
-from corral.slurm.conf.keys import Key, all_keys
 from corral.spec.models import ClusterSpec, Partition
 from corral.spec.sections.services import Health
+from corral.spec.slurm.written_keys import Key, all_keys
 from corral.tables import parse_table
 from tests.unit.roles.machine.test_mesh_plan import site_of
 from tests.unit.roles.test_cluster import laptop, site

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.slurm.conf.keys import all_keys
 from corral.slurm.reference import page
+from corral.spec.slurm.written_keys import all_keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "slurm-keys.md"
 

@@ -9,13 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.hosts.quote import Script
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Resource,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Resource, Seen
 from corral.state.databases import Database
 from corral.state.files import File, Gone
 from corral.state.network.host_names import BOOT, Hostname, own_name

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.state.base import Context, Impact
+from corral.spec.impacts import Impact
+from corral.state.base import Context
 from corral.state.files import Directory, File
 from corral.state.network.host_names import BEGIN, END, HostsBlock
 from corral.state.secrets import Secret

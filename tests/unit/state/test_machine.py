@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen
 from corral.state.files import Link, masked
 from corral.state.network.firewall import Closed, Open, Ports, exactly
 from corral.state.packages import Holds

@@ -15,7 +15,8 @@ from corral.doctor.logs.diagnosis import explain
 from corral.hosts.quote import sh
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.slurm.records import Job
-from corral.state.base import Change, Impact
+from corral.spec.impacts import Impact
+from corral.state.base import Change
 from corral.web import schemas
 from corral.web.routes.owner import plan_dict
 from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, job_fields

@@ -26,16 +26,12 @@ from corral.roles.slurm.auth_key import (
 )
 from corral.slurm.conf.cluster import JWT_KEY
 from corral.slurm.version import has
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import digest
 from corral.spec.slurm.releases import Feature, since
 from corral.state import secrets as secret_files
-from corral.state.base import (
-    Change,
-    Desired,
-    DesiredStage,
-    Impact,
-)
+from corral.state.base import Change, Desired, DesiredStage
 from corral.state.secrets import Secret
 from corral.state.service import Service
 from corral.state_dir import cluster_dir

@@ -11,8 +11,6 @@ import contextlib
 import json
 import secrets
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,6 +35,7 @@ from corral.inspect.slurm import PRIVATE, RELEASE
 from corral.passwords import SUDO, person
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
+from corral.runtime.http_client import HttpClient, RefusedError
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, has
 from corral.spec.hostlist import fold
@@ -367,7 +366,7 @@ async def _code(url: str, token: str, tunnel: Child) -> str:
     while True:
         try:
             return str((await abandonable(_post, f"{url}api/login/handover", token))["code"])
-        except urllib.error.HTTPError as error:
+        except RefusedError as error:
             raise refusal(error) from error
         except OSError as error:
             if not tunnel.running or asyncio.get_running_loop().time() > end:
@@ -382,22 +381,22 @@ async def _code(url: str, token: str, tunnel: Child) -> str:
 
 def _post(url: str, token: str) -> dict[str, Any]:
     body = json.dumps({"token": token}).encode()
-    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
+    headers = {"Content-Type": "application/json"}
     # No proxy of the environment: it would get the token.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(asked, timeout=15) as answer:
-        return json.loads(answer.read(1 << 16))
+    client = HttpClient(proxies=False)
+    answer = client.send("POST", url, body, headers=headers, timeout_s=15, at_most=1 << 16)
+    return json.loads(answer.body)
 
 
-def refusal(error: urllib.error.HTTPError) -> CorralError:
+def refusal(error: RefusedError) -> CorralError:
     """The error that a page's answer holds."""
     try:
-        fields = json.loads(error.read(1 << 16))["error"]
+        fields = json.loads(error.body)["error"]
         return CorralError(Code(fields["code"]), fields["message"], hint=fields.get("hint", ""))
     except (ValueError, KeyError):
         return CorralError(
             Code.COMMAND_FAILED,
-            f"the controller's page answered {error.code}",
+            f"the controller's page answered {error.status}",
             hint="on the controller: journalctl -u corral-web",
         )
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import Any, Final
 from corral.api.page.page_server import reach_page, refusal, slurm_version, token_of
 from corral.api.page.token_store import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.errors import Code, CorralError
+from corral.runtime.http_client import HttpClient, RefusedError
 from corral.runtime.threads import abandonable
 from corral.slurm.version import has
 from corral.spec.models import ClusterSpec
@@ -140,7 +139,7 @@ class _Page:
     """The page on the controller, with a session for the time of one question."""
 
     url: str
-    opener: urllib.request.OpenerDirector
+    client: HttpClient
     csrf: str = ""
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -151,27 +150,22 @@ class _Page:
         """
         try:
             return await abandonable(self._asked, method, path, body)
-        except urllib.error.HTTPError as error:
+        except RefusedError as error:
             raise refusal(error) from error
 
     def _asked(self, method: str, path: str, body: Any) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "X-CSRF-Token": self.csrf}
-        request = urllib.request.Request(  # noqa: S310  # a loopback address
-            f"{self.url}api/{path}", data, headers, method=method
-        )
-        with self.opener.open(request, timeout=30) as answer:
-            return json.loads(answer.read(1 << 20))
+        url = f"{self.url}api/{path}"
+        answer = self.client.send(method, url, data, headers=headers, timeout_s=30, at_most=1 << 20)
+        return json.loads(answer.body)
 
 
 @asynccontextmanager
 async def _reached(spec: ClusterSpec, user: str) -> AsyncGenerator[_Page]:
     async with reach_page(spec, user=user, hours=0.1) as (served, _):
         # No proxy of the environment: it would get the session.
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor()
-        )
-        page = _Page(served.url, opener)
+        page = _Page(served.url, HttpClient(proxies=False, cookies=True))
         page.csrf = (await page.ask("POST", "login/code", {"code": served.code}))["csrf"]
         try:
             yield page

@@ -13,7 +13,8 @@ from corral.cli.terminal.ui import Ui
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.plurals import plural
 from corral.spec.hostlist import fold
-from corral.state.base import Impact, Roll
+from corral.spec.impacts import Impact
+from corral.state.base import Roll
 
 STYLES: Final = {
     Impact.NONE: "dim",

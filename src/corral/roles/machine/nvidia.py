@@ -16,16 +16,11 @@ from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
+from corral.spec.impacts import Impact
 from corral.spec.nodes import Node
 from corral.spec.rules.drivers import VENDOR, driver_table
 from corral.spec.sections.software import Nvidia
-from corral.state.base import (
-    Desired,
-    Gate,
-    Impact,
-    Resource,
-    Roll,
-)
+from corral.state.base import Desired, Gate, Resource, Roll
 from corral.state.files import File
 from corral.state.packages import Holds, Packages
 from corral.state.service import Service

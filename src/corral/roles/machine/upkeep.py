@@ -17,8 +17,9 @@ from corral.roles.machine.mesh import pod_names
 from corral.roles.role import Role, Share
 from corral.roles.services import mlflow
 from corral.roles.slurm import packages
+from corral.spec.impacts import Impact
 from corral.spec.nodes import Node
-from corral.state.base import Desired, Impact, Resource
+from corral.state.base import Desired, Resource
 from corral.state.files import File, masked
 from corral.state.network.firewall import Closed, Ports, exactly, opened
 from corral.state.network.host_names import HostsBlock, kept_off

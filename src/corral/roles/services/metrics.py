@@ -16,13 +16,9 @@ from corral.roles.services import corral_wheels
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import has
+from corral.spec.impacts import Impact
 from corral.spec.slurm.releases import Feature
-from corral.state.base import (
-    Desired,
-    Gate,
-    Impact,
-    Resource,
-)
+from corral.state.base import Desired, Gate, Resource
 from corral.state.files import Directory, File, Gone
 from corral.state.packages import Packages
 from corral.state.service import UNITS, Service, Stopped, Timer

@@ -21,15 +21,11 @@ from corral.slurm.conf.model import Contribution, NodeConf
 from corral.slurm.packages import Part
 from corral.slurm.version import has
 from corral.spec.hostlist import fold
+from corral.spec.impacts import Impact
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node
 from corral.spec.slurm.releases import Feature
-from corral.state.base import (
-    Desired,
-    Gate,
-    Impact,
-    Resource,
-)
+from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import Service
 

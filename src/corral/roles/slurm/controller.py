@@ -14,16 +14,12 @@ from corral.roles.slurm.auth_key import key_paths
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
 from corral.slurm.conf.conf_file import ConfFile, TextFile, read
 from corral.slurm.conf.impact import impact_of
-from corral.slurm.conf.keys import all_keys
 from corral.slurm.packages import Part
 from corral.slurm.version import has
+from corral.spec.impacts import Impact
 from corral.spec.slurm.releases import Feature
-from corral.state.base import (
-    Desired,
-    Gate,
-    Impact,
-    Resource,
-)
+from corral.spec.slurm.written_keys import all_keys
+from corral.state.base import Desired, Gate, Resource
 from corral.state.databases import Database
 from corral.state.files import File, ImpactOf
 from corral.state.secrets import Secret

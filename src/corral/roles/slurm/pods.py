@@ -29,8 +29,9 @@ from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import has
 from corral.spec.hostlist import expand, fold_in_order
+from corral.spec.impacts import Impact
 from corral.spec.slurm.releases import Feature, since
-from corral.state.base import DesiredStage, Impact, Resource
+from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
 from corral.state.network.host_names import HostsBlock
 from corral.state.network.mesh import Supervised, Supervisor

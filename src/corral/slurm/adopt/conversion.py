@@ -7,45 +7,49 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
-from corral import tables
 from corral.durations import clock, seconds
 from corral.errors import Code, CorralError
 from corral.slurm.adopt.carried import carried
-from corral.slurm.adopt.queues import field_of, licenses_of, settings_of
+from corral.slurm.adopt.queues import (
+    DEFAULTS,
+    Adopted,
+    fields_of,
+    is_default,
+    is_field,
+    licenses_of,
+    settings_of,
+    why_not,
+)
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
-from corral.slurm.conf.keys import keys_by_id
 from corral.spec import values as texts
+from corral.spec.findings import Level
 from corral.spec.hostlist import fold_in_order
+from corral.spec.load import load_text
 from corral.spec.providers import OWNED
+from corral.spec.slurm.written_keys import keys_by_id
 
-
-class Default(tables.Row):
-    """Values that are what Slurm or Corral does anyway; ``defaults.yaml`` has the meanings."""
-
-    key: str
-    values: tuple[str, ...]
-    lines: bool = False
-
-
-DEFAULTS: Final = tables.read_table("corral.slurm.adopt", "defaults.yaml", tuple[Default, ...])
-_SAME: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if row.lines})
 _DEFAULTS: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if not row.lines})
 _SECRET: Final = re.compile(r"pass(word)?$", re.I)
 
 
-def left_out(existing: Existing, corrected: Existing) -> Iterator[str]:
+Refused = Mapping[tuple[str, str], str]
+"""By key of a line and its value: why a field that it is refuses that value."""
+
+
+def left_out(existing: Existing, corrected: Existing, refused: Refused) -> Iterator[str]:
     """Each thing that no field of the cluster file declares.
 
     Args:
         existing: the files as they were.
         corrected: those that the cluster file is made of.
+        refused: keys of lines that the cluster file cannot hold.
     """
-    yield from _lines(existing, _taken(corrected))
+    yield from _lines(existing, _taken(corrected), refused)
     for placed, why in existing.slurm.lost:
         yield f"Include {comment(placed.line.include)}: {why}"
     for name in existing.controllers[1:]:
@@ -70,10 +74,10 @@ def _other_files(existing: Existing) -> Iterator[str]:
             yield f"{comment(source.name)}: the cluster file has no place for it"
 
 
-def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
+def _lines(existing: Existing, taken: set[tuple[str, str]], refused: Refused) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": carried().node, "partitionname": carried().partition}
-    names_by_setting: dict[tuple[str, str, str], list[str]] = {}
+    names_by_setting: dict[tuple[str, str, str, str], list[str]] = {}
     plain: list[str] = []
     for placed in existing.slurm.lines:
         if not placed.line.pairs:
@@ -83,26 +87,28 @@ def _lines(existing: Existing, taken: set[tuple[str, str]]) -> Iterator[str]:
         if key in held:
             for pair in placed.line.pairs[1:]:
                 word = pair.key.lower()
-                if key == "partitionname" and field_of(word, pair.value):
+                if word in held[key] or is_default(word, pair.value):
                     continue
-                if word not in held[key] and pair.value.upper() not in _SAME.get(word, ()):
-                    names_by_setting.setdefault((first.key, pair.key, pair.value), []).append(
-                        first.value
-                    )
+                why = refused.get((word, pair.value)) or why_not(key, word, pair.value)
+                if why or not is_field(key, word):
+                    setting = (first.key, pair.key, pair.value, why)
+                    names_by_setting.setdefault(setting, []).append(first.value)
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
         elif not (key in carried().replaced or (key, first.value) in taken or _SECRET.search(key)):
             plain += _global(first.key, first.value)
     yield from plain
-    for (line, key, value), names in names_by_setting.items():
-        note = ": everybody may submit there" if key.lower() in carried().access else ""
-        yield f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}{note}"
+    for (line, key, value, why), names in names_by_setting.items():
+        open_to_all = "everybody may submit there" if key.lower() in carried().access else ""
+        note = "; ".join(filter(None, (open_to_all, comment(why))))
+        text = f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}"
+        yield f"{text}: {note}" if note else text
 
 
 def _taken(existing: Existing) -> set[tuple[str, str]]:
     """Global keys with their values that the cluster file takes over."""
     taken = {(key.lower(), value) for key, value in settings_of(existing).items()}
-    if any(licenses_of(existing)):
+    if licenses_of(existing):
         taken.add(("licenses", existing.slurm.text("Licenses")))
     return taken
 
@@ -167,6 +173,7 @@ class _Group:
         features: their features.
         partitions: names of their partitions.
         state: State= where it is not UNKNOWN.
+        fields: other keys of their line.
     """
 
     names: tuple[str, ...]
@@ -174,6 +181,7 @@ class _Group:
     features: tuple[str, ...]
     partitions: tuple[str, ...]
     state: str = ""
+    fields: tuple[Adopted, ...] = ()
 
 
 def cluster_file(existing: Existing, given: Existing | None = None) -> str:
@@ -187,13 +195,59 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
         YAML text. What could not be carried over is at its end as comments, each with the
         reason. No password is in it. Whether it loads is for the caller to see.
     """
+    fields = _Fields()
+    text = _file(existing, given or existing, fields)
+    while fields.refuse(text):  # a field that is left out can be one that another needs
+        text = _file(existing, given or existing, fields)
+    return text
+
+
+class _Fields:
+    """Fields of groups and partitions that are keys of lines, as they are written.
+
+    Attributes:
+        refused: those that rules of the cluster file refuse, such as a QOS that is in Slurm's
+            database and that no entry declares.
+    """
+
+    def __init__(self) -> None:
+        self.refused: dict[tuple[str, str], str] = {}
+        self._written: dict[str, Adopted] = {}
+
+    def lines(self, place: str, fields: tuple[Adopted, ...]) -> Iterator[str]:
+        """The lines of an entry, ``partitions[0]``."""
+        for field in fields:
+            if (field.key, field.text) not in self.refused:
+                self._written[f"{place}.{field.name}"] = field
+                yield f"    {field.name}: {_value(field.value)}"
+
+    def refuse(self, text: str) -> bool:
+        """Refuse what rules report about it as an error; whether there is any more of it."""
+        written, self._written = self._written, {}
+        before = len(self.refused)
+        for finding in load_text(text, "").findings if written else ():
+            name = re.sub(r"\[[0-9]+\]$", "", finding.where)
+            if finding.level is Level.ERROR and (field := written.get(name)):
+                self.refused[field.key, field.text] = f"{name.partition('[')[0]}.{field.name}: " + (
+                    finding.message
+                )
+        return len(self.refused) > before
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, cast('tuple[object, ...]', value)))}]"
+    return _scalar(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _file(existing: Existing, given: Existing, fields: _Fields) -> str:
     groups = _groups(existing)
     ids = _group_names(groups)
     renamed: list[str] = []
-    lines = [*_head(existing, renamed), *_machines(existing, groups, ids, renamed)]
-    lines += [*_partitions(existing, groups, ids, renamed), *_licenses(existing)]
+    lines = [*_head(existing, renamed), *_machines(existing, groups, ids, renamed, fields)]
+    lines += [*_partitions(existing, groups, ids, renamed, fields), *_licenses(existing)]
     lines += _storage(existing)
-    lost = [*dict.fromkeys([*renamed, *left_out(given or existing, existing)])]
+    lost = [*dict.fromkeys([*renamed, *left_out(given, existing, fields.refused)])]
     if lost:
         lines += ["", "# Not carried over:", *(f"#   {entry}" for entry in lost)]
     return "\n".join(lines) + "\n"
@@ -238,10 +292,15 @@ def _cluster_name(text: str, renamed: list[str]) -> str:
 
 
 def _machines(
-    existing: Existing, groups: list[_Group], ids: Mapping[_Group, str], renamed: list[str]
+    existing: Existing,
+    groups: list[_Group],
+    ids: Mapping[_Group, str],
+    renamed: list[str],
+    fields: _Fields,
 ) -> Iterator[str]:
     addresses = _addresses(existing)
     controller, address = _controller(existing)
+    apart = 0
     yield "groups:"
     if controller and controller not in existing.node_index:
         renamed.append(f"SlurmctldHost={comment(controller)}: a node here, in no partition")
@@ -250,7 +309,8 @@ def _machines(
         yield from _whose((controller,), [address or controller])
         yield f"    addresses: {_scalar(address or controller)}"
         yield from _login()
-    for group in groups:
+        apart = 1
+    for at, group in enumerate(groups, apart):
         yield from _group_head(ids[group], group.names)
         known = [addresses.get(name, name) for name in group.names]
         yield from _whose(group.names, known)
@@ -270,6 +330,7 @@ def _machines(
             ]
         if features:
             yield f"    features: [{', '.join(map(_scalar, features))}]"
+        yield from fields.lines(f"groups[{at}]", group.fields)
         if existing.partitions and not group.partitions:
             yield "    # in no partition: jobs never run there, and Corral makes it no Slurm node"
         if group.state:
@@ -318,7 +379,11 @@ def _controller(existing: Existing) -> tuple[str, str]:
 
 
 def _partitions(
-    existing: Existing, groups: list[_Group], ids: Mapping[_Group, str], renamed: list[str]
+    existing: Existing,
+    groups: list[_Group],
+    ids: Mapping[_Group, str],
+    renamed: list[str],
+    fields: _Fields,
 ) -> Iterator[str]:
     default = ""
     held: dict[str, list[str]] = {}
@@ -341,21 +406,20 @@ def _partitions(
         yield "    default: true"
         return
     yield "partitions:"
-    for name, row in rows.items():
+    for at, (name, row) in enumerate(rows.items()):
         yield f"  - name: {_scalar(_partition_name(name, renamed))}"
         yield f"    groups: [{', '.join(held[name])}]"
         if name == default:
             yield "    default: true"
         yield f'    max_time: "{_time(row.text("MaxTime", "INFINITE"))}"'
-        fields = (field_of(key, setting.value) for key, setting in row.settings.items())
-        yield from (f"    {field[0]}: {field[1]}" for field in fields if field)
+        yield from fields.lines(f"partitions[{at}]", fields_of("partitionname", row))
 
 
 def _licenses(existing: Existing) -> Iterator[str]:
-    licenses = [*licenses_of(existing)]
+    licenses = licenses_of(existing)
     if licenses:
         yield "licenses:"
-        yield from (f"  - {{name: {_scalar(name)}, count: {n}}}" for name, n in licenses)
+        yield from (f"  - {{name: {_scalar(name)}, count: {n}}}" for name, n in licenses.items())
 
 
 def _partition_name(name: str, renamed: list[str]) -> str:
@@ -409,12 +473,14 @@ def _groups(existing: Existing) -> list[_Group]:
         gpus = [(kind, count) for name, kind, count in declared(row) if name == "gpu" and count]
         features = tuple(f for f in (row.text("Feature") or row.text("Features")).split(",") if f)
         state = row.text("State").upper()
+        fields = fields_of("nodename", row)
         for name in row.names:
             key = (
                 gpus[0] if gpus else None,
                 tuple(dict.fromkeys(features)),
                 partitions.get(name, ()),
                 "" if state in _UP else state,
+                fields,
             )
             names_by_key.setdefault(key, []).append(name)
     return [_Group(tuple(names), *key) for key, names in names_by_key.items()]  # type: ignore[arg-type]

@@ -11,9 +11,8 @@ from typing import Final
 
 from corral.slurm.adopt.rule import Rule
 from corral.slurm.adopt.rules import RULES
-from corral.slurm.adopt.rules.keys import OBSOLETE
 from corral.slurm.adopt.source import Kind
-from corral.spec.slurm.keys import key_table
+from corral.spec.slurm.keys import key_table, obsolete_table
 
 _READ: Final = key_table()
 _HEAD: Final = f"""\
@@ -27,7 +26,7 @@ how to use it is in [Adopting](../guide/adopting.md). F-numbers are entries of t
 catalogue. *facts* as source means that the machines were asked.
 
 Keys are compared with the options tables of Slurm's own source, {_READ.first} to {_READ.last}
-(`src/corral/slurm/adopt/key_releases.yaml`): one that no release knows is an error, and so is one
+(`src/corral/spec/slurm/key_releases.yaml`): one that no release knows is an error, and so is one
 that the release in use (`--version`) does not know any more, or not yet. Without `--version` a key
 that was removed is a warning. A level in the table is the usual one; a finding may be milder or
 sterner.
@@ -49,7 +48,7 @@ def page() -> str:
     parts.append("\n## Keys that became something else\n\n")
     parts.append("Still read by the newest release, and reported as `obsolete-key`.\n\n")
     parts.append("| key | since | what it does | write |\n|---|---|---|---|\n")
-    parts += [f"| {o.key} | {o.since} | {o.why} | {o.hint} |\n" for o in OBSOLETE]
+    parts += [f"| {o.key} | {o.since} | {o.why} | {o.hint} |\n" for o in obsolete_table()]
     return "".join(parts)
 
 

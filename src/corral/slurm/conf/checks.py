@@ -68,7 +68,7 @@ def _declared(conf: ClusterConf) -> Iterator[str]:
     """Settings of the cluster file that this release does not know, with those that do."""
     for setting in conf.declared:
         key = every_key()["slurm.conf", "", setting.key.lower()]
-        if not key.known_to(conf.version):
+        if not key.known_to(conf.version.release):
             first = f"from {key.since} on" if key.since else ""
             until = f"before {key.until}" if key.until else ""
             span = " and ".join(filter(None, (first, until)))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from corral.slurm.conf.keys import SECTIONS, Key, Section, every_key, keys_by_id
+from corral.slurm.conf.keys import every_key
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
+from corral.spec.slurm.written_keys import SECTIONS, Key, Section, keys_by_id
 
 HEADER: Final = (
     "# Written by Corral from the cluster file: edits here are lost at the next apply.\n"
@@ -192,11 +193,13 @@ def assembled(
     written = [
         ConfLine(((table[at].name, setting.value),), setting.section or table[at].section)
         for at, setting in sorted(values.items(), key=lambda entry: rank[entry[0]])
-        if table[at].known_to(version)
+        if table[at].known_to(version.release)
     ]
     for pairs in lines:
         keys = [table[name, pairs[0][0].lower(), key.lower()] for key, _ in pairs]
-        known = tuple(p for p, key in zip(pairs, keys, strict=True) if key.known_to(version))
+        known = tuple(
+            p for p, key in zip(pairs, keys, strict=True) if key.known_to(version.release)
+        )
         written.append(ConfLine(known, keys[0].section))
     written.sort(key=lambda line: SECTIONS.index(line.section))
     return ConfFile(name, tuple(written), notes)

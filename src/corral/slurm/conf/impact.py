@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.slurm.conf.keys import IMPACTS, ImpactWord, every_key
+from corral.slurm.conf.keys import every_key
 from corral.spec.hostlist import expand
+from corral.spec.impacts import IMPACTS, ImpactWord
 
 UNKNOWN: Final[ImpactWord] = "restart"
 """What changing a key does that no table has: a restart covers every key but a few."""

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from corral.spec import values
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
 from corral.spec.providers import CONTAINERS
+from corral.spec.slurm.written_keys import all_keys
 from corral.spec.view import GroupView, Problem, Rule, View, repeated, some
-from corral.tables import read_table
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
 RESERVED_NODES: Final = frozenset(("localhost", "default", "all", "localdomain", "broadcasthost"))
@@ -203,21 +201,12 @@ def field_unused(view: View) -> Iterator[Problem]:
                 yield Problem(group.at(name), message, f"remove {name}")
 
 
-class _KeyRow(BaseModel):
-    """A row of the table of slurm.conf's keys, as much of it as a rule needs."""
-
-    line: str = ""
-    name: str
-    field: str = ""
-
-
 def slurm_field_unused(view: View) -> Iterator[Problem]:
     """Global keys of slurm.conf, where the provider sets up Slurm and takes those of lines only."""
     groups = view.where(lambda c: c.configures)
     if not groups:
         return
-    rows = read_table("corral.slurm.conf", "keys.yaml", tuple[_KeyRow, ...])
-    for key in (row for row in rows if row.field and not row.line):
+    for key in (key for key in all_keys() if key.field and not key.line):
         names = key.field.split(".")
         value: Any = view.spec
         for name in names:

@@ -1,6 +1,7 @@
 """Keys of slurm.conf that ``slurm.settings`` may have: which release knows which. Pure.
 
-The tables are Slurm's language and data; rules of the cluster file read them as such.
+The tables are Slurm's language and data: rules of the cluster file, slurm.conf and adoption read
+them here.
 """
 
 from __future__ import annotations
@@ -11,26 +12,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal
 
-from pydantic import BaseModel
-
+from corral.spec.impacts import ImpactWord
 from corral.spec.slurm.releases import QuotedRelease, Release
+from corral.spec.slurm.written_keys import Key, all_keys
 from corral.tables import Row, read_table
 
-Impact = Literal["none", "reload", "restart", "drain", "recreate"]
 _FILE: Final = "slurm.conf"
-
-
-class _KeyRow(BaseModel):
-    """A row of the table of keys that Corral writes, as much of it as is needed here."""
-
-    file: str
-    line: str = ""
-    name: str
-    impact: Impact
-    field: str = ""
-    owner: str = ""
-    joined: bool = False
-    replaceable: bool = False
 
 
 class KeyGroup(Row):
@@ -62,14 +49,18 @@ class KeyTable(Row):
     groups: tuple[KeyGroup, ...]
 
 
-class _Obsolete(BaseModel):
-    """A key that daemons refuse or ignore, though the source reads it."""
+class Obsolete(Row):
+    """A key that is still read, and what became of it; ``obsolete.yaml`` has the meanings."""
 
     key: str
     since: QuotedRelease
+    fatal: bool = True
     why: str
     hint: str
-    file: str = _FILE
+    new: str = ""
+    file: Literal["slurm.conf", "cgroup.conf", "slurmdbd.conf"] = _FILE
+    harmless: tuple[str, ...] = ()
+    leaves: bool = True
 
 
 class WordGroup(Row):
@@ -134,7 +125,7 @@ class SlurmKey:
     until: Release | None = None
     number: bool = False
     switch: bool = False
-    impact: Impact = "reload"
+    impact: ImpactWord = "reload"
     use: Literal["free", "joined", "replaceable", "owned"] = "free"
     owner: str = ""
     why: str = ""
@@ -150,7 +141,7 @@ class SlurmKey:
 def slurm_keys() -> Mapping[str, SlurmKey]:
     """All global keys of slurm.conf, by name in lower case."""
     keys = {key.name.lower(): key for key in _known()}
-    for row in read_table("corral.slurm.adopt", "obsolete.yaml", tuple[_Obsolete, ...]):
+    for row in obsolete_table():
         key = keys.get(row.key.lower())
         if row.file == _FILE and key is not None:
             until = min(filter(None, (key.until, row.since)))
@@ -211,24 +202,28 @@ def elsewhere(key: str) -> str:
     return ""
 
 
+def _written() -> Iterator[Key]:
+    return (key for key in all_keys() if key.file == _FILE)
+
+
 @cache
-def _written() -> tuple[_KeyRow, ...]:
-    rows = read_table("corral.slurm.conf", "keys.yaml", tuple[_KeyRow, ...])
-    return tuple(row for row in rows if row.file == _FILE)
+def obsolete_table() -> tuple[Obsolete, ...]:
+    """The keys that are still read, or refused, and what became of them."""
+    return read_table("corral.spec.slurm", "obsolete.yaml", tuple[Obsolete, ...])
 
 
 @cache
 def key_table() -> KeyTable:
     """The keys of Slurm's files: which release knows which (``key_releases.yaml``)."""
-    return read_table("corral.slurm.adopt", "key_releases.yaml", KeyTable)
+    return read_table("corral.spec.slurm", "key_releases.yaml", KeyTable)
 
 
 @cache
 def word_table() -> WordTable:
     """The words that keys of slurm.conf take: which release knows which."""
-    return read_table("corral.slurm.adopt", "word_releases.yaml", WordTable)
+    return read_table("corral.spec.slurm", "word_releases.yaml", WordTable)
 
 
 @cache
 def _settings() -> _Settings:
-    return read_table("corral.slurm.conf", "settings.yaml", _Settings)
+    return read_table("corral.spec.slurm", "settings.yaml", _Settings)

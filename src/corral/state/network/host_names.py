@@ -15,14 +15,8 @@ from typing import Final
 
 from corral import agents
 from corral.hosts.quote import Script, call, join, sh, shipped
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Resource,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Resource, Seen, Standalone
 from corral.state.files import File
 from corral.state.service import Service
 

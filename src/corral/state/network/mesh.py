@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    HERE,
-    Change,
-    Context,
-    Impact,
-    SecretRef,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
 from corral.state.service import STAMPS
 
 _PROGRAM: Final = "state/mesh.sh"

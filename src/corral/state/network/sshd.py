@@ -15,14 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Gate,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Gate, Seen, Standalone
 
 # The first value counts (sshd_config(5)), and the folder is read in this order: before
 # 50-cloud-init.conf, which switches passwords on.

@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from typing import Final, LiteralString
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen, Standalone
 
 NFS_OPTIONS: Final = "rw,hard,vers=4.2,noatime"
 """How Corral mounts by NFS, without what depends on the kernel."""

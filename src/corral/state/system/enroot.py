@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen
 
 SYSCTL: Final = "/etc/sysctl.d/60-corral-enroot.conf"
 PLUGIN: Final = "/usr/local/lib/slurm/spank_pyxis.so"

@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen, Standalone
 
 
 @dataclass(frozen=True, slots=True)

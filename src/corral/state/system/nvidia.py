@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, call, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen, Standalone
 
 SOURCES: Final = "/etc/apt/sources.list.d/corral-components.list"
 _PROGRAM: Final = "state/nvidia.sh"

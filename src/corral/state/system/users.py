@@ -12,13 +12,8 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, call, join, sh
-from corral.state.base import (
-    Change,
-    Context,
-    Impact,
-    Seen,
-    Standalone,
-)
+from corral.spec.impacts import Impact
+from corral.state.base import Change, Context, Seen, Standalone
 
 _PROGRAM: Final = "state/users.sh"
 

@@ -19,9 +19,10 @@ from corral.plan.model import Plan
 from corral.roles.inventory import Site
 from corral.roles.machine import nvidia
 from corral.roles.order import desired_stages
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
 from corral.spec.sections.software import Nvidia, Software
-from corral.state.base import Impact, Resource, Seen
+from corral.state.base import Resource, Seen
 from corral.state.files import File
 from corral.state.system.kernel import Reboot
 from tests.unit.roles.test_cluster import FACTS

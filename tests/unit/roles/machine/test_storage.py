@@ -8,14 +8,9 @@ from dataclasses import replace
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
+from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
-from corral.state.base import (
-    Context,
-    DesiredStage,
-    Impact,
-    Resource,
-    Seen,
-)
+from corral.state.base import Context, DesiredStage, Resource, Seen
 from corral.state.storage.exports import Exports
 from corral.state.storage.fstab import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site

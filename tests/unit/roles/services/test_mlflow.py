@@ -10,14 +10,10 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.roles.services import mlflow
 from corral.roles.services.corral_wheels import PYTHONS, locked, wheels_of
+from corral.spec.impacts import Impact
 from corral.spec.models import Storage
 from corral.spec.sections.services import Services
-from corral.state.base import (
-    Context,
-    Impact,
-    Resource,
-    Seen,
-)
+from corral.state.base import Context, Resource, Seen
 from corral.state.databases import Postgres
 from corral.state.files import Directory, File
 from corral.state.pyenv import PythonEnv, Wheel

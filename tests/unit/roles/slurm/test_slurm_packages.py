@@ -14,14 +14,10 @@ from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
 from corral.roles.slurm import packages as slurm_packages
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
+from corral.spec.impacts import Impact
 from corral.spec.models import Slurm
 from corral.spec.sections.software import EnrootPackage, Pyxis, PyxisSource, Software
-from corral.state.base import (
-    HERE,
-    Context,
-    Impact,
-    Seen,
-)
+from corral.state.base import HERE, Context, Seen
 from corral.state.packages import SlurmPackages
 from corral.state.system.enroot import PyxisPlugin
 from tests.unit.roles.test_cluster import apart, laptop, people, site

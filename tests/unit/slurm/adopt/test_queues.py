@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.durations import interval_seconds, span_seconds
+from corral.slurm.adopt import queues
 from corral.slurm.adopt.carried import carried
 from corral.slurm.adopt.conversion import cluster_file
+from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.spec.load import load_text
-from corral.spec.models import ClusterSpec
+from corral.spec.models import ClusterSpec, Partition
+from corral.spec.rules.people import FIRST_QOS, OWN_ACCOUNT
 from corral.spec.slurm.keys import key_table
+from corral.spec.slurm.written_keys import Key
+from corral.tables import parse_table
 from tests.unit.slurm.adopt.files import existing
 
 CONF = """\
@@ -59,10 +69,123 @@ def test_licences_and_fields_of_partitions_are_carried() -> None:
     main, old = spec.partitions
     assert (main.priority_tier, main.max_nodes, main.state) == (3, 1, "up")
     assert (old.state, old.oversubscribe, old.max_nodes) == ("drain", "force:2", None)
-    assert "AllowAccounts=x: everybody may submit there" in notes
+    assert (
+        "AllowAccounts=x: everybody may submit there; partitions.allow_accounts: no account is "
+        "called x"
+    ) in notes
     assert "MaxNodes=UNLIMITED" in notes
     for word in ("PriorityTier", "OverSubscribe", "Licenses", "MaxNodes=1", "State"):
         assert word not in notes
+
+
+FILE = """\
+ClusterName=lab
+SlurmctldHost=n0(10.0.0.1)
+AccountingStorageType=accounting_storage/slurmdbd
+NodeName=n[0-1] NodeAddr=10.0.0.[1-2] CPUs=2 RealMemory=2000{node}
+PartitionName=main Nodes=n[0-1] Default=YES MaxTime=INFINITE{partition}
+"""
+SPANS = st.integers(1, 999).map(lambda hours: f"{hours // 24}-{hours % 24:02}:30:00")
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "state": st.sampled_from(("up", "down", "drain", "inactive")),
+    "default_time": st.one_of(st.just("infinite"), SPANS, st.just("12"), st.just("1:30")),
+    "min_nodes": st.integers(1, 2),
+    "max_nodes": st.integers(2, 100000),
+    "max_cpus_per_node": st.integers(1, 65535),
+    "max_memory_gib": st.integers(1, 1000000),
+    "priority_tier": st.integers(1, 65533),
+    "priority_job_factor": st.integers(0, 65533),
+    "grace_time": st.one_of(
+        st.just("off"), st.builds("{}{}".format, st.integers(1, 999), st.sampled_from("smhd"))
+    ),
+    "oversubscribe": st.sampled_from(("no", "exclusive", "yes", "force", "yes:4", "force:999")),
+    "allow_groups": st.lists(st.sampled_from(("users", "ai", "x-1")), unique=True).map(tuple),
+    "allow_accounts": st.sampled_from(((), (OWN_ACCOUNT,))),
+    "deny_accounts": st.sampled_from(((), (OWN_ACCOUNT,))),
+    "allow_qos": st.sampled_from(((), (FIRST_QOS,))),
+    "deny_qos": st.sampled_from(((), (FIRST_QOS,))),
+    "qos": st.sampled_from((None, FIRST_QOS)),
+    "hidden": st.booleans(),
+}
+LENGTHS = {"default_time": span_seconds, "grace_time": interval_seconds}
+
+
+def kept(partition: Partition) -> dict[str, object]:
+    """Its fields that are keys; lengths of time in seconds, as 120s and 2m are one."""
+    fields = {name: getattr(partition, name) for name in VALUES}
+    return {
+        name: LENGTHS[name](value) if name in LENGTHS and value is not None else value
+        for name, value in fields.items()
+    }
+
+
+def test_each_key_of_a_partition_has_a_strategy() -> None:
+    """So that a field which comes is adopted: the next test makes a value of it."""
+    fields = {k.field.partition(".")[2] for k in keys_of_fields() if k.line == "PartitionName"}
+    assert fields == set(VALUES)
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_what_a_partition_declares_is_adopted_from_its_line(fields: dict[str, Any]) -> None:
+    for allow, deny in (("allow_accounts", "deny_accounts"), ("allow_qos", "deny_qos")):
+        if fields.get(allow):
+            fields.pop(deny, None)
+    data = {"name": "main", "groups": ("g",), "default": True, **fields}
+    partition = Partition.model_validate(data, strict=True)
+    pairs = pairs_of_fields("PartitionName", partition, keys_of_fields())
+    spec, notes = adopted(FILE.format(node="", partition="".join(f" {k}={v}" for k, v in pairs)))
+    assert notes == ""
+    assert kept(spec.partitions[0]) == kept(partition)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("QOS=gold", "partitions.qos: no QOS is called gold"),
+        ("AllowQos=normal,gold", "everybody may submit there; partitions.allow_qos: no QOS is"),
+        ("DenyAccounts=eve", "everybody may submit there; partitions.deny_accounts: no account"),
+        ("MinNodes=3", "partitions.min_nodes: min_nodes is 3, and main has 2 nodes"),
+        ("MaxNodes=UNLIMITED", "partitions.max_nodes: not a number"),
+        ("MaxNodes=0", "partitions.max_nodes: Input should be greater than or equal to 1"),
+        ("MaxMemPerNode=1500", "partitions.max_memory_gib: not a whole number of GiB"),
+        ("DefaultTime=NONE", "partitions.default_time: 'NONE' is not a time in Slurm's grammar"),
+        ("DefaultTime=0", "partitions.default_time: default_time 0 lets no job run"),
+        ("GraceTime=1001", "partitions.grace_time: String should match pattern"),
+        ("OverSubscribe=FORCE:0", "partitions.oversubscribe: String should match pattern"),
+        ("Hidden=maybe", "everybody may submit there; partitions.hidden: neither yes nor no"),
+        ("State=GONE", "partitions.state: Input should be 'up', 'down', 'drain' or 'inactive'"),
+        ("LLN=YES", ""),
+    ],
+)
+def test_what_no_field_can_hold_is_listed_with_the_reason(key: str, why: str) -> None:
+    spec, notes = adopted(FILE.format(node="", partition=f" PriorityTier=3 {key}"))
+    assert spec.partitions[0].priority_tier == 3
+    assert f"PartitionName=main {key}{f': {why}' if why else ''}" in notes
+    assert notes.count("PartitionName=") == 1
+
+
+MADE_UP = """\
+- {file: slurm.conf, line: PartitionName, name: LLN, field: partitions.hidden, form: switch,
+   value: as declared, reason: A test., impact: reload, source: slurm.conf(5)}
+- {file: slurm.conf, line: NodeName, name: MemSpecLimit, field: groups.memory_mib, form: value,
+   value: as declared, reason: A test., impact: reload, source: slurm.conf(5)}
+"""
+
+
+def test_a_field_that_comes_is_adopted_by_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a partition or a group: the row in keys.yaml is all that adoption needs."""
+    extra = parse_table(MADE_UP, "keys.yaml", tuple[Key, ...])
+    conf = FILE.format(node=" MemSpecLimit={}", partition=" LLN=YES")
+    spec, notes = adopted(conf.format(4096))
+    assert "LLN=YES" in notes and "MemSpecLimit=4096" in notes
+    monkeypatch.setattr(queues, "keys_of_fields", lambda: extra)
+    queues._fields.cache_clear()
+    try:
+        spec, notes = adopted(conf.format(4096))
+    finally:
+        queues._fields.cache_clear()
+    assert (spec.partitions[0].hidden, spec.groups[-1].memory_mib) == (True, 4096)
+    assert notes == ""
 
 
 @pytest.mark.parametrize("licenses", ["matlab", "matlab:0", "a:1,a:2", "fluent@db:3"])

@@ -7,8 +7,8 @@ from pathlib import Path
 from corral.slurm.adopt.keytable import TABLES, lookup
 from corral.slurm.adopt.reference import page
 from corral.slurm.adopt.rules import RULES
-from corral.slurm.conf.keys import all_keys
 from corral.spec.slurm.releases import written
+from corral.spec.slurm.written_keys import all_keys
 
 REPO = Path(__file__).parents[4]
 

@@ -9,9 +9,10 @@ import pytest
 
 from corral.errors import CorralError
 from corral.slurm.conf.conf_file import Setting, assembled
-from corral.slurm.conf.keys import Key, all_keys, every_key, keys_by_id, settable_keys
+from corral.slurm.conf.keys import every_key, settable_keys
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
+from corral.spec.slurm.written_keys import Key, all_keys, keys_by_id
 from corral.tables import parse_table
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, render
 
@@ -55,7 +56,7 @@ def test_every_key_written_is_in_the_table_and_every_entry_is_written() -> None:
 
 def test_no_key_is_written_to_a_release_that_does_not_know_it() -> None:
     for entry, versions in written().items():
-        assert all(every_key()[entry].known_to(version) for version in versions), entry
+        assert all(every_key()[entry].known_to(version.release) for version in versions), entry
 
 
 def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
@@ -66,8 +67,8 @@ def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
         tuple[Key, ...],
     )
     old, new = SlurmVersion(21, 8, 8), SlurmVersion(24, 5)
-    assert [later.known_to(old), later.known_to(new)] == [False, True]
-    assert [gone.known_to(old), gone.known_to(new)] == [True, False]
+    assert [later.known_to(old.release), later.known_to(new.release)] == [False, True]
+    assert [gone.known_to(old.release), gone.known_to(new.release)] == [True, False]
     no_systemd = CLUSTERS["no-systemd"]
     assert "IgnoreSystemd=yes" in render(no_systemd)["cgroup.conf"]
     on_v1 = replace(no_systemd, cgroup="v1", version=SlurmVersion(21, 8, 5), auth="munge")

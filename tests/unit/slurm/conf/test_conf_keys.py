@@ -8,8 +8,8 @@ import pytest
 
 from corral.slurm.conf.conf_file import read
 from corral.slurm.conf.impact import impact_of as impact_of_files
-from corral.slurm.conf.keys import ImpactWord
 from corral.slurm.conf.model import PartitionConf
+from corral.spec.impacts import ImpactWord
 from tests.unit.slurm.clusters import LAPTOP, SLOTS, render
 
 SLURM = render(LAPTOP)["slurm.conf"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.state.base import Context, Impact, Seen
+from corral.spec.impacts import Impact
+from corral.state.base import Context, Seen
 from corral.state.slurm.members import (
     Leaving,
     Member,

@@ -12,31 +12,14 @@ from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
 from corral.slurm.tres import SUFFIXES
 from corral.spec.findings import Level, shown
-from corral.spec.slurm.keys import key_table
-from corral.spec.slurm.releases import QuotedRelease
-from corral.tables import Row, read_table
+from corral.spec.slurm.keys import Obsolete, key_table, obsolete_table
 
 _NUMBER: Final = re.compile(rf"([0-9]+|0x[0-9a-f]+)[{SUFFIXES}]?|UNLIMITED|INFINITE", re.I)
 _FLAG: Final = frozenset({"yes", "no", "up", "down", "true", "false", "1", "0"})
 _SOURCE: Final = "Slurm's parse_config.c"
 
 
-class Obsolete(Row):
-    """A key that is still read, and what became of it; ``obsolete.yaml`` has the meanings."""
-
-    key: str
-    since: QuotedRelease
-    fatal: bool = True
-    why: str
-    hint: str
-    new: str = ""
-    file: Kind = Kind.SLURM
-    harmless: tuple[str, ...] = ()
-    leaves: bool = True
-
-
 _READ: Final = f"{key_table().first} to {key_table().last}"
-OBSOLETE: Final = read_table("corral.slurm.adopt", "obsolete.yaml", tuple[Obsolete, ...])
 
 
 def _pairs(existing: Existing) -> Iterator[tuple[Kind, str, Setting]]:
@@ -142,14 +125,14 @@ def new_keys(existing: Existing) -> Iterator[Problem]:
 
 def obsolete_keys(existing: Existing) -> Iterator[Problem]:
     """Keys that are still read, and should not be there."""
-    for row in OBSOLETE:
+    for row in obsolete_table():
         release = existing.version.release if existing.version else None
-        known = lookup(row.file.value, "", row.key)
+        known = lookup(row.file, "", row.key)
         gone = known is not None and known.until and (not release or release >= known.until)
         # A key that the release does not know at all is removed-key's.
         if gone or (release and release < row.since):
             continue
-        for setting in existing.confs[row.file].begin(row.key):
+        for setting in existing.confs[Kind(row.file)].begin(row.key):
             stops = row.fatal and setting.value.lower() not in row.harmless
             yield Problem(
                 setting.spot,
