@@ -2,7 +2,8 @@
 # Functions of the proof on nodes: what a job's task, a login and a shared folder show. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral prove, by ssh and in jobs
+# Started by: corral (prove/checks/access, prove/checks/isolation, prove/checks/nccl, prove/checks/ranks,
+# prove/checks/storage, prove/checks/tcpxo, prove/launch, prove/probe), by ssh and in the proof's jobs
 # Runs as: root, or the proof's user
 # shellcheck source=src/corral/agents/folder-answer.sh
 . folder-answer.sh #include
