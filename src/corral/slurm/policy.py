@@ -15,7 +15,9 @@ from corral.slurm.records import Association
 
 ROOT: Final = "root"
 """The account above all others."""
-COUNTED: Final = ("submitted", "started", "completed", "canceled", "failed", "pending", "running")
+EVENTS: Final = ("submitted", "started", "completed", "canceled", "failed")
+"""What happens to jobs, as slurmctld counts it in sdiag's words."""
+COUNTED: Final = (*EVENTS, "pending", "running")
 """What slurmctld counts jobs by, in sdiag's words."""
 
 
