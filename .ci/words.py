@@ -242,6 +242,15 @@ JS_PARAMETERS = re.compile(
     re.M,
 )
 JS_BOUND = re.compile(r"(?<![\w$.])(?P<name>[A-Za-z_$][\w$]*)(?=\s*(?:[,}\]=]|$))")
+# Code up to a text: comment, string, template, bracket; a pattern only where a value may begin.
+JS_TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>(["'])(?:\\.|(?!\3)[^\\\n])*\3)"""
+    r"|(?P<pattern>(?:(?<=[(,=:\[!&|?{};>+])|(?<=return))\s*/(?![*/])"
+    r"(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/)|(?P<template>`)|(?P<bracket>[{}])",
+    re.S,
+)
+JS_TEMPLATE = re.compile(r"(?P<text>(?:\\.|\$(?!\{)|[^`\\$])*)(?:`|(?P<code>\$\{))", re.S)
+JS_ESCAPED_SPAN = re.compile(r"\\`[^`]*\\`")  # a code span in a template
 PERL_NAME = re.compile(
     r"\b(?P<kind>sub|my|our|local)\s+(?P<name>\w+|[\$@%]\w+|\([^()]*\))|\bforeach\s+(?P<each>\$\w+)"
 )
@@ -279,6 +288,40 @@ def javascript_names(text: str) -> Iterator[Name]:
         part = next(name for name, value in match.groupdict().items() if value is not None)
         for bound in JS_BOUND.finditer(match[part]):
             yield Name(match.start(part) + bound.start(), bound["name"], variable=True)
+
+
+def javascript_parts(text: str) -> Iterator[tuple[str, int, int]]:
+    """Comments, strings and the texts of templates: kind, start, end."""
+    at = 0
+    brackets: list[int] = []  # those open within each ${ that is open
+    while match := JS_TOKEN.search(text, at):
+        at = match.end()
+        kind = match.lastgroup or ""
+        if kind == "bracket" and brackets:
+            brackets[-1] += 1 if match[0] == "{" else -1
+        if kind in {"comment", "string"}:
+            yield kind, match.start(), at
+        elif kind == "template" or (brackets and brackets[-1] < 0):
+            if kind == "bracket":
+                brackets.pop()
+            part = JS_TEMPLATE.match(text, at)
+            if part is None:  # no end
+                return
+            yield "template", at, part.end("text")
+            at = part.end()
+            if part["code"]:
+                brackets.append(0)
+
+
+def javascript_texts(text: str) -> str:
+    """All of the file, without quoted names in comments, strings and templates."""
+    out: list[str] = []
+    at = 0
+    for kind, start, end in javascript_parts(text):
+        span = JS_ESCAPED_SPAN if kind == "template" else SPAN
+        out += [text[at:start], without(span, text[start:end])]
+        at = end
+    return "".join([*out, text[at:]])
 
 
 def perl_names(text: str) -> Iterator[Name]:
@@ -350,7 +393,7 @@ def yaml_texts(text: str) -> str:
 LANGUAGES: dict[str, tuple[Callable[[str], str], Callable[[str], Iterator[Name]]]] = {
     ".py": (python_texts, python_names),
     ".pyi": (python_texts, python_names),
-    ".js": (all_text, javascript_names),
+    ".js": (javascript_texts, javascript_names),
     ".sh": (all_text, shell_names),
     ".pl": (all_text, perl_names),
     ".awk": (all_text, awk_names),

@@ -1,4 +1,4 @@
-# Installed as: lib/corral/checkpoint.py in the job's folder
+# Installed as: lib/corral/checkpoint.py in the job's folder (jobs/submit)
 # Started by: the job's script, which imports it
 # Runs as: the job's user
 """Checkpoints that survive a crash: complete or absent, checked when read, the last N kept.

@@ -1,4 +1,4 @@
-# Installed as: lib/corral/samples.py in the job's folder
+# Installed as: lib/corral/samples.py in the job's folder (jobs/submit)
 # Started by: the job's script, which imports it
 # Runs as: the job's user
 """A data set of shards by number: an LMDB database on the node's own disk, made at the first use.

@@ -1,5 +1,6 @@
-# Installed as: lib/corral/shards.py in the job's folder
-# Started by: the job's script, which imports it; corral data, which sends it by standard input
+# Installed as: lib/corral/shards.py in the job's folder (jobs/submit); else nowhere: sent to the
+# controller and to nodes (jobs/datasets)
+# Started by: the job's script, which imports it; corral, by standard input of python3
 # Runs as: the job's user
 """A data set as WebDataset shards: tar files with an index, written once and read in a row.
 

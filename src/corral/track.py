@@ -1,4 +1,4 @@
-# Installed as: lib/corral/track.py in the job's folder
+# Installed as: lib/corral/track.py in the job's folder (jobs/submit)
 # Started by: the job's script, which imports it; the batch script (begin, sample, end)
 # Runs as: the job's user
 """Reports a job to an MLflow server with nothing but the standard library.

@@ -80,6 +80,9 @@ PLACES = [
     ("a.sh", "# so {}\n"),
     ("tool", '#!/bin/sh\necho "so {}"\n'),
     ("a.js", 'const a = "so {}";\n'),
+    ("a.js", "const a = 'so {}';\n"),
+    ("a.js", "// so {}\n"),
+    ("a.js", "/** so {} */\n"),
     ("a.html", "<p>so {}</p>\n"),
     ("a.service", "Description=so {}\n"),
 ]
@@ -205,6 +208,47 @@ def test_a_folder_may_hold_what_is_left_and_no_more() -> None:
     assert lint.judged(found, {"a": 1})[0][-1] == "a: 2 listed words, at most 1"
     assert len(lint.judged(found, {})[0]) == 2
     assert lint.judged([found[0]], {"a": 9, "a/0.py": 0})[0], "the deepest folder counts"
+
+
+TEMPLATES = [
+    "toast(`{}`);",
+    "toast(`so {} ${{n}} so`);",
+    "toast(`so ${{n}} {} so`);",
+    "toast(`so ${{n ? `{}` : ''}} so`);",
+    "toast(`so ${{a.map((b) => {{ return {{ b }}; }})}} {}`);",
+    "toast(`so \\`name\\` {}`);",
+    "a(`b`, `{}`);",
+    "const a = /[`]/; toast(`{}`);",
+    "const a = b.replace(/`/g, ''); toast(`{}`);",
+    "const a = b / c; toast(`{}`); const d = e / f;",
+    "const a = '`'; toast(`{}`);",
+    'const a = "it\'s `"; toast(`{}`);',
+    "// it's a `\ntoast(`{}`);",
+    "/* ` */ toast(`{}`);",
+]
+"""Templates of JavaScript, which are texts and not code spans of a text."""
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+def test_templates_of_javascript_are_read(place: str) -> None:
+    text = place.format("the whole node told it, jobs wait")
+    assert sorted(hit.piece for hit in lint.hits("a.js", text)) == ["jobs wait", "told", "whole"]
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+def test_what_is_right_in_templates_is_not_found(place: str) -> None:
+    assert lint.hits("a.js", place.format("it looks like \\`told\\`, as a whole")) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["// so `told` so\n", '"so `told` so"', "/*\n * so `told\n * it`\n */"]
+)
+def test_code_spans_in_comments_and_strings_of_javascript_are_not_found(text: str) -> None:
+    assert lint.hits("a.js", text) == []
+
+
+def test_a_template_without_an_end_is_read() -> None:
+    assert lint.hits("a.js", "a(`so told")
 
 
 def test_corpora_are_not_ours() -> None:

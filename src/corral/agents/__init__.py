@@ -1,5 +1,8 @@
 """Every program that runs on nodes. Each names at its top where it is, who starts it and as whom.
 
+Of Corral a header names the modules that send or install the program (``state/files``), not verbs;
+a test compares it with the modules that read the program.
+
 They are read as text and sent or installed; nothing of Corral is on a node, so none of them imports
 anything of Corral's, and Corral imports none of them. What a program shares with Corral itself is
 copied next to it (``modules``). What shell programs share is a file of functions, and a line

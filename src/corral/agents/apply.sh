@@ -2,7 +2,7 @@
 # Functions around the changes of a stage, and around a gate. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a stage's changes or a gate's test
-# Started by: corral up
+# Started by: corral (apply/script, state/ledger)
 # Runs as: root
 
 # stage_open SECONDS LOCKED: this machine's lock, which this shell keeps; ends with LOCKED where another one has it.

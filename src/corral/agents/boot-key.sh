@@ -5,7 +5,7 @@
 # an account that keeps startup scripts holds one for the cluster. No secret is in it: clouds show user data to whoever holds the
 # account.
 #
-# Installed as: nowhere: the user data of a rented machine
+# Installed as: nowhere: the user data of a rented machine (providers/cloud/readiness)
 # Started by: cloud-init, or what the cloud has in its place, at the first boot
 # Runs as: root
 set -e

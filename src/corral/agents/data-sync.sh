@@ -2,7 +2,7 @@
 # Functions that copy a folder of one node to others. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral data sync
+# Started by: corral (api/mesh/data_sync)
 # Runs as: root
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include

@@ -4,8 +4,9 @@
 # The label is jobid: "job" is what Prometheus calls its own.
 # CORRAL_CGROUP and CORRAL_PROC stand in for /sys/fs/cgroup and /proc in tests.
 #
-# Installed as: /usr/local/lib/corral/figures.sh on compute nodes
-# Started by: corral-figures.timer; the metrics guide's examples by hand
+# Installed as: /usr/local/lib/corral/figures.sh on compute nodes; else nowhere: an argument of sh -c
+# (api/operations/health, roles/services/metrics, web/reference/metrics)
+# Started by: corral-figures.timer; corral, which reads the figures at once; who writes the metrics' reference
 # Runs as: root
 LC_ALL=C
 export LC_ALL

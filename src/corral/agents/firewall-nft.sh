@@ -4,7 +4,8 @@
 # verdicts). So the rules go first in every input chain that filters, tagged by a comment.
 #
 # Installed as: /usr/local/sbin/corral-firewall where nftables is on, behind a line with its values
-# Started by: corral-firewall.service; corral up, to check
+# (state/network/firewall)
+# Started by: corral-firewall.service; corral, to check
 # Runs as: root
 # shellcheck disable=SC2154 # the values are set in the line before it
 chains() { # lines: family table chain, of what filters incoming packets; then ours with handle

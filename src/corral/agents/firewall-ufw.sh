@@ -4,7 +4,8 @@
 # what is there is read without ufw's half second per call.
 #
 # Installed as: /usr/local/sbin/corral-firewall where ufw is on, behind a line with its values
-# Started by: corral-firewall.service; corral up, to check
+# (state/network/firewall)
+# Started by: corral-firewall.service; corral, to check
 # Runs as: root
 # shellcheck disable=SC2154 # the values are set in the line before it
 there() { # lines: protocol ports source

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A function for whether the file system of a folder answers. POSIX sh.
 #
-# Installed as: part of the programs that include it; else nowhere: sent in front of a call
+# Installed as: part of the programs that include it; else nowhere: sent in front of a call (inspect/storage)
 # Started by: nobody, it defines a function
 # Runs as: who runs the program
 

@@ -5,8 +5,9 @@
 # then can replace only what is theirs), and where others may write to it the sticky bit lets nobody
 # rename what is not theirs. A link's own owner counts too: in such a folder it may be replaced.
 #
-# Installed as: nowhere: sent before a script that calls them
-# Started by: corral up, doctor, prove and run, sbatch scripts of corral run
+# Installed as: part of the programs that include it; else nowhere: sent before a script that calls them
+# (state/storage/job_folders)
+# Started by: corral; the programs that include it; batch scripts of jobs
 # Runs as: root, or the user whose folder it is
 # shellcheck disable=SC2046 # stat's three numbers are three words
 held() (

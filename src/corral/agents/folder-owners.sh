@@ -2,7 +2,7 @@
 # ours NAME UID MODE and open_to_all NAME: folders on shared storage belong to who uses them.
 #
 # Installed as: nowhere: sent before the calls
-# Started by: corral up
+# Started by: corral (state/storage/job_folders)
 # Runs as: root
 # Only root renames what is not its own in a folder with the sticky bit: what was put there goes
 # aside, with its content, and may be put there again before mkdir: so it is tried more than once.

@@ -2,6 +2,7 @@
 # A function for whether a folder's file system is read-only. POSIX sh.
 #
 # Installed as: part of the programs that include it; else nowhere: sent in front of a call
+# (inspect/rules, inspect/storage)
 # Started by: nobody, it defines a function
 # Runs as: root
 

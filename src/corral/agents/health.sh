@@ -11,7 +11,7 @@
 # What is declared of this node is in the file below, one "key value" a line; what was learned
 # of it is in the folder: `best` (what links once reached) may be deleted after a change of hardware.
 #
-# Installed as: /usr/local/sbin/corral-health on compute nodes
+# Installed as: /usr/local/sbin/corral-health on compute nodes (roles/slurm/health)
 # Started by: slurmd, as slurm.conf's HealthCheckProgram
 # Runs as: root
 # shellcheck disable=SC2015 # A && B || C where B cannot fail

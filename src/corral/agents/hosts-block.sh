@@ -4,7 +4,8 @@
 # be renamed over (EBUSY, F65): written in place there.
 #
 # Installed as: /usr/local/sbin/corral-hosts where cloud-init is, behind a line with its values; sent elsewhere
-# Started by: corral up; corral-hosts.service, at each boot behind cloud-init
+# (state/network/host_names)
+# Started by: corral; corral-hosts.service, at each boot behind cloud-init
 # Runs as: root
 # shellcheck disable=SC2154 # path and block are set in the line before it
 t=$(mktemp "$path.corral.XXXXXX") && chmod 644 "$t" && {

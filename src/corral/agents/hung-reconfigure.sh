@@ -14,6 +14,7 @@
 #   corral-reconfigure-guard stopped UNIT  end what is left of it; jobs have separate processes
 #
 # Installed as: /usr/local/sbin/corral-reconfigure-guard on machines with Slurm's daemons
+# (roles/slurm/hung_reconfigure)
 # Started by: corral-reconfigure-guard.timer; systemd when such a daemon stops
 # Runs as: root
 set -u

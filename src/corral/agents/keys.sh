@@ -2,7 +2,7 @@
 # Functions for a login user's keys. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral keys install
+# Started by: corral (hosts/keysetup)
 # Runs as: the login user
 
 # line_add FILE LINE: a last line without its newline would swallow it.

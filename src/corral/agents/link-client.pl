@@ -1,7 +1,7 @@
 # The end of a link that sends: the median of small round trips, then payload for some seconds.
 #
 # Installed as: nowhere: it is an argument of perl -e
-# Started by: corral mesh status
+# Started by: corral (api/mesh/tailnet, mesh/link)
 # Runs as: root
 use IO::Socket::INET; use Time::HiRes "time"; use Socket "TCP_NODELAY", "IPPROTO_TCP";
 $SIG{ALRM} = sub { exit 1 }; alarm 35;

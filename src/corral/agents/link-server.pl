@@ -1,7 +1,7 @@
 # The end of a link that receives: returns each byte of the round trips, counts what follows.
 #
 # Installed as: nowhere: it is an argument of perl -e
-# Started by: corral mesh status
+# Started by: corral (api/mesh/tailnet, mesh/link)
 # Runs as: root
 use IO::Socket::INET; $| = 1; $SIG{ALRM} = sub { exit 1 }; alarm 40;
 my $s = IO::Socket::INET->new(LocalAddr => "0.0.0.0", Listen => 1, ReuseAddr => 1) or die "$!\n";

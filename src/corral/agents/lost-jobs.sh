@@ -10,7 +10,7 @@
 # that live here, too (a new one may have begun since the boot): next to those each lost job is
 # requeued, or cancelled where it must not be requeued.
 #
-# Installed as: /usr/local/sbin/corral-lost-jobs on compute nodes
+# Installed as: /usr/local/sbin/corral-lost-jobs on compute nodes (roles/slurm/lost_jobs)
 # Started by: corral-lost-jobs.timer, once after each boot
 # Runs as: root
 set -u

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Installed as: /usr/local/lib/corral/mesh-relay.py on rented pods without TUN
+# Installed as: /usr/local/lib/corral/mesh-relay.py on rented pods without TUN (roles/slurm/pods)
 # Started by: the pod's supervisor, as corral-mesh-relay
 # Runs as: root
 """Relays local TCP ports to one host through a SOCKS5 proxy. Runs on a node, needs Python alone.

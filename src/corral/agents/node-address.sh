@@ -1,7 +1,7 @@
 #!/bin/sh
 # A function for the address of a node, as other nodes reach it. POSIX sh and awk.
 #
-# Installed as: part of the programs and job scripts that include it
+# Installed as: part of the programs and job scripts that include it (jobs/batch/fabric, jobs/batch/script)
 # Started by: nobody, it defines a function
 # Runs as: who runs the program
 

@@ -1,7 +1,7 @@
 # Prints a line "@ dev NODE DEVICE ERRNO" for each GPU's device file: 0 where it opens. Without an argument NODE is
 # left out.
 #
-# Installed as: nowhere: an argument of perl -e
+# Installed as: nowhere: an argument of perl -e (prove/checks/access, prove/launch, prove/probe)
 # Started by: tasks of the proof's jobs and its logins
 # Runs as: the proof's user
 use Fcntl;

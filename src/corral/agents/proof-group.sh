@@ -3,7 +3,7 @@
 # Rank 0 prints "figure NAME VALUE" lines; nothing where there is no PyTorch.
 # USE_LIBUV: a distribution's PyTorch is built without it and ends where it is asked for (F62).
 #
-# Installed as: /usr/local/lib/corral/proof-group.sh on the controller; sent to nodes by stdin
+# Installed as: /usr/local/lib/corral/proof-group.sh on the controller; sent to nodes by stdin (roles/services/proof)
 # Started by: corral-proof-round, by srun
 # Runs as: the user corral-proof
 LC_ALL=C OMP_NUM_THREADS=1 USE_LIBUV=0

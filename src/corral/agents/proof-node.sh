@@ -5,7 +5,7 @@
 # SIGKILL reaches the rest when it has ended): so no traps, behind which sh would wait for its GPU
 # program and the user's job for KillWait, 30 s (seen: 9 s), and no files that only traps remove.
 #
-# Installed as: /usr/local/lib/corral/proof-node.sh on the controller; sent to nodes by stdin
+# Installed as: /usr/local/lib/corral/proof-node.sh on the controller; sent to nodes by stdin (roles/services/proof)
 # Started by: corral-proof-round, by srun
 # Runs as: the user corral-proof
 LC_ALL=C

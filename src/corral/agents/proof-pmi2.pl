@@ -2,8 +2,8 @@
 # those of MPICH's PMI-2 wire protocol, as Slurm's mpi/pmi2 speaks it. Where two nodes do not reach each
 # other they never meet: what takes milliseconds is given 20 s. Perl: perl-base is on every Debian and Ubuntu.
 #
-# Installed as: nowhere: it is an argument of perl -e
-# Started by: srun, for corral prove
+# Installed as: nowhere: it is an argument of perl -e (prove/checks/ranks)
+# Started by: srun, in the proof's jobs
 # Runs as: the user of the proof's jobs
 alarm 20; my $node = $ENV{SLURMD_NODENAME};
 if (!defined $ENV{PMI_FD}) { print "@ pmi2 $ENV{SLURM_PROCID} $node 1 none\n"; exit }

@@ -1,8 +1,8 @@
 # A rank of the proof: it listens, prints its port, reads the table of all ranks, calls those it is to call,
 # and takes in the calls meant for it. Perl: perl-base is on every Debian and Ubuntu, Python is not.
 #
-# Installed as: nowhere: it is an argument of perl -e
-# Started by: srun, for corral prove
+# Installed as: nowhere: it is an argument of perl -e (prove/checks/ranks)
+# Started by: srun, in the proof's jobs
 # Runs as: the user of the proof's jobs
 use IO::Socket::INET; use IO::Select; $| = 1;
 my ($rank, $node, $n) = ($ENV{SLURM_PROCID}, $ENV{SLURMD_NODENAME}, $ENV{SLURM_NTASKS});

@@ -4,7 +4,7 @@
 # reaches from 23.11 to 27.11.
 #
 # Installed as: nowhere: it is an argument of perl -e on the controller
-# Started by: corral prove
+# Started by: corral (prove/checks/rest)
 # Runs as: root
 use IO::Socket::INET; $SIG{ALRM} = sub { print "@ timeout\n"; exit 1 }; alarm 15;
 my ($port, $user, $node) = @ARGV; my $token = "";

@@ -9,7 +9,7 @@
 #   corral-proof-round         a round now
 # Results: /var/lib/corral/proof/rounds/TIME, which corral prove --history reads.
 #
-# Installed as: /usr/local/sbin/corral-proof-round on the controller
+# Installed as: /usr/local/sbin/corral-proof-round on the controller (roles/services/proof)
 # Started by: corral-proof.timer
 # Runs as: root
 # shellcheck disable=SC2015 # A && B || C where B cannot fail

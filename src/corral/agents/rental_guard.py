@@ -1,4 +1,5 @@
 # Installed as: /usr/local/lib/corral/guard.py on the controller of a cluster with rented machines
+# (roles/services/rental_guard)
 # Started by: corral-guard.timer
 # Runs as: root
 """The guard: watches what a cluster has rented, from its controller (docs/decisions/0044).

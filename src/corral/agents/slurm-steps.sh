@@ -1,7 +1,7 @@
 #!/bin/sh
 # Functions for the daemons of job steps on a node. POSIX sh.
 #
-# Installed as: part of the programs that include it; else nowhere: sent in front of a call
+# Installed as: part of the programs that include it; else nowhere: sent in front of a call (apply/roll, inspect/jobs)
 # Started by: nobody, it defines functions
 # Runs as: who runs the program
 

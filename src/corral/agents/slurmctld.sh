@@ -1,7 +1,8 @@
 #!/bin/sh
 # Functions that ask whether slurmctld answers, by scontrol ping. POSIX sh.
 #
-# Installed as: part of the programs that include it; else nowhere: sent in front of a call
+# Installed as: part of the programs that include it; else nowhere: sent in front of a call (inspect/rules,
+# inspect/slurm, roles/slurm/controller)
 # Started by: nobody, it defines functions
 # Runs as: who runs the program
 

@@ -3,7 +3,7 @@
 # Of its JSON, which is indented, fields of Self come before those of Peer. Nothing without tailscale.
 #
 # Installed as: nowhere: sent with questions, changes and gates
-# Started by: corral, on machines of a tailnet
+# Started by: corral (api/mesh/tailnet, inspect/mesh, mesh/link), on machines of a tailnet
 # Runs as: root
 
 # tailnet_status: lines KEY VALUE: Version, TUN, BackendState, ID, Online, KeyExpiry; address, tag, server.

@@ -8,8 +8,9 @@
 # "end" prints a line for each job or node that it changes, then "running N": how many jobs are on the nodes.
 # Fails where Slurm does not answer. May run again: an end that Slurm has taken is not set again.
 #
-# Installed as: /usr/local/lib/corral/wind-down.sh on the controller of a cluster with rented machines
-# Started by: the guard there; corral elastic, as text
+# Installed as: /usr/local/lib/corral/wind-down.sh on the controller of a cluster with rented machines; else nowhere:
+# sent (elastic/driver, roles/services/rental_guard)
+# Started by: the guard there; corral, which rents nodes for jobs
 # Runs as: root
 set -u
 LC_ALL=C SLURM_TIME_FORMAT=%s

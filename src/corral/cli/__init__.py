@@ -1,1 +1,1 @@
-"""The command line: one file per verb: parse, call, render."""
+"""The command line: one file for each verb, which parses, calls and renders."""

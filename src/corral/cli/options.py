@@ -28,8 +28,8 @@ CLUSTER = Annotated[
         "-c",
         metavar="NAME|FILE",
         envvar="CORRAL_CLUSTER",
-        help="Cluster: a file, or the name of one that was brought up from here or of a profile "
-        "(corral login). Default: cluster.yaml of this folder, else the only one of those.",
+        help="Cluster: its file, its name if it was created from this machine, or a profile of "
+        "corral login. Default: cluster.yaml in this folder, else the only known cluster.",
         show_default=False,
     ),
 ]
@@ -70,7 +70,8 @@ HTML = Annotated[
         "--html",
         metavar="FILE",
         dir_okay=False,
-        help="Write the report as one HTML page too: plots, evidence, no scripts, nothing loaded.",
+        help="Also write the report as an HTML page: plots and evidence in one file, which loads "
+        "nothing from elsewhere.",
         show_default=False,
     ),
 ]

@@ -1,1 +1,1 @@
-"""What is broken, why, and what to do: the failure catalogue as data, and who reads it."""
+"""What is broken, why, and what to do: the catalogue of failures, and its readers."""

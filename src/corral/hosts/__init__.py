@@ -1,1 +1,1 @@
-"""How a machine is reached and read: quoting, transports, fleet, facts."""
+"""How a machine is reached: quoting, framing, transports, SSH keys, the fleet."""

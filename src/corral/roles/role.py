@@ -47,7 +47,7 @@ class Role:
     settings too, their services after.
 
     Attributes:
-        name: of the role; that of its module.
+        name: of the role, which no other role has.
         stages: what it has in each stage that it takes part in (``roles.order`` lists all).
         slurm_conf: what it adds to Slurm's files.
         check: raises NOT_GOOD where the machines cannot hold what the file declares.

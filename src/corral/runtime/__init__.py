@@ -1,1 +1,1 @@
-"""This process: threads that nobody waits for, and what it waits for itself."""
+"""This process: blocking calls in threads that nobody waits for, and dumps of stacks."""

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.records import Association
 
 ROOT: Final = "root"
 """The account above all others."""
-COUNTED: Final = ("submitted", "started", "completed", "canceled", "failed", "pending", "running")
+EVENTS: Final = MappingProxyType(
+    {
+        "submitted": "submitted",
+        "started": "started",
+        "completed": "completed",
+        "canceled": "cancelled",
+        "failed": "failed",
+    }
+)
+"""What happens to jobs, as slurmctld counts it: sdiag's words, and those of the page."""
+COUNTED: Final = (*EVENTS, "pending", "running")
 """What slurmctld counts jobs by, in sdiag's words."""
 
 

@@ -21,6 +21,7 @@ from corral.slurm.directives import (
     sbatch_options,
 )
 from corral.slurm.records import Job
+from corral.slurm.tres import gres_option
 
 _OF_THE_COMMAND: Final = frozenset({"test-only", "wrap", "pty", "jobid", "label"})
 """What srun, and sbatch in place of a script, do themselves: nothing of the job."""
@@ -114,15 +115,12 @@ def _of_line(
 def _of_record(job: Job) -> list[Directive]:
     """What the record has, where there is no submit line."""
     limit = clock(job.limit) if job.limit else ""
-    gres = ",".join(
-        part.removeprefix("gres/").removeprefix("gres:") for part in job.gres.split(",") if part
-    )
     values = {
         "account": job.account,
         "partition": job.partition,
         "qos": job.qos,
         "nodes": str(job.node_count or ""),
-        "gres": gres,
+        "gres": gres_option(job.gres),
         "time": limit,
     }
     return [Directive(0, name, value) for name, value in values.items() if value]

@@ -54,6 +54,12 @@ def entries(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
+def gres_option(text: str) -> str:
+    """A request of GRES in a job's record, ``gres/gpu:h200:4``, as sbatch takes it."""
+    parts = (part.strip() for part in text.split(","))
+    return ",".join(part.removeprefix("gres/").removeprefix("gres:") for part in parts if part)
+
+
 def counts(text: str) -> dict[str, int]:
     """Each resource's count, memory in MiB. What is not a number is left out."""
     amounts = {

@@ -1,5 +1,5 @@
 # Installed as: a module of Corral's own environment on the controller (/opt/corral/web)
-# Started by: corral-web.service, and corral ui on the machine of a person
+# Started by: corral-web.service, and corral on the machine of a person
 # Runs as: corral-web, or the person
 """``python -m corral.web``: the server of one cluster; settings as JSON on standard input.
 

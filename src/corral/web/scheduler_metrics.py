@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final
 
-from corral.slurm.policy import Scheduler, Share
+from corral.slurm.policy import EVENTS, Scheduler, Share
 from corral.slurm.records import Job
 from corral.web.exposition import MOST, Family, Labels
 
@@ -51,7 +51,6 @@ VALUES: Final[tuple[tuple[str, str, str, str, float], ...]] = (
     ("corral_backfill_queue_jobs", "gauge", "Length of the queue in its last cycle.",
      "backfill.queue", 1),
 )  # fmt: skip
-EVENTS: Final = ("submitted", "started", "completed", "canceled", "failed")
 MOST_TYPES: Final = 100
 """Message types that have series; Slurm has more, of which a cluster uses about 60."""
 

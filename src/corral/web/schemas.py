@@ -435,10 +435,11 @@ class LogFile(TypedDict):
 
 
 class LogTask(TypedDict):
-    """A task of an array that has begun."""
+    """A task of an array that has begun: its job's number, and its number in the array."""
 
     id: int
     label: str
+    task: int
     state: str
 
 
@@ -1130,14 +1131,22 @@ class SchedulerCall(TypedDict):
     total: int
 
 
+class JobEvent(TypedDict):
+    """What happened to jobs, and to how many since slurmctld counts."""
+
+    name: str
+    jobs: int
+
+
 class SchedulerFigures(TypedDict):
-    """What sdiag prints."""
+    """What sdiag prints; events: those of its counts of jobs that are no states."""
 
     since: int | None
     threads: int | None
     agents: int | None
     database: int | None
     jobs: dict[str, int]
+    events: list[JobEvent]
     main: SchedulerCycle
     backfill: SchedulerCycle
     backfilled: int | None

@@ -1,4 +1,4 @@
-"""Limits that hold back a proof's jobs: by an own user where that is possible, else named."""
+"""Limits that hold back a proof's jobs: avoided by a separate user where possible, else named."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from corral.slurm.tres import (
     entries,
     gres_count,
     gres_of,
+    gres_option,
     listed,
     memory_option,
     mib,
@@ -187,3 +188,16 @@ def test_gpus_are_read_in_one_place() -> None:
         if path != READER and (lines := list(gpu_readers(ast.parse(path.read_text()))))
     }
     assert set(others) == set(OTHER_GPUS), others
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("gres/gpu:h200:4", "gpu:h200:4"),
+        ("gres:gpu:2, gres/shard:1,", "gpu:2,shard:1"),
+        ("gpu:2", "gpu:2"),
+        ("", ""),
+    ],
+)
+def test_a_request_of_gres_is_written_as_an_option(text: str, option: str) -> None:
+    assert gres_option(text) == option

@@ -1,5 +1,5 @@
 # Installed as: nowhere: an argument of python3 on the controller
-# Started by: corral restore
+# Started by: corral (api/operations/restore)
 # Runs as: root
 # pyright: basic, reportArgumentType=false
 # It runs under the node's own Python, 3.10 or later.

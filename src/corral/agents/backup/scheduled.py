@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # Installed as: /usr/local/sbin/corral-backup on the controller
+# (roles/services/backup)
 # Started by: corral-backup.timer
 # Runs as: root
 # pyright: basic, reportOptionalMemberAccess=false

@@ -1,5 +1,6 @@
 # Installed as: nowhere: an argument of python3 on the controller
-# Started by: corral backup
+# Started by: corral (api/operations/backup,
+# roles/services/backup)
 # Runs as: root
 # pyright: basic
 # It runs under the node's own Python, 3.10 or later.

@@ -1,5 +1,7 @@
-# Installed as: the job's folder; within proof-group.sh
-# Started by: srun, for corral bench run; corral-proof-round
+# Installed as: the job's folder; within proof-group.sh; an argument of python3 in the proof's jobs
+# (api/evidence/collective_bench, api/evidence/node_bench, prove/checks/nccl,
+# prove/fabric/corral_benchmark, roles/services/proof)
+# Started by: srun, in a job of measurements or of the proof; corral-proof-round
 # Runs as: the user who starts the benchmark; corral-proof
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.

@@ -1,5 +1,6 @@
-# Installed as: the job's folder; within proof-node.sh
-# Started by: srun, for corral bench gpu; corral-proof-round
+# Installed as: the job's folder; within proof-node.sh (api/evidence/collective_bench,
+# api/evidence/node_bench, roles/services/proof)
+# Started by: srun, in a job of measurements; corral-proof-round
 # Runs as: the user who starts the benchmark; corral-proof
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.

@@ -1,4 +1,5 @@
-# Installed as: the job's folder, next to collectives.py
+# Installed as: the job's folder, next to collectives.py (api/evidence/collective_bench,
+# api/evidence/node_bench)
 # Started by: collectives.py
 # Runs as: the user who starts the benchmark
 # pyright: basic, reportMissingImports=false

@@ -1,5 +1,6 @@
-# Installed as: nowhere: it is an argument of python3 -c
-# Started by: srun, for corral prove
+# Installed as: the job's folder of measurements, which do not start it; else nowhere: an argument
+# of python3 -c (api/evidence/collective_bench, api/evidence/node_bench, prove/checks/ranks)
+# Started by: srun, in the proof's jobs
 # Runs as: the user of the proof's jobs
 """An MPI hello without a compiler: the node's own MPI library by ctypes; a sum over all ranks.
 

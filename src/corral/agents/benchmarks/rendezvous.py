@@ -1,4 +1,5 @@
-# Installed as: the job's folder, next to network.py and storage.py
+# Installed as: the job's folder, next to network.py and storage.py (api/evidence/collective_bench,
+# api/evidence/node_bench)
 # Started by: network.py, storage.py
 # Runs as: the user who starts the benchmark
 # pyright: basic

@@ -1,5 +1,5 @@
-# Installed as: the job's folder
-# Started by: srun, for corral bench scaling
+# Installed as: the job's folder (api/evidence/collective_bench, api/evidence/node_bench)
+# Started by: srun, in a job of measurements
 # Runs as: the user who starts the benchmark
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.

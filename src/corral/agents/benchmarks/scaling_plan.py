@@ -1,4 +1,5 @@
-# Installed as: the job's folder, next to scaling.py
+# Installed as: the job's folder, next to scaling.py (api/evidence/collective_bench,
+# api/evidence/node_bench)
 # Started by: scaling.py
 # Runs as: the user who starts the benchmark
 # pyright: basic

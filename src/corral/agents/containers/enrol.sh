@@ -6,7 +6,7 @@
 # users need to write below it.
 #
 # Installed as: nowhere: an argument of podman exec
-# Started by: corral up, when a node is new here
+# Started by: corral (providers/containers/container), when a node is new here
 # Runs as: root of the container that is the node
 # shellcheck disable=SC2043,SC2066 # hosts.quote.filled puts a list in the place of @mounts@
 if [ "$(cat /etc/hostname)" != @node@ ]; then

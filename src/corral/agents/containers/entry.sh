@@ -4,6 +4,7 @@
 # The public key is moved last: who waits for it finds a complete pair.
 #
 # Installed as: nowhere: the entrypoint of the container, behind stand-ins.sh or host-gpus.sh
+# (providers/containers/container)
 # Started by: podman, at every start of a container that is a node
 # Runs as: root of that container
 if ! [ -s @key@.pub ]; then

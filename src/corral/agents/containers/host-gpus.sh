@@ -5,7 +5,7 @@
 # root may, unless ModifyDeviceFiles is 0; they skip GPUs that are not below /proc/driver/nvidia/gpus.
 # libnvidia-container hides them in this way (src/nvc_mount.c).
 #
-# Installed as: nowhere: in front of entry.sh
+# Installed as: nowhere: in front of entry.sh (providers/containers/gpus/host_gpus)
 # Started by: podman, before the init of a container that is a node
 # Runs as: root of that container
 # shellcheck disable=SC2043,SC2066 # hosts.quote.filled puts a list in the place of @devices@ and @buses@

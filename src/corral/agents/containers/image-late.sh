@@ -2,6 +2,7 @@
 # Compiles all python packages at once, when all of them are there. image-settle.sh follows.
 #
 # Installed as: nowhere: a hook of mmdebstrap; its text is in the digest that is the node image's tag
+# (providers/containers/recipe)
 # Started by: mmdebstrap, with the new root as first argument
 # Runs as: root, on the machine that builds the node image
 set -eu

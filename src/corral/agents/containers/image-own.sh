@@ -4,6 +4,7 @@
 # Status 64 is the answer about an image that is neither Debian nor Ubuntu.
 #
 # Installed as: nowhere: an argument of podman run; its text is in the digest that is the image's tag
+# (providers/containers/image)
 # Started by: podman, in a container of the user's image
 # Runs as: root of that container
 # shellcheck disable=SC1091,SC2086 # os-release is the image's; its two values are words

@@ -2,7 +2,7 @@
 # Makes an installed system a node image. The first argument is its root, "" for /.
 #
 # Installed as: nowhere: part of a hook of mmdebstrap, or behind image-own.sh; its text is in the digest that is the
-#   image's tag
+# image's tag (providers/containers/recipe)
 # Started by: mmdebstrap, or sh in the container that is made an image
 # Runs as: root
 # shellcheck disable=SC2043 # hosts.quote.filled puts a list in the place of @disabled@ and @masked@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The account and the keys of a simulated rented machine, as a cloud's own agent makes them.
 #
-# Installed as: nowhere: sent at the first boot of a simulated machine
+# Installed as: nowhere: sent at the first boot of a simulated machine (testing/clouds/containers)
 # Started by: the simulated cloud, by podman exec
 # Runs as: root in a container
 id @user@ >/dev/null 2>&1 || useradd -m -s /bin/bash @user@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the user data of a simulated rented machine, which standard input holds, once sshd has its key.
 #
-# Installed as: nowhere: sent at the first boot of a simulated machine
+# Installed as: nowhere: sent at the first boot of a simulated machine (testing/clouds/containers)
 # Started by: the simulated cloud, by podman exec
 # Runs as: root in a container
 f=/var/lib/cloud-user-data; cat > $f; chmod 700 $f

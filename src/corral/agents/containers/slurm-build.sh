@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds Slurm's packages from the tarball, by SchedMD's own debian/ folder.
 #
-# Installed as: /build/inside, in a fresh root of the nodes' own release
+# Installed as: /build/inside, in a fresh root of the nodes' own release (providers/slurm_build)
 # Started by: a hook of mmdebstrap
 # Runs as: root, in that root
 # shellcheck disable=SC2155 # nproc does not fail

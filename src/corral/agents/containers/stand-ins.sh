@@ -4,7 +4,7 @@
 # A privileged container shows the host's own GPU files and the driver's folder in /proc; they go, so that a node
 # rehearses the same everywhere.
 #
-# Installed as: nowhere: in front of entry.sh
+# Installed as: nowhere: in front of entry.sh (providers/containers/container)
 # Started by: podman, before the init of a container that is a node
 # Runs as: root of that container
 # shellcheck disable=SC2170 # hosts.quote.filled puts a number in the place of @count@

@@ -1,5 +1,5 @@
 # Installed as: nowhere: it is an argument of python3 -c on the controller
-# Started by: corral up, until it succeeds
+# Started by: corral (roles/services/page), until it succeeds
 # Runs as: root
 """Exit status 0 once a port accepts connections: ADDRESS PORT."""
 

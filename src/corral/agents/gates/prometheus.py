@@ -1,5 +1,5 @@
 # Installed as: nowhere: it is an argument of python3 -c on the controller
-# Started by: corral up, until it succeeds
+# Started by: corral (roles/services/metrics), until it succeeds
 # Runs as: root
 """Exit status 0 once Prometheus has read each exporter of the cluster: PORT.
 

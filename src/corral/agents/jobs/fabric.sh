@@ -11,8 +11,9 @@
 # RoCE v2 over IPv4: the index has to be the same on all ports, or NCCL is left to find it.
 # The root port in a device's path is above the switch (PCI: lspci -t).
 #
-# Installed as: nowhere: part of a job's batch script, behind its values and the function give
-# Started by: each rank of corral run; corral run --explain; a batch script that reads the file of corral env
+# Installed as: nowhere: part of a job's batch script, behind its values and the function give (jobs/batch/fabric)
+# Started by: each rank of the job; corral, which explains a job's settings; a batch script that reads the file with a
+# group's environment
 # Runs as: the job's user
 # shellcheck disable=SC2016 # the shell of sh -c expands it
 # shellcheck disable=SC2154 # MASTER_ADDR and corral_* are set before

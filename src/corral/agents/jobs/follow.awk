@@ -3,7 +3,7 @@
 # count bytes.
 #
 # Installed as: nowhere: it is an argument of awk on the controller
-# Started by: corral run, logs and the page
+# Started by: corral (jobs/control, jobs/follow), which follows a job, and the page
 # Runs as: the job's user
 function squeue(   line, got, part, key) {
   got = ""

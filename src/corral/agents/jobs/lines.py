@@ -1,4 +1,4 @@
-# Installed as: lib/corral/lines.py in the job's folder
+# Installed as: lib/corral/lines.py in the job's folder (jobs/submit)
 # Started by: corral.torchrun, for each rank
 # Runs as: the job's user
 # pyright: basic, reportAttributeAccessIssue=false

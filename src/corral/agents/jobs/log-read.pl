@@ -1,7 +1,7 @@
 # Reads the output files of one job: lists, follows, reads a range of bytes, searches. Core perl alone, and memory
 # for a few MiB whatever the size of a file. src/corral/api/page/job_logs.py has the lines that it prints.
 #
-# Installed as: nowhere: it is an argument of perl on a node of the job
+# Installed as: nowhere: it is an argument of perl on a node of the job (api/page/job_logs)
 # Started by: the page
 # Runs as: the job's user
 use strict;

@@ -1,5 +1,5 @@
-# Installed as: code/notebook_server.py in the job's folder
-# Started by: srun, for corral notebook
+# Installed as: code/notebook_server.py in the job's folder (api/workload/notebook)
+# Started by: srun, in the notebook's job
 # Runs as: the job's user
 """Becomes JupyterLab on a free port of the node's loopback.
 

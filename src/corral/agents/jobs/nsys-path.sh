@@ -2,7 +2,7 @@
 # The vendor's packages put nsys where no PATH leads to.
 #
 # Installed as: nowhere: included by nsys-rank.sh and nsys-stats.sh
-# Started by: corral run --profile nsys, in the batch script
+# Started by: the batch script of a job that nsys profiles
 # Runs as: the job's user
 for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
   [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin

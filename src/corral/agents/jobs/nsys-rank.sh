@@ -1,8 +1,8 @@
 #!/bin/sh
 # Refuses clearly where Nsight Systems is not installed.
 #
-# Installed as: nowhere: part of a job's batch script, in front of a rank's program
-# Started by: each rank of corral run --profile nsys
+# Installed as: nowhere: part of a job's batch script, in front of a rank's program (jobs/profile/profiler)
+# Started by: each rank of a job that nsys profiles
 # Runs as: the job's user
 # shellcheck source=src/corral/agents/jobs/nsys-path.sh
 . jobs/nsys-path.sh #include

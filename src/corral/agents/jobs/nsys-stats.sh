@@ -4,8 +4,8 @@
 # Debian's package (2023.4.4) has the importer where its nsys does not look ("The importer binary and its dependencies
 # were not found"): what a rank recorded stays raw, and is imported here.
 #
-# Installed as: nowhere: part of a job's batch script, behind the ranks
-# Started by: corral run --profile nsys, on the job's first node
+# Installed as: nowhere: part of a job's batch script, behind the ranks (jobs/profile/profiler)
+# Started by: the batch script of a job that nsys profiles, on its first node
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets folder
 # shellcheck disable=SC2015 # either of them false: nothing to import

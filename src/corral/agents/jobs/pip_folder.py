@@ -1,5 +1,6 @@
 # Installed as: nowhere: an argument of python3 -c, sent in front of pip's own arguments
-# Started by: corral run, which makes the environment of a lock, where the controller has no pip
+# Started by: corral (jobs/batch/environment), which makes the environment of a lock, where the
+# controller has no pip
 # Runs as: the job's user
 """Runs pip out of a folder: FOLDER [PIP'S ARGUMENTS...].
 

@@ -1,5 +1,5 @@
-# Installed as: lib/corral/torchrun.py in the job's folder
-# Started by: srun, once per node of corral run --launcher torchrun
+# Installed as: lib/corral/torchrun.py in the job's folder (jobs/submit)
+# Started by: srun, once per node of a job with torchrun
 # Runs as: the job's user
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.

@@ -1,5 +1,5 @@
-# Installed as: lib/traced.py in the job's folder
-# Started by: srun, for each rank of corral run --profile torch
+# Installed as: lib/traced.py in the job's folder (jobs/profile/profiler, jobs/submit)
+# Started by: srun, for each rank of a job that PyTorch profiles
 # Runs as: the job's user
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.

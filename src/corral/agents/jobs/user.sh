@@ -2,7 +2,10 @@
 # Functions for a user's jobs: their files on shared storage, their progress, their logs. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral run, jobs, logs and data, and the page
+# Started by: corral (api/page/job_details, api/page/job_resubmission, api/page/job_templates, api/workload/notebook,
+# inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
+# jobs/control, jobs/datasets, jobs/follow, jobs/listeners, jobs/profile/recordings, jobs/upload/archive,
+# jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include

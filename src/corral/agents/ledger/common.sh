@@ -2,7 +2,7 @@
 # What the programs of a release share; behind keep.sh, REPORT begins each of their lines.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, before survey.sh, the undo programs and leftovers.sh
+# Started by: corral (state/ledger), before survey.sh, the undo programs and leftovers.sh
 # Runs as: root
 # shellcheck disable=SC2034 # CLUSTER is for undo-databases.sh
 report() { printf '%s %s %s\n' "$REPORT" "$1" "$2"; }

@@ -2,7 +2,7 @@
 # The ledger's functions: what was on the machine is kept before Corral changes it. state/ledger.py
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral, in the script of each stage and of corral down
+# Started by: corral (state/ledger), in the script of each stage and of a removal
 # Runs as: root
 L=/var/lib/corral
 B=$L/before

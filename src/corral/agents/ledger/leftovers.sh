@@ -2,7 +2,7 @@
 # Read-only but for scratch files in the ledger: what of Corral's is still there.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, after the undo programs
+# Started by: corral (state/ledger), after the undo programs
 # Runs as: root
 # shellcheck disable=SC2013 # names of accounts have no blanks
 corral_paths > "$L"/tmp.a

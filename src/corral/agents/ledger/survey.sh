@@ -2,7 +2,7 @@
 # Read-only: what a release would do. Behind common.sh.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, before it asks
+# Started by: corral (state/ledger), before it asks whether to remove the cluster
 # Runs as: root
 # shellcheck disable=SC2013 # names of accounts have no blanks
 [ ! -e "$B"/late ] || report kept 'what Corral did here before it kept a ledger: that is not known'

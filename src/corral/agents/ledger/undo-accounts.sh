@@ -2,7 +2,7 @@
 # Release, last step: what purging left, accounts, host name, and services as they were.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, once it is confirmed
+# Started by: corral (state/ledger), once it is confirmed
 # Runs as: root
 # shellcheck disable=SC2013,SC2046 # names of accounts and packages have no blanks
 # shellcheck disable=SC2015 # A && B || C: C also where B fails

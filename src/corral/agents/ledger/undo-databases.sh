@@ -2,7 +2,7 @@
 # Release, second step: databases that Corral made, dumped unless PURGE is yes.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, once it is confirmed
+# Started by: corral (state/ledger), once it is confirmed
 # Runs as: root
 # shellcheck disable=SC2034 # OTHERS and PG_OTHERS are for serves_others of common.sh
 OTHERS=

@@ -2,7 +2,7 @@
 # Release, third step: files and folders as they were; defines `restore`, which undo-accounts.sh calls again.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, once it is confirmed
+# Started by: corral (state/ledger), once it is confirmed
 # Runs as: root
 # shellcheck disable=SC2044 # mount points have no blanks: fstab
 upwards() { # folders that were made for this path, when they are empty

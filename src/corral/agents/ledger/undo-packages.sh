@@ -2,7 +2,7 @@
 # Release, fourth step: packages that came with Corral go, those that it removed are installed again.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, once it is confirmed
+# Started by: corral (state/ledger), once it is confirmed
 # Runs as: root
 # shellcheck disable=SC2013 # names of packages have no blanks
 # shellcheck disable=SC2015 # A && B || C: C also where B fails

@@ -2,7 +2,7 @@
 # Release, first step: Slurm's daemons and Corral's timers stop. Behind common.sh.
 #
 # Installed as: nowhere: sent to `sh -s` with the values in front
-# Started by: corral down, once it is confirmed
+# Started by: corral (state/ledger), once it is confirmed
 # Runs as: root
 # Under supervisord; the mesh client last, in the background: this connection may go through it.
 for f in /etc/supervisor/conf.d/corral-*.conf; do

@@ -6,7 +6,7 @@
 #   -lastuserjob-  only when the user has no other job on this node
 # A part that fails drains the node, and the reason names the part and its last line.
 #
-# Installed as: /etc/slurm/prolog.sh and /etc/slurm/epilog.sh on compute nodes
+# Installed as: /etc/slurm/prolog.sh and /etc/slurm/epilog.sh on compute nodes (roles/slurm/prolog)
 # Started by: slurmd, before and after each job
 # Runs as: root
 set -u

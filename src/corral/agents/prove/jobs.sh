@@ -2,7 +2,8 @@
 # Functions of the proof on the controller: they start jobs, wait for them, and end them. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral prove
+# Started by: corral (prove/checks/access, prove/checks/isolation, prove/checks/ranks, prove/checks/slots,
+# prove/launch, prove/rounds, prove/runner)
 # Runs as: root, or the proof's user
 
 # job_running SECONDS OPTION...: of sbatch; prints the job's number once it runs, or why it pends when the time is over.

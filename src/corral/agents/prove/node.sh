@@ -2,7 +2,8 @@
 # Functions of the proof on nodes: what a job's task, a login and a shared folder show. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral prove, by ssh and in jobs
+# Started by: corral (prove/checks/access, prove/checks/isolation, prove/checks/nccl, prove/checks/ranks,
+# prove/checks/storage, prove/checks/tcpxo, prove/launch, prove/probe), by ssh and in the proof's jobs
 # Runs as: root, or the proof's user
 
 # task_probe PERL: CPUs and GPUs of this task. It tries to widen its own affinity first: what binds only by default

@@ -2,7 +2,7 @@
 # Functions that install Enroot and compile Pyxis. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (inspect/machine, inspect/rules, state/system/enroot)
 # Runs as: root
 # shellcheck source=src/corral/agents/state/nvidia.sh
 . state/nvidia.sh #include

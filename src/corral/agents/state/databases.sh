@@ -2,7 +2,7 @@
 # Functions that make databases, and copy what an upgrade of Slurm changes. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (api/operations/restore, state/databases, state/slurm/accounts)
 # Runs as: root
 
 # ready_if COMMAND...: "ready" where it succeeds.

@@ -2,7 +2,7 @@
 # Functions for folders that a machine serves by NFS, and for those that others mount. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/storage/exports, state/storage/job_folders)
 # Runs as: root
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include

@@ -2,7 +2,7 @@
 # Functions that read and write files, folders and links. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/files, state/packages, state/secrets, state/storage/exports)
 # Runs as: root
 
 # from_input: the next secret or file on standard input, sent as its length, a line feed and the bytes.

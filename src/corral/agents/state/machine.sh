@@ -2,7 +2,8 @@
 # Functions for a machine's name, clock, kernel modules and firewall. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (inspect/discovery, state/network/firewall, state/network/host_names, state/system/clock,
+# state/system/kernel)
 # Runs as: root
 # shellcheck source=src/corral/agents/state/nvidia.sh
 . state/nvidia.sh #include

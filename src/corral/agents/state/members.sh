@@ -2,7 +2,7 @@
 # Functions for nodes and partitions that leave the cluster, and for nodes that Corral drained. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/slurm/members)
 # Runs as: root
 # shellcheck source=src/corral/agents/slurm-nodes.sh
 . slurm-nodes.sh #include

@@ -2,7 +2,7 @@
 # Functions that put the mesh's client on a machine and take the machine into a tailnet. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up, corral mesh
+# Started by: corral (state/network/mesh)
 # Runs as: root
 # shellcheck source=src/corral/agents/state/files.sh
 . state/files.sh #include

@@ -2,7 +2,7 @@
 # Functions for what an NVIDIA driver needs around its packages. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/system/nvidia)
 # Runs as: root
 # shellcheck disable=SC2086,SC2046 # lists of package names
 # shellcheck source=src/corral/agents/state/packages.sh

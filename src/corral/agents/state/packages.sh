@@ -2,7 +2,7 @@
 # Functions that install and hold packages of apt, and bring them as files. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (apply/readiness, state/packages, state/pyenv)
 # Runs as: root
 # shellcheck disable=SC2046,SC2086,SC2317 # lists of package names, which hold no spaces, and of apt's options; what a trap calls
 # shellcheck source=src/corral/agents/state/files.sh

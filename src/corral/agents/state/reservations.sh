@@ -2,7 +2,7 @@
 # Functions that make, change and remove reservations of Slurm. POSIX sh, date of coreutils.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/slurm/reservations)
 # Runs as: root
 
 # resv_begin START DAYS NOW: START in seconds; one that repeats moves on by DAYS (0: never) until it is ahead.

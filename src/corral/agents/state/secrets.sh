@@ -4,7 +4,7 @@
 # Keys pass through variables, pipes and shell builtins: they are in no argument list.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up, corral keys rotate
+# Started by: corral (state/secrets)
 # Runs as: root
 # shellcheck source=src/corral/agents/state/files.sh
 . state/files.sh #include

@@ -2,7 +2,7 @@
 # Functions for services, timers and daemons under supervisord: they run, and with today's files. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan, up and keys rotate
+# Started by: corral (inspect/services, state/network/mesh, state/service)
 # Runs as: root
 
 # digest_of FILE...: of all that are there. /dev/null: without a file sha256sum would read standard input.

@@ -2,7 +2,7 @@
 # Functions that change what sshd accepts, on trial, and its PAM file. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them; sshd_undo as /var/lib/corral/sshd-undo
-# Started by: corral plan, up and keys; sshd_undo by corral-sshd-undo.timer
+# Started by: corral (state/network/sshd); sshd_undo by corral-sshd-undo.timer
 # Runs as: root
 
 # sshd_reload: Debian and Ubuntu call it ssh, others sshd. With a socket that starts one sshd per connection

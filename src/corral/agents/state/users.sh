@@ -2,7 +2,7 @@
 # Functions that make and change users of a machine, services' and people. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral plan and up
+# Started by: corral (state/system/users)
 # Runs as: root
 
 # refuse TEXT

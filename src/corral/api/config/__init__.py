@@ -1,1 +1,1 @@
-"""The cluster file: loaded, drafted, exported; the clusters that are known."""
+"""The cluster file: loaded, drafted, exported; known clusters and profiles of users."""

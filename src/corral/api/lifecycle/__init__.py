@@ -1,1 +1,1 @@
-"""Making a cluster what its file declares, and removing it; the images its nodes start from."""
+"""Make a cluster what its file declares, and remove it; bundles, and images of nodes."""

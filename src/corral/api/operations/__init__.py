@@ -1,1 +1,1 @@
-"""A running cluster: how it is, what is broken, its nodes and its keys."""
+"""A running cluster: status, diagnosis, nodes, keys, backup and restore."""

@@ -1,1 +1,1 @@
-"""The page: its server, and what it shows beyond Slurm."""
+"""The page: its server, tokens, and what it shows in addition to Slurm: logs, history."""

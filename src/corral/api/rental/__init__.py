@@ -1,1 +1,1 @@
-"""Rented machines: offers, account-wide sets, cost, elastic nodes, unused machines."""
+"""Rented machines: offers, sets of an account, cost, elastic nodes, unused machines."""

@@ -1,1 +1,1 @@
-"""Verbs of the cluster file: init, lint, export."""
+"""Verbs of the cluster file and of profiles: init, lint, export, login, logout."""

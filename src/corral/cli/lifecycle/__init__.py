@@ -1,1 +1,1 @@
-"""Verbs that make and remove a cluster: plan, apply, up, down, image."""
+"""Verbs that make and remove a cluster: plan, apply, up, bundle, down, image."""

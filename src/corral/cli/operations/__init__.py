@@ -1,1 +1,4 @@
-"""Verbs of a running cluster: status, doctor, exec, ssh, drain, resume, keys."""
+"""Verbs of a running cluster.
+
+status, doctor, exec, ssh, drain, resume, keys, backup, restore.
+"""

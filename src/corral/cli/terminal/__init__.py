@@ -1,1 +1,1 @@
-"""What every verb shows and asks by: streams, text, tables, progress, Ctrl-C."""
+"""What all verbs share: streams, questions, tables, progress, Ctrl-C, exit statuses."""

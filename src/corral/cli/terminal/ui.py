@@ -175,8 +175,6 @@ class Ui:
     async def _password(self, words: str) -> str | None:
         if not self.interactive:
             return None
-        pass  # most commands ask nobody
-
         with self._quiet():
             return await asked(words)
 

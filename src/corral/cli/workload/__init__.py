@@ -1,1 +1,4 @@
-"""Verbs of jobs and their data: run, jobs, logs, cancel, profile, data."""
+"""Verbs of jobs and their data.
+
+run, shell, attach, forward, notebook, jobs, logs, cancel, profile, data, env.
+"""

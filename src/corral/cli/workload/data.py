@@ -193,7 +193,10 @@ def sync(
     ] = "",
     *,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Remove there what the source has not.")
+        bool,
+        typer.Option(
+            "--delete", help="Delete files at the destination that the source does not have."
+        ),
     ] = False,
     as_json: JSON = False,
 ) -> int:

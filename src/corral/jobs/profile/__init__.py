@@ -1,1 +1,1 @@
-"""Profiles of jobs: recorded, fetched, summarised."""
+"""Profiles of jobs: recorded, downloaded, summarised."""

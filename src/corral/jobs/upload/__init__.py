@@ -1,1 +1,1 @@
-"""What of a project is sent with a job, and how it gets to shared storage."""
+"""Which files of a project are sent with a job, and how they reach shared storage."""

@@ -1,1 +1,1 @@
-"""How fast GPUs talk to each other: tables read, limits computed, verdicts given. Pure."""
+"""GPUs' communication: tables of measurements, limits, verdicts. Pure."""

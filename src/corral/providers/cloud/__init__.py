@@ -1,1 +1,1 @@
-"""Rented machines: what all clouds share. A cloud itself is one module next to this folder."""
+"""Rented machines: what all clouds share. Each cloud is a folder next to this one."""

@@ -1,4 +1,4 @@
 """Machines as podman containers with their own systemd and sshd: images, networks, inventory.
 
-What the provider of containers is made of, and rehearsals of rented clouds too.
+The provider of containers, simulated clouds, builds of Slurm's packages and bundles use it.
 """

@@ -160,7 +160,7 @@ def slim(recipe: Recipe, packages: Sequence[str]) -> Recipe:
 _CHOICES: Final = MappingProxyType(
     {
         "debian": (RECIPES["debian"],),
-        # Ubuntu hosts too rehearse on what all is tested with; see docs/guide/rehearse.md.
+        # Ubuntu hosts use Debian first too: everything is tested with it (docs/guide/rehearse.md).
         "ubuntu": (RECIPES["debian"], RECIPES["ubuntu"]),
     }
 )

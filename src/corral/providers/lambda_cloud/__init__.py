@@ -1,1 +1,1 @@
-"""Lambda Cloud: instances, one a call. Its calls, its errors as data, its client."""
+"""Lambda Cloud: calls, errors as data, offers and client."""

@@ -1,1 +1,1 @@
-"""Paperspace: machines of a team. Its calls, its errors as data, its client."""
+"""Paperspace: calls, errors as data, offers, prices and client."""

@@ -1,1 +1,1 @@
-"""RunPod: pods and Instant Clusters. Its calls, its errors as data, its client."""
+"""RunPod, pods and Instant Clusters: calls, errors as data, offers and client."""

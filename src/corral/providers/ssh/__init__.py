@@ -1,1 +1,1 @@
-"""Provider ssh: machines that are there already and belong to the user."""
+"""Provider ssh: machines that exist already and belong to the user."""

@@ -1,1 +1,1 @@
-"""Files that somebody else wrote: read without loss, judged, corrected, carried over. Pure."""
+"""Files that somebody else wrote: parsed without loss, checked, corrected. Pure."""

@@ -1,1 +1,1 @@
-"""What Slurm reports about nodes and jobs: states, reasons, exit codes, answers of its commands."""
+"""States of nodes and jobs, reasons and exit codes, as Slurm reports them. Pure."""

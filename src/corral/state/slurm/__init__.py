@@ -1,1 +1,1 @@
-"""Which nodes and accounts Slurm has."""
+"""Accounts and reservations of Slurm, and nodes that leave the cluster."""

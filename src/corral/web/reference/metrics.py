@@ -20,12 +20,12 @@ import yaml
 
 from corral import agents
 from corral.roles.services.metrics import alerts as rules_text
-from corral.slurm.policy import Call, Cycle, Scheduler, Share
+from corral.slurm.policy import EVENTS, Call, Cycle, Scheduler, Share
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.nodes import NodeState
 from corral.web.exposition import families, text_of
 from corral.web.metrics import own_families
-from corral.web.scheduler_metrics import EVENTS, scheduler_families, share_families
+from corral.web.scheduler_metrics import scheduler_families, share_families
 from corral.web.wait_times import Waits
 
 _INTRODUCTION: Final = """\

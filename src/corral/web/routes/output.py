@@ -16,6 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.web.routes.jobs import JobId, own_commands, own_job
 from corral.web.routes.streams import LiveView
@@ -46,7 +47,6 @@ TASKS: Final = 2000
 
 File = Annotated[str, Query(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
 Offset = Annotated[int, Query(ge=0, le=1 << 53)]
-_TASK: Final = re.compile(r"([0-9]+)_([0-9]+)")
 _UTF8_MORE: Final = range(0x80, 0xC0)
 
 
@@ -95,7 +95,10 @@ async def log_files(job_id: JobId, session: Viewer, state: Here) -> Any:
     return {
         "files": [asdict(file) for file in files],
         "left_out": left_out,
-        "tasks": [{"id": j.id, "label": j.label, "state": j.state} for j in tasks[:TASKS]],
+        "tasks": [
+            {"id": job.id, "label": job.label, "task": number, "state": job.state}
+            for number, job in tasks[:TASKS]
+        ],
         "tasks_total": len(tasks),
     }
 
@@ -266,24 +269,24 @@ def _character_before(data: bytes, at: int) -> int:
     return at
 
 
-async def _tasks(state: State, session: Session, record: Job) -> list[Job]:
-    """The tasks of the job's array that have begun, in their order; none for other jobs."""
-    array = re.match(r"([0-9]+)_", record.label)
-    if array is None:
+async def _tasks(state: State, session: Session, record: Job) -> list[tuple[int, Job]]:
+    """The tasks of the job's array that have begun, by number and in order; none for other jobs."""
+    own = array_label(record.label)
+    if own is None:
         return []
     now = state.pollers.of(session.user).now
     known = {job.id: job for job in now.jobs.values()}
     if record.id not in known:  # slurmctld has forgotten the array, or begins to
         with suppress(CorralError):
-            tasks = await state.past.tasks(session.login, int(array[1]))
+            tasks = await state.past.tasks(session.login, own.array)
             known = {job.id: job for job in tasks} | known
-    numbered = [(m, job) for job in known.values() if (m := _TASK.fullmatch(job.label))]
     mine = [
-        (int(m[2]), job)
-        for m, job in numbered
-        if m[1] == array[1] and job.user == session.user and not job.waiting
+        (label.task, job)
+        for job in known.values()
+        if job.user == session.user and not job.waiting and (label := array_label(job.label))
+        if label.array == own.array and label.task is not None
     ]
-    return [job for _, job in sorted(mine, key=lambda pair: pair[0])]
+    return sorted(mine, key=lambda pair: pair[0])
 
 
 class Output:

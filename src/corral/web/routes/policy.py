@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from fastapi import APIRouter, Request, Response
 
 from corral.slurm.diagnostics import cycle_exits
-from corral.slurm.policy import Cycle, Member, Qos, Reservation, Share
+from corral.slurm.policy import EVENTS, Cycle, Member, Qos, Reservation, Share
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
@@ -152,12 +152,16 @@ async def scheduler(session: Viewer, state: Here) -> dict[str, Any]:
     if answered.value is None:
         return {**answered.head(), "figures": None}
     now = answered.value
+    jobs = now.jobs or {}
     figures = {
         "since": now.since,
         "threads": now.threads,
         "agents": now.agents,
         "database": now.database,
-        "jobs": dict(now.jobs or {}),
+        "jobs": dict(jobs),
+        "events": [
+            {"name": name, "jobs": jobs[event]} for event, name in EVENTS.items() if event in jobs
+        ],
         "main": _cycle_dict(now.main),
         "backfill": _cycle_dict(now.backfill),
         "backfilled": now.backfilled,

@@ -67,7 +67,7 @@ class NodeEvents:
         self.since = self.clock()
 
     def done(self, node: str, user: str) -> None:
-        """The page changed a node for a user: what Slurm reports of it next was them."""
+        """Record that the page changed a node for a user: its next change in Slurm is theirs."""
         self._ours[node] = (user, self.clock())
 
     def note(self, before: Snapshot, now: Snapshot) -> None:

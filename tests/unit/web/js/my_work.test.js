@@ -182,13 +182,17 @@ test("the scheduler in words", () => {
   };
   const figures = {
     ...{ since: 100, threads: 1, agents: 0, database: 7, backfilled: null, by_type: [] },
-    ...{ jobs: { submitted: 4, started: 3 }, by_user: [] },
+    ...{ jobs: {}, by_user: [] },
+    events: [
+      { name: "submitted", jobs: 4 },
+      { name: "cancelled", jobs: 3 },
+    ],
     main: cycle,
     backfill: { ...cycle, count: 0 },
   };
   const data = { known: true, at: 1, why: "", figures };
   const words = texts(policy.SchedulerView({ data }));
-  assert.match(words, /4 submitted, 3 started/);
+  assert.match(words, /4 submitted, 3 cancelled/);
   assert.match(words, /last 534 µs, mean 2\.5 s, longest 9\.0 s: slow/);
   assert.match(words, /too many requests were pending \(max_rpc_cnt\): 2 times/);
   assert.match(words, /newer: 1 times/);

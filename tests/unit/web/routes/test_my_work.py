@@ -68,6 +68,9 @@ def test_each_release_answers_in_the_declared_shapes(release: str, api: int) -> 
                 held(shape, reply)
                 if path.startswith("policy"):
                     assert reply["known"], (path, reply["why"])
+            events = reply["figures"]["events"]  # those of policy/scheduler, the last path
+            names = ["submitted", "started", "completed", "cancelled", "failed"]
+            assert [event["name"] for event in events] == names
 
     run(work())
 

@@ -370,9 +370,9 @@ def test_tasks_of_an_array_that_have_begun() -> None:
             await page.get("jobs")
             label = array["array_job_id"]["number"]
             answer = (await page.get("jobs/6/log/files")).json()
-            assert [(t["id"], t["label"]) for t in answer["tasks"]] == [
-                (902, f"{label}_2"),
-                (910, f"{label}_10"),
+            assert [(t["id"], t["label"], t["task"]) for t in answer["tasks"]] == [
+                (902, f"{label}_2", 2),
+                (910, f"{label}_10", 10),
             ]
             assert (answer["files"], answer["tasks_total"]) == ([], 2)
 

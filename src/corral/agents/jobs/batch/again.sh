@@ -5,8 +5,8 @@
 # failed. So each node is asked, and one that cannot start a process is gone. Each is asked alone: a launch over all of
 # them waits for the dead one. After scontrol requeue Slurm ends this script; until then it must not end.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 # shellcheck disable=SC2170 # the number is filled in

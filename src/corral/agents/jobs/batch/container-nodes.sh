@@ -1,8 +1,8 @@
 #!/bin/sh
 # Each node writes its fabric's environment into the job's folder.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/containers)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 node=$(cat <<'END_OF_NODE'
 @settings@

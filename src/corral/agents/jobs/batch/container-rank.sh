@@ -4,8 +4,8 @@
 # Of an image's own values those that Corral or the user set do not stay: Pyxis lets the image win. A library path is put
 # before the image's own, which its CUDA may need.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: each rank of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/containers)
+# Started by: each rank of the job
 # Runs as: the job's user
 # shellcheck disable=SC1090 # of the job's folder
 library=${LD_LIBRARY_PATH-}

@@ -2,7 +2,7 @@
 # What a node reports about its environment for a job.
 #
 # Installed as: nowhere: sent
-# Started by: corral run --explain
+# Started by: corral (jobs/batch/fabric), which explains a job's settings
 # Runs as: the user
 export MASTER_ADDR=@first@
 @env@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # give NAME VALUE REASON sets what the user has not set, and prints it for a script that evaluates it.
 #
-# Installed as: nowhere: part of the file that corral env writes
+# Installed as: nowhere: part of the file with a group's environment (jobs/batch/fabric)
 # Started by: a batch script of somebody else
 # Runs as: the job's user
 give() {

@@ -2,7 +2,7 @@
 # give NAME VALUE REASON sets what the user has not set, and prints each value with its reason.
 #
 # Installed as: nowhere: sent
-# Started by: corral run --explain
+# Started by: corral (jobs/batch/fabric), which explains a job's settings
 # Runs as: the user
 reported=" "
 give() {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # give NAME VALUE REASON sets what the user has not set, and writes it for a rank in a container.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/fabric)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
 : > "$to" || exit 1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # give NAME VALUE REASON sets what the user has not set.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: each rank of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/fabric)
+# Started by: each rank of the job
 # Runs as: the job's user
 give() {
   eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"

@@ -4,8 +4,8 @@
 # srun ends with the highest status of all ranks, which is that of a rank it ended itself (143); the job's own is the one
 # of the rank that failed first. Of a signal srun prints strsignal(3) alone.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 rank=$(cat <<'END_OF_RANK'

@@ -4,8 +4,8 @@
 # Slurm signals the batch shell alone (--signal=B:), which signals the ranks through srun and waits for them to save and
 # leave. A script without a handler dies of SIGUSR1: it then goes on from what it saved before.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 # shellcheck disable=SC2034 # the batch script uses it after

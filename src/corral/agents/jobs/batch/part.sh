@@ -4,8 +4,8 @@
 # Each part has a copy of the code (of links), so that what two of them write under one relative name never is one
 # file.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 folder=$job/task-$SLURM_ARRAY_TASK_ID

@@ -4,8 +4,8 @@
 # In a bash, which vendors write them for. Names for NCCL and the linker alone: a profile's value of
 # CUDA_VISIBLE_DEVICES would give every rank all GPUs, and Slurm's binding stays.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: each rank of corral run; a batch script that reads the file of corral env
+# Installed as: nowhere: part of a job's batch script (roles/machine/nccl_plugin)
+# Started by: each rank of the job; a batch script that reads the file with a group's environment
 # Runs as: the job's user
 if [ ! -r @profile@ ]; then
   echo "corral: no" @profile@ "on $(uname -n):" @unprepared@ >&2

@@ -3,8 +3,8 @@
 #
 # It comes first, and a node without it ends the job, which would else run over TCP sockets at a tenth of the speed.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: each rank of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/fabric)
+# Started by: each rank of the job
 # Runs as: the job's user
 settings_out=$(env -i PATH="$PATH" sh -c @environment@ 2>&1) || @absent@
 while IFS='=' read -r name value; do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The arguments of one part of a sweep: a line per point, its values quoted for a shell by Corral.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")

@@ -2,8 +2,8 @@
 # The Python of the job: an environment's folder or an interpreter. python3 is that interpreter, whatever it is called: a venv and
 # conda have a python3 next to it, /usr/bin/python3.12 may have another one: a link in the job's folder comes first.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 CORRAL_PYTHON=@path@

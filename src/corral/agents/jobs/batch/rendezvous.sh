@@ -6,8 +6,8 @@
 # script runs on the first node of the allocation. 20000 to 29999: below the range from which Linux assigns ports
 # (32768-60999) and above Slurm's own.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_ADDR=$(node_address "$first")

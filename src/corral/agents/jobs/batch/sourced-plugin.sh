@@ -3,7 +3,7 @@
 #
 # One node alone needs no plugin, and some are installed in jobs of several only.
 #
-# Installed as: nowhere: the file that corral env writes
+# Installed as: nowhere: the file with a group's environment (jobs/batch/fabric)
 # Started by: a batch script of somebody else
 # Runs as: the job's user
 if [ "${SLURM_JOB_NUM_NODES:-${SLURM_NNODES:-1}}" -gt 1 ]; then

@@ -4,7 +4,7 @@
 # It is sourced by scripts with set -eu and pipefail, and leaves no name behind. An address, not a name: ip(8) looks it
 # up.
 #
-# Installed as: nowhere: the file that corral env writes
+# Installed as: nowhere: the file with a group's environment (jobs/batch/fabric)
 # Started by: a batch script of somebody else
 # Runs as: the job's user
 # shellcheck disable=SC3040 # tried where the shell has it

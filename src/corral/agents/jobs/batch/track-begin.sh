@@ -4,8 +4,8 @@
 # trap TERM: scancel, preemption and the time limit send it to this shell too, with KillWait (30 s) to go. It goes on, so
 # that ranks that save something then have that time.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/tracking)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 [ -n "${MLFLOW_TRACKING_URI+set}" ] || MLFLOW_TRACKING_URI=@uri@

@@ -4,8 +4,8 @@
 # In a subshell, so that the rank is not a parent of it: a program may wait for all its children. The file is renamed
 # into place; the rank is a process of this number since it is exec'ed.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: each rank of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/usage)
+# Started by: each rank of the job
 # Runs as: the job's user
 if [ "$SLURM_LOCALID" = 0 ]; then
   (

@@ -3,8 +3,8 @@
 #
 # wait returns early when the trap runs, with a status over 128: then srun is still there.
 #
-# Installed as: nowhere: part of a job's batch script
-# Started by: slurmd, as the batch script of corral run
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 ranks=$!
 while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev/null; do :; done

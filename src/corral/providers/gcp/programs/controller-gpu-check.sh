@@ -2,7 +2,7 @@
 # The toolkit's own test of GPUs after each job: dcgmi diag -r 1, ECC errors, NVLink errors. slurmd
 # drains the node that fails it. Jobs leave it out with --extra=healthchecks_prolog=off.
 #
-# Installed as: nowhere: in the blueprint, for the controller
+# Installed as: nowhere: in the blueprint, for the controller (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail

@@ -3,7 +3,7 @@
 # from a branch that moves under a standing cluster. That commit's preparation of GPUDirect-TCPXO takes every
 # Ubuntu; the script of 2024 asked for Debian 12 and left Ubuntu's jobs without /dev/aperture_devices (F45).
 #
-# Installed as: nowhere: in the blueprint, for the controller
+# Installed as: nowhere: in the blueprint, for the controller (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 # shellcheck disable=SC2043 # a list is put in the place of SCRIPTS

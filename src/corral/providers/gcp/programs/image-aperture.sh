@@ -1,7 +1,7 @@
 #!/bin/bash
 # LLCM needs the aperture devices below /dev, writable by jobs, from the first moment of the boot.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The container runtime's GPU support and DCGM, where the playbook above brought driver and CUDA.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

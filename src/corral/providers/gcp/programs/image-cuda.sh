@@ -1,7 +1,7 @@
 #!/bin/bash
 # CUDA and DCGM from NVIDIA's repository; DCGM is held, since its major version must fit the driver.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

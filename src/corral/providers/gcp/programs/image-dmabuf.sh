@@ -2,7 +2,7 @@
 # The kernel module that TCPXO imports GPU memory with, by DKMS. Its source spells an import name
 # as kernels from 6.13 on no longer take it.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

@@ -2,7 +2,7 @@
 # Google's NCCL with its network plugin for RDMA over RoCE (gIB), of the versions of the toolkit's example, and what shows
 # RDMA adapters. In the image, not at each boot: nodes come up without a package server, all with the same versions.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

@@ -2,7 +2,7 @@
 # Driver, guest agents and login stay in the image's versions: GPUDirect-TCPXO dies of another
 # driver (cluster-toolkit issue 3032), and a kernel that moves before DKMS ran loses its modules.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

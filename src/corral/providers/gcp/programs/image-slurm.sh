@@ -2,7 +2,7 @@
 # Slurm, Enroot, Pyxis, PMIx and Open MPI by slurm-gcp's own playbook, at the release that this
 # toolkit was made with.
 #
-# Installed as: nowhere: in the blueprint of the image
+# Installed as: nowhere: in the blueprint of the image (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, on the machine of which Packer makes the image
 # Runs as: root
 set -e -o pipefail

@@ -2,6 +2,7 @@
 # slurmd waits for the aperture devices: a job that comes before them runs at a fraction of its speed.
 #
 # Installed as: nowhere: in the blueprint, for A3 Mega nodes; it writes /usr/local/bin/corral-aperture
+# (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail

@@ -4,6 +4,7 @@
 # a3mega-slurm-gcsfuse-lssd-blueprint.yaml.
 #
 # Installed as: nowhere: in the blueprint, for nodes with GPUs; it writes corral-bucket-@NUMBER@.service
+# (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot, before slurmd
 # Runs as: root
 set -e -o pipefail

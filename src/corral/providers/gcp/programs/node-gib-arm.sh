@@ -2,7 +2,7 @@
 # Google's NCCL with its network plugin for RDMA over RoCE (gIB): for ARM the toolkit's example has it of a container, not
 # of a package. Its version is in machines.yaml; a node that has it keeps it.
 #
-# Installed as: nowhere: in the blueprint, for nodes with ARM and RDMA
+# Installed as: nowhere: in the blueprint, for nodes with ARM and RDMA (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail

@@ -3,6 +3,7 @@
 # the file of corral env, do not need it.
 #
 # Installed as: nowhere: in the blueprint, for nodes with RDMA; it writes /etc/profile.d/nccl-gib.sh
+# (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail

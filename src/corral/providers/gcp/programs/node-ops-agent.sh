@@ -1,7 +1,7 @@
 #!/bin/bash
 # The Ops Agent reads GPU metrics of DCGM, too; they appear in Cloud Monitoring.
 #
-# Installed as: nowhere: in the blueprint, for nodes with GPUs
+# Installed as: nowhere: in the blueprint, for nodes with GPUs (providers/gcp/blueprint/releases)
 # Started by: cluster-toolkit's startup-script, at each boot
 # Runs as: root
 set -e -o pipefail

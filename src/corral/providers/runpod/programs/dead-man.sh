@@ -3,7 +3,7 @@
 #
 # On one line, as start.sh.
 #
-# Installed as: nowhere: in front of start.sh, of pods that are rented alone
+# Installed as: nowhere: in front of start.sh, of pods that are rented alone (providers/runpod/client)
 # Started by: the pod, by bash -c
 # Runs as: root
 # shellcheck disable=SC2086 # neither has a blank

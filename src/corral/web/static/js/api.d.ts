@@ -317,6 +317,12 @@ export interface JobDetail {
   known_at: number;
 }
 
+/** What happened to jobs, and to how many since slurmctld counts. */
+export interface JobEvent {
+  name: string;
+  jobs: number;
+}
+
 /** What the form of a job is made from. */
 export interface JobForm {
   schema: Record<string, unknown>;
@@ -523,10 +529,11 @@ export interface LogPiece {
   trouble: string;
 }
 
-/** A task of an array that has begun. */
+/** A task of an array that has begun: its job's number, and its number in the array. */
 export interface LogTask {
   id: number;
   label: string;
+  task: number;
   state: string;
 }
 
@@ -906,13 +913,14 @@ export interface SchedulerCycle {
   meanings: Record<string, string>;
 }
 
-/** What sdiag prints. */
+/** What sdiag prints; events: those of its counts of jobs that are no states. */
 export interface SchedulerFigures {
   since: number | null;
   threads: number | null;
   agents: number | null;
   database: number | null;
   jobs: Record<string, number>;
+  events: JobEvent[];
   main: SchedulerCycle;
   backfill: SchedulerCycle;
   backfilled: number | null;

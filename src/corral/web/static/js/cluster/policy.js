@@ -370,10 +370,8 @@ function Calls({ title, calls, what }) {
 const counted = (value, word) => (value === null ? "unknown" : many(value, word));
 
 /** What waits in slurmctld, and for how many jobs. @param {api.SchedulerFigures} now */
-function DaemonFacts({ since: at, jobs, threads, agents, database }) {
-  const words = ["submitted", "started", "completed", "canceled", "failed"]
-    .filter((word) => jobs[word] !== undefined)
-    .map((word) => `${formatted(jobs[word])} ${word === "canceled" ? "cancelled" : word}`);
+function DaemonFacts({ since: at, events, threads, agents, database }) {
+  const words = events.map(({ name, jobs }) => `${formatted(jobs)} ${name}`);
   const records = counted(database, "record");
   return el(
     "dl",

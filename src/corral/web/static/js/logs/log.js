@@ -240,8 +240,8 @@ export class Log extends Component {
   choices() {
     const { task, file, files, leftOut, tasks, total } = this.state;
     const readable = files.filter(({ trouble }) => !trouble);
-    const taskOptions = tasks.map(({ id, label, state }) =>
-      el("option", { key: id, value: id }, `task ${label.split("_")[1]} (${state.toLowerCase()})`),
+    const taskOptions = tasks.map(({ id, task: number, state }) =>
+      el("option", { key: id, value: id }, `task ${number} (${state.toLowerCase()})`),
     );
     const more =
       total > tasks.length ? `Task (the first ${tasks.length} of ${total} that began)` : "Task";
