@@ -76,8 +76,8 @@ def of_script(gpu: str, package: str) -> list[str]:
     packages = "nvidia-driver-570-open cuda-toolkit-12-8"
     assert packages in files["setup.sh"]
     files["setup.sh"] = files["setup.sh"].replace(packages, package)
-    found = [j for j in judge(existing(files)) if j.rule.id == "setup-driver"]
-    return [judgement.problem.message for judgement in found]
+    judged = [j for j in judge(existing(files)) if j.rule.id == "setup-driver"]
+    return [judgement.problem.message for judgement in judged]
 
 
 @given(
