@@ -30,6 +30,7 @@ from corral.prove.measure.gpu import gpu_models, gpu_states
 from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.containers.podman import podman_errors
+from corral.providers.containers.recipe import recipe_table
 from corral.providers.gcp.blueprint.releases import Module, known_releases, modules
 from corral.providers.gcp.figures import Figures, figures
 from corral.providers.gcp.gcluster import gcluster_hints
@@ -57,6 +58,7 @@ from corral.spec.rules.drivers import driver_table
 from corral.spec.rules.shared_resources import system
 from corral.spec.slurm.keys import key_table, slurm_keys, word_table
 from corral.spec.slurm.releases import features, releases
+from corral.spec.systems import distributions
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -164,6 +166,8 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             driver_table().toolkits,
             gpu_states().slowed,
             podman_errors(),
+            recipe_table(),
+            distributions(),
             control_hints(),
             link_speeds(),
             catalog(),
@@ -276,8 +280,8 @@ def test_a_fault_in_a_providers_data_is_named_with_its_place(
     assert place in caught.value.message
 
 
-RELEASE = re.compile(r"\d\d\.\d\d")
-"""A release of Slurm or Ubuntu."""
+RELEASE = re.compile(r"\d{1,2}\.\d{1,2}")
+"""A release of Slurm, Ubuntu, Python or CUDA."""
 FIGURES = 3
 """Rows from which on constants are a table."""
 
@@ -371,10 +375,13 @@ LONG = 3
 def is_datum(key: ast.expr, *rest: ast.expr) -> bool:
     """A number, a measure, a release or a list of texts by a written key, or a sentence by one.
 
-    A member of an enumeration is a written key too.
+    A member of an enumeration is a written key too, and so is a tuple of these: what has a key
+    of several parts is a datum, whatever it is.
     """
-    if not isinstance(key, ast.Constant | ast.Attribute):
+    if not is_written(key):
         return False
+    if isinstance(key, ast.Tuple) and any(map(is_written, rest)):
+        return True
     value = rest[0] if len(rest) == 1 else ast.Tuple([*rest])
     values = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant)]
     if isinstance(value, ast.Tuple) and len(value.elts) >= LONG and all(map(is_text, value.elts)):
@@ -385,6 +392,13 @@ def is_datum(key: ast.expr, *rest: ast.expr) -> bool:
         or (isinstance(v, str) and (v.count(" ") > 2 or RELEASE.fullmatch(v)))
         for v in values
     )
+
+
+def is_written(key: ast.expr) -> bool:
+    """A literal, a member of an enumeration, or a tuple of these."""
+    if isinstance(key, ast.Tuple):
+        return all(map(is_written, key.elts))
+    return isinstance(key, ast.Constant | ast.Attribute)
 
 
 def is_text(part: ast.expr | None) -> TypeGuard[ast.Constant]:
@@ -418,7 +432,8 @@ NO_TABLES = {
         "providers/ssh/deepops/export.py: _EXPRESSED", "providers/ssh/deepops/export.py: _NOTES",
     },
     "words that a reader of another program's text looks for, with what each becomes": {
-        "doctor/pending_reason.py: _KINDS", "prove/fabric/consistency.py: _NAMES",
+        "cli/terminal/usage.py: _BOUND_WORDS", "doctor/pending_reason.py: _KINDS",
+        "prove/fabric/consistency.py: _NAMES",
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
@@ -429,11 +444,6 @@ NO_TABLES = {
         "hosts/target.py: _COMMON", "inspect/storage.py: CHECKED",
         "providers/containers/image_build.py: _BOX", "slurm/rest/commands.py: COMMANDS",
         "slurm/text.py: _COUNTED_WIDTHS", "slurm/text.py: _TRES_WIDTHS",
-    },
-    "what is in the image that Corral builds, and what is off in it: its recipe": {
-        "providers/containers/recipe.py: DISABLED", "providers/containers/recipe.py: LEFT_OUT",
-        "providers/containers/recipe.py: MASKED", "providers/containers/recipe.py: SLIM_LEFT_OUT",
-        "providers/containers/recipe.py: _BASE", "providers/containers/recipe.py: _SLURM",
     },
     "a program for nodes is one file": {
         "agents/benchmarks/gpu.py: SIDE", "agents/benchmarks/gpu.py: STATE",
@@ -473,6 +483,9 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
         ("B = M({S.UP: 'a b c d', S.DOWN: 'b c d e', S.IDLE: 'c d e f'})", ["B"]),
         ("N = (('k', 'a', 'b', 'c'), ('l', 'b', 'c', 'd'), ('m', 'c', 'd', 'e'))", ["N"]),
         ("S = {'a': ('X', 'Y', 'Z'), 'b': ('X', 'Y', 'Z'), 'c': ('X', 'Y', 'Z')}", ["S"]),
+        ("P = {('a', '1'): 'x', ('b', '2'): 'y', ('b', '3'): 'z'}", ["P"]),
+        ("P = ((('a', '1'), 'x'), (('b', '2'), 'y'), (('b', '3'), 'z'))", ["P"]),
+        ("P = {('a', K): f(1), ('b', L): f(2), ('b', M): f(3)}", []),
         ("PAIR = {'a': 0.5, 'b': 0.25}", []), ("KEYS = {'a': 'b', 'c': 'd', 'e': 'f'}", []),
         ("C = (Check('a', 'b c d e'), Check('b', 'c d e f'), Check('c', 'd e f g'))", ["C"]),
         ("RULES = (Rule('a', 'b', f), Rule('b', 'c', g), Rule('c', 'd', h))", []),
