@@ -816,9 +816,13 @@ class Work(TypedDict):
 
 
 class LimitRow(TypedDict):
-    """One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins."""
+    """One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
+
+    ``bounds``: what it bounds, in words.
+    """
 
     name: str
+    bounds: str
     resource: str
     value: int
 
@@ -835,8 +839,12 @@ class QuotaCell(TypedDict):
 
 
 class QuotaBudget(TypedDict):
-    """Resource minutes used of those allowed (GrpTRESMins); used null: unknown."""
+    """Resource minutes used of those allowed (GrpTRESMins); used null: unknown.
 
+    ``bounds``: what it bounds, in words.
+    """
+
+    bounds: str
     resource: str
     used: float | None
     limit: int

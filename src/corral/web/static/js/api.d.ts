@@ -438,9 +438,12 @@ export interface Licenses {
   licenses: LicenseRow[];
 }
 
-/** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins. */
+/** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
+
+``bounds``: what it bounds, in words. */
 export interface LimitRow {
   name: string;
+  bounds: string;
   resource: string;
   value: number;
 }
@@ -784,8 +787,11 @@ export interface Quota {
   rows: QuotaRow[];
 }
 
-/** Resource minutes used of those allowed (GrpTRESMins); used null: unknown. */
+/** Resource minutes used of those allowed (GrpTRESMins); used null: unknown.
+
+``bounds``: what it bounds, in words. */
 export interface QuotaBudget {
+  bounds: string;
   resource: string;
   used: number | null;
   limit: number;
