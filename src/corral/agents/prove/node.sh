@@ -130,10 +130,10 @@ file_as_root() {
   fi
 }
 
-# folder_look INDEX FOLDER SECONDS LOCAL ROOT JOBS KEEPER: whether it answers, what is mounted, whether it is the folder
+# probe_folder INDEX FOLDER SECONDS LOCAL ROOT JOBS KEEPER: whether it answers, what is mounted, whether it is the folder
 # LOCAL ("" for none), to whom the file ROOT belongs that root makes ("" for none), who could replace it, where
 # JOBS is yes (KEEPER may own it).
-folder_look() (
+probe_folder() (
   i=$1 folder=$2 own=$4 root=$5 jobs=$6
   answer=$(folder_answer "$folder" "$3")
   echo "@ answer $i $answer"

@@ -211,7 +211,7 @@ def probe(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
 def _probe(name: str, index: int, folder: Folder) -> Script:
     return call(
         "prove/node.sh",
-        "folder_look",
+        "probe_folder",
         index,
         folder.mount,
         ANSWER_S,
