@@ -407,6 +407,40 @@ def is_text(part: ast.expr | None) -> TypeGuard[ast.Constant]:
     return isinstance(part, ast.Constant) and isinstance(part.value, str)
 
 
+JS_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+JS_CONSTANT = re.compile(
+    r"^(?:export )?const (\w+) = (?:Object\.freeze\(|new (?:Map|Set)\()?(?=[\[{])", re.M
+)
+JS_LITERAL = r"(?:\"\"|-?[\d.][\w.]*|true|false|null)"
+JS_ROW = re.compile(
+    rf"(?:(?:\w+|\"\"):)?(?:{JS_LITERAL}|\[{JS_LITERAL}(?:,{JS_LITERAL})*\]"
+    rf"|\{{\w+:{JS_LITERAL}(?:,\w+:{JS_LITERAL})*\}})"
+)
+
+
+def js_rows(text: str) -> Iterator[str]:
+    """The entries of the collection at the start of a text, without blanks."""
+    depth, row = 0, ""
+    for character in text:
+        depth += (character in "[{(") - (character in "]})")
+        if depth == 0 or (depth == 1 and character == ","):
+            yield row
+            row = ""
+        elif (depth > 1 or row or character not in "[{(") and not character.isspace():
+            row += character
+        if depth == 0:
+            return
+
+
+def tables_in_js(text: str) -> Iterator[str]:
+    """Constants of a module whose entries are literals, from ``NAMES`` of them on."""
+    plain = JS_TEXT.sub(lambda m: '""' if m[0].startswith('"') else "", text)
+    for constant in JS_CONSTANT.finditer(plain):
+        rows = [row for row in js_rows(plain[constant.end() :]) if row]
+        if sum(JS_ROW.fullmatch(row.rstrip(",")) is not None for row in rows) >= NAMES:
+            yield constant[1]
+
+
 NO_TABLES = {
     "what Corral itself has and does, in its own words": {
         "api/operations/restore.py: _STEPS", "api/page/job_logs.py: _FORMS", "cli/main.py: VERBS",
@@ -422,6 +456,9 @@ NO_TABLES = {
         "web/scheduler_metrics.py: VALUES",
     },
     "addresses, columns and colours of Corral's own page": {
+        "web/static/js/cluster/gantt.js: STEPS", "web/static/js/jobs/jobs.js: HEADS",
+        "web/static/js/jobs/my_work.js: HEADS", "web/static/js/jobs/submit.js: FIRST",
+        "web/static/js/operations/work.js: WORDS",
         "web/openapi.py: SCHEMES", "web/reference/rest.py: _TITLES", "web/slurm/search.py: KEYS",
         "web/slurm/search.py: ORDERS", "web/slurm/snapshot.py: JOB_COLUMNS",
         "web/slurm/snapshot.py: NODE_COLUMNS",
@@ -439,7 +476,8 @@ NO_TABLES = {
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
-        "slurm/states/jobs.py: _SIGNALS",
+        "slurm/states/jobs.py: _SIGNALS", "web/static/js/logs/logtext.js: INKS",
+        "web/static/js/logs/logtext.js: STYLES",
     },
     "commands and options that are run, and columns that are asked for": {
         "hosts/target.py: _COMMON", "inspect/storage.py: CHECKED",
@@ -464,6 +502,11 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
         f"{file.relative_to(source)}: {name}"
         for file in source.rglob("*.py")
         for _, name in tables_in(ast.parse(file.read_text()))
+    } | {
+        f"{file.relative_to(source)}: {name}"
+        for file in source.rglob("*.js")
+        if "vendor" not in file.parts
+        for name in tables_in_js(file.read_text())
     }
     kept = {name for names in NO_TABLES.values() for name in names}
     assert tables - kept == set(), "YAML read by corral.tables, or a reason above"
@@ -501,3 +544,25 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
 )  # fmt: skip
 def test_a_table_in_python_is_seen(code: str, names: list[str]) -> None:
     assert [name for _, name in tables_in(ast.parse(code))] == names
+
+
+EIGHT = ["a", "b", "c", "d", "e", "f", "g", "h"]
+PAIRS = [f'{name}: "x {name}, y"' for name in EIGHT]
+ROWS = [f'["{name}", {at}]' for at, name in enumerate(EIGHT)]
+CALLS = [f"{name}: read({name})" for name in EIGHT]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("const B = {\n  // what\n  " + ",\n  ".join(PAIRS) + ",\n};\n", ["B"]),
+        ("/** @type {X} */\nexport const B = [" + ", ".join(ROWS) + "];\n", ["B"]),
+        ("const B = new Map([" + ", ".join(ROWS) + "]);\n", ["B"]),
+        ("const B = [" + ", ".join(f'{{ a: "{n}", b: 1 }}' for n in EIGHT) + "];\n", ["B"]),
+        ("const B = {" + ", ".join(PAIRS[1:]) + "};\n", []),
+        ("const B = {" + ", ".join(CALLS) + "};\n", []),
+        ("function f() {\n  const B = {" + ", ".join(PAIRS) + "};\n}\n", []),
+    ],
+)
+def test_a_table_in_javascript_is_seen(code: str, names: list[str]) -> None:
+    assert list(tables_in_js(code)) == names
