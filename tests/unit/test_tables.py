@@ -50,7 +50,7 @@ from corral.slurm.conf.keys import all_keys
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.directives import sbatch_options
 from corral.slurm.policy import known_limits
-from corral.slurm.states.jobs import job_states
+from corral.slurm.states.jobs import exit_codes, job_states
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
@@ -162,6 +162,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             round_hints(),
             node_flags(),
             job_states(),
+            exit_codes(),
             known_limits(),
             slurm_keys(),
             sbatch_options(),
@@ -476,7 +477,7 @@ NO_TABLES = {
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
-        "slurm/states/jobs.py: _SIGNALS", "web/static/js/logs/logtext.js: INKS",
+        "web/static/js/logs/logtext.js: INKS",
         "web/static/js/logs/logtext.js: STYLES",
     },
     "commands and options that are run, and columns that are asked for": {
