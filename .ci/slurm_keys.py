@@ -15,7 +15,7 @@ import textwrap
 TABLE = re.compile(r"s_p_options_t\s+(\w+)\[\]\s*=\s*\{(.*?)\{\s*(?:\.key\s*=\s*)?NULL\s*\}", re.S)
 ENTRY = re.compile(r'\{\s*(?:\.key\s*=\s*)?"([^"]+)"\s*,\s*(?:\.type\s*=\s*)?(S_P_\w+)([^}]*)\}')
 GRES = "src/interfaces/gres.c|src/common/gres.c"
-WHERE = (  # file, first key of the line, where the table stands, its name
+WHERE = (  # file, first key of the line, source file with the table, name of the table
     ("slurm.conf", "", "src/common/read_config.c", "slurm_conf_options"),
     ("slurm.conf", "NodeName", "src/common/read_config.c", "_nodename_options"),
     ("slurm.conf", "PartitionName", "src/common/read_config.c", "_partition_options"),

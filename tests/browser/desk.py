@@ -57,7 +57,7 @@ class DeskRest(FakeRest):
         self.bodies["jobs"]["body"]["jobs"].append({**copy.deepcopy(self._job), **fields})
 
     def nodes(self, count: int, **more: Any) -> None:
-        """So many nodes like the recorded one."""
+        """A number of nodes like the recorded one."""
         self.bodies["nodes"]["body"]["nodes"] = [
             {**copy.deepcopy(self._node), "name": f"gpu{n:03}", "state": ["IDLE"], **more}
             for n in range(count)

@@ -1,4 +1,4 @@
-"""The cluster's history on the page: hour, day and week, with a gap where nobody knows."""
+"""The cluster's history on the page: hour, day and week, with a gap where the value is unknown."""
 
 from __future__ import annotations
 

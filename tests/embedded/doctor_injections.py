@@ -190,7 +190,7 @@ INJECTIONS: tuple[Injection, ...] = (
     ),
     Injection(
         "F72",
-        "a word nobody knows",
+        "an unknown word",
         {
             CTL: join(
                 [

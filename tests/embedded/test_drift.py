@@ -1,5 +1,5 @@
-"""Each kind of resource is changed behind Corral's back: the plan shows that and no more, and an
-apply fixes it."""
+"""Each kind of resource is changed without Corral: the plan shows that change and no other, and an
+apply reverts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRIFTS = (
     ("node2", "userdel corral", "user:corral"),
 )
 FOLLOWS = ("service:", "slurm-accounts:", "file:/etc/systemd/system/slurmrestd")
-"""What may come with a drift: services whose inputs moved, and what a purged package took along."""
+"""Other changes that follow: services with changed inputs, and what purging a package removed."""
 
 
 def test_drift_of_every_kind_is_shown_and_fixed(cluster: Live) -> None:

@@ -1,4 +1,4 @@
-"""Benchmarks that need no cluster run at their smallest size; all use public doors alone.
+"""Benchmarks that need no cluster run at their smallest size; all use public modules alone.
 
 The others run in the suites that have what they measure (``ELSEWHERE``, ``EMBEDDED``).
 """
@@ -52,7 +52,7 @@ ELSEWHERE = {
 }
 DOORS = {"corral", "corral.api", "corral.events", "corral.agents"}
 TESTING = re.compile(r"corral\.testing\.[a-z]+")
-"""Each module of that room is a door, and no module below one of them."""
+"""Each module of that package is public, and no module below one of them."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -75,15 +75,15 @@ def started(path: Path) -> Iterator[str]:
             yield from re.findall(r"-m (corral[.\w]*)", node.value)
 
 
-def is_door(module: str) -> bool:
-    """Whether it is one itself; what is below a door is inside."""
+def is_public(module: str) -> bool:
+    """Whether a module is public itself; modules below a public one are not."""
     return module in DOORS or bool(TESTING.fullmatch(module)) or module == "corral.testing"
 
 
 def is_allowed(module: str) -> bool:
-    """Whether a benchmark may import it: a door, or neither Corral's nor its tests'."""
+    """Whether a benchmark may import it: a public module, or one of others than Corral."""
     room = module.partition(".")[0]
-    return is_door(module) if room == "corral" else room != "tests"
+    return is_public(module) if room == "corral" else room != "tests"
 
 
 @pytest.mark.parametrize("path", sorted((REPO / "benchmarks").rglob("*.py")), ids=lambda p: p.name)
@@ -126,7 +126,7 @@ def test_each_has_a_test() -> None:
 
 
 def test_those_elsewhere_run_in_each_complete_run() -> None:
-    """Not among the slow tests, of which a run takes a fifth at most."""
+    """Not a slow test: a run takes at most a fifth of those."""
     for name, file in (*ELSEWHERE.items(), *((n, EMBEDDED) for n in (*ALONE, *ON_A_CLUSTER))):
         tree = ast.parse((REPO / file).read_text())
         tests = [

@@ -31,6 +31,7 @@ from corral.prove.measure.gpu import gpu_models, gpu_states
 from corral.prove.rounds import round_hints
 from corral.providers.cloud.errors import rows_of
 from corral.providers.containers.podman import podman_errors
+from corral.providers.containers.recipe import recipe_table
 from corral.providers.gcp.blueprint.releases import Module, known_releases, modules
 from corral.providers.gcp.figures import Figures, figures
 from corral.providers.gcp.gcluster import gcluster_hints
@@ -47,7 +48,8 @@ from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.directives import sbatch_options
-from corral.slurm.states.jobs import job_states
+from corral.slurm.policy import known_limits
+from corral.slurm.states.jobs import exit_codes, job_states
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
@@ -57,6 +59,7 @@ from corral.spec.rules.shared_resources import system
 from corral.spec.slurm.keys import key_table, obsolete_table, slurm_keys, word_table
 from corral.spec.slurm.releases import features, releases
 from corral.spec.slurm.written_keys import all_keys
+from corral.spec.systems import distributions
 from corral.tables import Hint, Row, parse_table
 
 TEXT = """\
@@ -159,11 +162,15 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             round_hints(),
             node_flags(),
             job_states(),
+            exit_codes(),
+            known_limits(),
             slurm_keys(),
             sbatch_options(),
             driver_table().toolkits,
             gpu_states().slowed,
             podman_errors(),
+            recipe_table(),
+            distributions(),
             control_hints(),
             link_speeds(),
             catalog(),
@@ -276,8 +283,8 @@ def test_a_fault_in_a_providers_data_is_named_with_its_place(
     assert place in caught.value.message
 
 
-RELEASE = re.compile(r"\d\d\.\d\d")
-"""A release of Slurm or Ubuntu."""
+RELEASE = re.compile(r"\d{1,2}\.\d{1,2}")
+"""A release of Slurm, Ubuntu, Python or CUDA."""
 FIGURES = 3
 """Rows from which on constants are a table."""
 
@@ -371,10 +378,13 @@ LONG = 3
 def is_datum(key: ast.expr, *rest: ast.expr) -> bool:
     """A number, a measure, a release or a list of texts by a written key, or a sentence by one.
 
-    A member of an enumeration is a written key too.
+    A member of an enumeration is a written key too, and so is a tuple of these: what has a key
+    of several parts is a datum, whatever it is.
     """
-    if not isinstance(key, ast.Constant | ast.Attribute):
+    if not is_written(key):
         return False
+    if isinstance(key, ast.Tuple) and any(map(is_written, rest)):
+        return True
     value = rest[0] if len(rest) == 1 else ast.Tuple([*rest])
     values = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant)]
     if isinstance(value, ast.Tuple) and len(value.elts) >= LONG and all(map(is_text, value.elts)):
@@ -387,8 +397,49 @@ def is_datum(key: ast.expr, *rest: ast.expr) -> bool:
     )
 
 
+def is_written(key: ast.expr) -> bool:
+    """A literal, a member of an enumeration, or a tuple of these."""
+    if isinstance(key, ast.Tuple):
+        return all(map(is_written, key.elts))
+    return isinstance(key, ast.Constant | ast.Attribute)
+
+
 def is_text(part: ast.expr | None) -> TypeGuard[ast.Constant]:
     return isinstance(part, ast.Constant) and isinstance(part.value, str)
+
+
+JS_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+JS_CONSTANT = re.compile(
+    r"^(?:export )?const (\w+) = (?:Object\.freeze\(|new (?:Map|Set)\()?(?=[\[{])", re.M
+)
+JS_LITERAL = r"(?:\"\"|-?[\d.][\w.]*|true|false|null)"
+JS_ROW = re.compile(
+    rf"(?:(?:\w+|\"\"):)?(?:{JS_LITERAL}|\[{JS_LITERAL}(?:,{JS_LITERAL})*\]"
+    rf"|\{{\w+:{JS_LITERAL}(?:,\w+:{JS_LITERAL})*\}})"
+)
+
+
+def js_rows(text: str) -> Iterator[str]:
+    """The entries of the collection at the start of a text, without blanks."""
+    depth, row = 0, ""
+    for character in text:
+        depth += (character in "[{(") - (character in "]})")
+        if depth == 0 or (depth == 1 and character == ","):
+            yield row
+            row = ""
+        elif (depth > 1 or row or character not in "[{(") and not character.isspace():
+            row += character
+        if depth == 0:
+            return
+
+
+def tables_in_js(text: str) -> Iterator[str]:
+    """Constants of a module whose entries are literals, from ``NAMES`` of them on."""
+    plain = JS_TEXT.sub(lambda m: '""' if m[0].startswith('"') else "", text)
+    for constant in JS_CONSTANT.finditer(plain):
+        rows = [row for row in js_rows(plain[constant.end() :]) if row]
+        if sum(JS_ROW.fullmatch(row.rstrip(",")) is not None for row in rows) >= NAMES:
+            yield constant[1]
 
 
 NO_TABLES = {
@@ -406,6 +457,9 @@ NO_TABLES = {
         "web/scheduler_metrics.py: VALUES",
     },
     "addresses, columns and colours of Corral's own page": {
+        "web/static/js/cluster/gantt.js: STEPS", "web/static/js/jobs/jobs.js: HEADS",
+        "web/static/js/jobs/my_work.js: HEADS", "web/static/js/jobs/submit.js: FIRST",
+        "web/static/js/operations/work.js: WORDS",
         "web/openapi.py: SCHEMES", "web/reference/rest.py: _TITLES", "web/slurm/search.py: KEYS",
         "web/slurm/search.py: ORDERS", "web/slurm/snapshot.py: JOB_COLUMNS",
         "web/slurm/snapshot.py: NODE_COLUMNS",
@@ -418,22 +472,18 @@ NO_TABLES = {
         "providers/ssh/deepops/export.py: _EXPRESSED", "providers/ssh/deepops/export.py: _NOTES",
     },
     "words that a reader of another program's text looks for, with what each becomes": {
-        "doctor/pending_reason.py: _KINDS", "prove/fabric/consistency.py: _NAMES",
+        "cli/terminal/usage.py: _BOUND_WORDS", "doctor/pending_reason.py: _KINDS",
+        "prove/fabric/consistency.py: _NAMES",
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
-        "slurm/rest/policy.py: OF_ASSOCIATION", "slurm/rest/policy.py: OF_QOS",
-        "slurm/states/jobs.py: _SIGNALS",
+        "web/static/js/logs/logtext.js: INKS",
+        "web/static/js/logs/logtext.js: STYLES",
     },
     "commands and options that are run, and columns that are asked for": {
         "hosts/target.py: _COMMON", "inspect/storage.py: CHECKED",
         "providers/containers/image_build.py: _BOX", "slurm/rest/commands.py: COMMANDS",
         "slurm/text.py: _COUNTED_WIDTHS", "slurm/text.py: _TRES_WIDTHS",
-    },
-    "what is in the image that Corral builds, and what is off in it: its recipe": {
-        "providers/containers/recipe.py: DISABLED", "providers/containers/recipe.py: LEFT_OUT",
-        "providers/containers/recipe.py: MASKED", "providers/containers/recipe.py: SLIM_LEFT_OUT",
-        "providers/containers/recipe.py: _BASE", "providers/containers/recipe.py: _SLURM",
     },
     "a program for nodes is one file": {
         "agents/benchmarks/gpu.py: SIDE", "agents/benchmarks/gpu.py: STATE",
@@ -453,6 +503,11 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
         f"{file.relative_to(source)}: {name}"
         for file in source.rglob("*.py")
         for _, name in tables_in(ast.parse(file.read_text()))
+    } | {
+        f"{file.relative_to(source)}: {name}"
+        for file in source.rglob("*.js")
+        if "vendor" not in file.parts
+        for name in tables_in_js(file.read_text())
     }
     kept = {name for names in NO_TABLES.values() for name in names}
     assert tables - kept == set(), "YAML read by corral.tables, or a reason above"
@@ -473,6 +528,9 @@ def test_tables_of_figures_and_advice_are_yaml(repo: Path) -> None:
         ("B = M({S.UP: 'a b c d', S.DOWN: 'b c d e', S.IDLE: 'c d e f'})", ["B"]),
         ("N = (('k', 'a', 'b', 'c'), ('l', 'b', 'c', 'd'), ('m', 'c', 'd', 'e'))", ["N"]),
         ("S = {'a': ('X', 'Y', 'Z'), 'b': ('X', 'Y', 'Z'), 'c': ('X', 'Y', 'Z')}", ["S"]),
+        ("P = {('a', '1'): 'x', ('b', '2'): 'y', ('b', '3'): 'z'}", ["P"]),
+        ("P = ((('a', '1'), 'x'), (('b', '2'), 'y'), (('b', '3'), 'z'))", ["P"]),
+        ("P = {('a', K): f(1), ('b', L): f(2), ('b', M): f(3)}", []),
         ("PAIR = {'a': 0.5, 'b': 0.25}", []), ("KEYS = {'a': 'b', 'c': 'd', 'e': 'f'}", []),
         ("C = (Check('a', 'b c d e'), Check('b', 'c d e f'), Check('c', 'd e f g'))", ["C"]),
         ("RULES = (Rule('a', 'b', f), Rule('b', 'c', g), Rule('c', 'd', h))", []),
@@ -542,3 +600,25 @@ def test_each_data_file_is_read_in_one_place(repo: Path) -> None:
                     continue
     assert len(places) > 50
     assert not {table: lines for table, lines in places.items() if len(lines) > 1}
+
+
+EIGHT = ["a", "b", "c", "d", "e", "f", "g", "h"]
+PAIRS = [f'{name}: "x {name}, y"' for name in EIGHT]
+ROWS = [f'["{name}", {at}]' for at, name in enumerate(EIGHT)]
+CALLS = [f"{name}: read({name})" for name in EIGHT]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("const B = {\n  // what\n  " + ",\n  ".join(PAIRS) + ",\n};\n", ["B"]),
+        ("/** @type {X} */\nexport const B = [" + ", ".join(ROWS) + "];\n", ["B"]),
+        ("const B = new Map([" + ", ".join(ROWS) + "]);\n", ["B"]),
+        ("const B = [" + ", ".join(f'{{ a: "{n}", b: 1 }}' for n in EIGHT) + "];\n", ["B"]),
+        ("const B = {" + ", ".join(PAIRS[1:]) + "};\n", []),
+        ("const B = {" + ", ".join(CALLS) + "};\n", []),
+        ("function f() {\n  const B = {" + ", ".join(PAIRS) + "};\n}\n", []),
+    ],
+)
+def test_a_table_in_javascript_is_seen(code: str, names: list[str]) -> None:
+    assert list(tables_in_js(code)) == names

@@ -54,6 +54,8 @@ WRONG = {
     "wanted state": "the wanted state",
     "lead on": "it refuses to lead on",
     "go back to waiting, seen to exist": "it goes back to waiting",
+    "nobody knows": "what nobody knows",
+    "see that": "see that all is there",
     "shall": "what it shall be",
     "its like": "with its like",
 }
@@ -61,6 +63,7 @@ RIGHT = [
     "as well as, a well-known one, well below",
     "as a whole, a whole number",
     "there is no file; it is no longer there; it is no faster",
+    "there can be no more than two; it may be no longer; there must be no file",
     "a node of its own cluster",
     "stands in for it",
     "a job waits two minutes",
@@ -111,6 +114,19 @@ def test_what_is_right_is_not_found(file: str, place: str, text: str) -> None:
 @pytest.mark.parametrize("after", ["(Xid 43)", "per job", "always can", "first", "unless it has"])
 def test_of_its_own_is_found_before_other_words_than_a_noun(after: str) -> None:
     assert lint.hits("guide.md", f"A fault of its own {after}.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It can be no node.",
+        "It has been no error.",
+        "It stands among them.",
+        "It lies between two.",
+    ],
+)
+def test_further_forms_are_found(text: str) -> None:
+    assert lint.hits("guide.md", text)
 
 
 @pytest.mark.parametrize("text", ["# is\n# no file\n", '"""It is\nno file."""\n'])

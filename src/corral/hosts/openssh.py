@@ -352,7 +352,7 @@ class OpenSSH:
                 error.hint = (
                     "your own known_hosts has the known key: if the machine was installed again, "
                     f"remove it with ssh-keygen -R {self._target.address}; "
-                    "else somebody may stand between you and it"
+                    "else somebody may intercept the connection"
                 )
         return error
 

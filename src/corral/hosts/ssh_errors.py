@@ -101,7 +101,7 @@ def _changed(
         status=status,
         tail="\n".join(stderr.strip().splitlines()[-TAIL_LINES:]),
         hint=f"if the machine was installed again: {again}; "
-        "else somebody may stand between you and it",
+        "else somebody may intercept the connection",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a machine nobody knows yet is: its facts, and what a cluster file declares about it. Pure.
+"""An unknown machine: its facts, and what a cluster file declares about it. Pure.
 
 One script, one round trip: its clock, the questions for facts, and those of ``MORE``.
 """

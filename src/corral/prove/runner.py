@@ -16,7 +16,7 @@ from corral.prove.model import CheckResult, Judgement, Proof, Verdict
 
 REACHED: Final = "smoke.reached"
 """Nodes that cannot be read are its failure; checks of those nodes are skipped."""
-FEWEST: Final = 2  # cores per node when nobody knows
+FEWEST: Final = 2  # cores per node when unknown
 
 
 async def prove(ctx: ProveContext, checks: Sequence[Check], emit: Emit, *, at: float) -> Proof:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh, shipped
 from corral.providers.containers import archive, image_build
+from corral.spec.systems import distributions, release_of, releases_in_words
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk; mkdtemp makes private folders in it
 LOCK: Final = Path("/run/corral-slurm-build.lock")
@@ -26,17 +25,6 @@ WORK_PREFIX: Final = "corral-slurm-build-"
 BUILD_S: Final = 7200.0
 RECIPE: Final = "1"
 """Version of the build: increased when the same tarball gives other packages."""
-
-RELEASES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = MappingProxyType(
-    {
-        ("debian", "12"): ("bookworm", ("main",)),
-        ("debian", "13"): ("trixie", ("main",)),
-        ("ubuntu", "22.04"): ("jammy", ("main", "universe")),
-        ("ubuntu", "24.04"): ("noble", ("main", "universe")),
-        ("ubuntu", "26.04"): ("resolute", ("main", "universe")),
-    }
-)
-"""Suite and components of each release that packages are built for."""
 
 INSIDE: Final = sh("{script}\n", script=shipped("containers/slurm-build.sh"))
 """What runs in the fresh root."""
@@ -89,14 +77,15 @@ def _keep(made: Path, place: Path) -> None:
 
 
 def _release(release: tuple[str, str]) -> tuple[str, tuple[str, ...]]:
-    build = RELEASES.get(release)
-    if build is None:
+    known = release_of(*release)
+    if known is None:
         raise CorralError(
             Code.IMAGE_FAILED,
             f"Slurm's packages cannot be built for {' '.join(release)}",
-            hint="build them on such a machine and name their folder: slurm.source.debs",
+            hint=f"they are for {releases_in_words()}; for others build them on such a machine and "
+            "name their folder: slurm.source.debs",
         )
-    return build
+    return known.codename, distributions()[release[0]].components
 
 
 async def _build(

@@ -194,7 +194,7 @@ NAMED_AT_MOST: Final = 8
 
 
 def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
-    """See that machines with one version may get another one.
+    """Check that machines with one version may get another one.
 
     Raises:
         CorralError: NOT_GOOD, it is older, or too far away.
@@ -219,7 +219,7 @@ def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
 
 
 def refuse_mixed(controller: SlurmVersion, others: Mapping[str, SlurmVersion]) -> None:
-    """See that slurmctld understands all slurmd of the cluster.
+    """Check that slurmctld supports the version of each slurmd in the cluster.
 
     Raises:
         CorralError: NOT_GOOD, a node is newer than the controller, or too old for it.

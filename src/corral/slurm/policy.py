@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.records import Association
+from corral.tables import Row, read_table
 
 ROOT: Final = "root"
 """The account above all others."""
@@ -28,6 +30,24 @@ EVENTS: Final = MappingProxyType(
 """What happens to jobs, as slurmctld counts it: sdiag's words, and those of the page."""
 COUNTED: Final = (*EVENTS, "pending", "running")
 """What slurmctld counts jobs by, in sdiag's words."""
+
+
+class KnownLimit(Row):
+    """A row of ``limits.yaml``, which explains each key."""
+
+    name: str
+    bounds: str
+    association: str = ""
+    qos: str = ""
+    qos_since: int = 0
+    minutes: bool = False
+
+
+@cache
+def known_limits() -> Mapping[str, KnownLimit]:
+    """Limits by name, in the order in which they are shown."""
+    rows = read_table("corral.slurm", "limits.yaml", tuple[KnownLimit, ...])
+    return MappingProxyType({row.name: row for row in rows})
 
 
 @dataclass(frozen=True, slots=True)

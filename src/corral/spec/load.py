@@ -1,4 +1,4 @@
-"""Reading a cluster file: all that is wrong with it at once; and its digest."""
+"""Reading a cluster file: all findings at once, and its digest."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def load_text(text: str, file: str) -> Loaded:
 
 
 def load_or_raise(path: Path) -> ClusterSpec:
-    """Read a cluster file that must be good.
+    """Read a cluster file that must be valid.
 
     Raises:
         SpecInvalidError: it has errors (SPEC_INVALID) or there is no such file (NOT_FOUND); all

@@ -134,7 +134,7 @@ def in_desired_state(item: Resource) -> Seen:
 
 
 def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
-    """The plan for so many machines, and the seconds it took.
+    """The plan for a number of machines, and the seconds it took.
 
     Args:
         count: of the machines.

@@ -36,7 +36,7 @@ from corral.web.wait_times import Waits
 T = TypeVar("T")
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0
-"""It rests so many times as long as Slurm took, as the page's poller does."""
+"""Pause between polls, as a multiple of the time that Slurm took, as for the page's poller."""
 COMMAND_S: Final = 60.0
 SHARES_S: Final = 60.0
 """How long an answer about shares serves: Slurm computes them every 5 minutes

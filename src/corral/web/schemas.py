@@ -1,4 +1,4 @@
-"""What the page is sent, field by field: the types of its sources are made from this.
+"""What the server sends to the page, field by field; the page's types are generated from it.
 
 ``.ci/page_types`` writes ``static/js/api.d.ts``; tests compare the server's answers with the same
 types, so that neither side can change alone.
@@ -169,7 +169,7 @@ class Counts(TypedDict):
 
 
 class Head(TypedDict):
-    """How Slurm stands."""
+    """The state of Slurm's daemons."""
 
     rev: int
     nodes_rev: int
@@ -224,14 +224,14 @@ class Jobs(Rows):
 
 
 class UserCount(TypedDict):
-    """How many jobs of a choice are whose."""
+    """A user's number of jobs in a selection."""
 
     user: str
     count: int
 
 
 class ChosenJobs(TypedDict):
-    """What a choice of jobs is; others: of others, which are left out."""
+    """A selection of jobs; others: jobs of other users, which are left out."""
 
     targets: list[str]
     tasks: int
@@ -276,7 +276,7 @@ class NamedJob(TypedDict):
 
 
 class NodeGpu(TypedDict):
-    """One GPU of a node; None is unknown, and an empty list of jobs is nobody."""
+    """One GPU of a node; None is unknown, and an empty list of jobs: no job has it."""
 
     index: int
     jobs: list[NamedJob] | None
@@ -467,7 +467,7 @@ class LogPiece(TypedDict):
 
 
 class LogBatch(TypedDict):
-    """An event of a log; live: what was printed before has all come; ranks: how many it has."""
+    """An event of a log; live: all earlier output has been sent; ranks: how many it has."""
 
     pieces: list[LogPiece]
     live: bool
@@ -510,7 +510,7 @@ class FormValue(TypedDict):
 
 
 class ScriptLine(TypedDict):
-    """A line of a script, and what is to be stated about it."""
+    """A line of a script, and notes about it."""
 
     line: int
     text: str
@@ -574,7 +574,7 @@ class ClusterFile(TypedDict):
 
 
 class LintFinding(TypedDict):
-    """What is wrong with a cluster file; line 0: about all of it."""
+    """A finding about a cluster file; line 0: about the entire file."""
 
     rule: str
     level: Literal["error", "warning", "info"]
@@ -587,7 +587,7 @@ class LintFinding(TypedDict):
 
 
 class Lint(TypedDict):
-    """All that is wrong with a cluster file."""
+    """All findings about a cluster file."""
 
     findings: list[LintFinding]
 
@@ -663,7 +663,7 @@ class Diagnosis(TypedDict):
 
 
 class OutOfService(TypedDict):
-    """A node that takes no jobs, and of which no finding states why."""
+    """A node that takes no jobs, without a finding that explains it."""
 
     node: str
     state: str
@@ -672,7 +672,7 @@ class OutOfService(TypedDict):
 
 
 class Logins(TypedDict):
-    """How one logs in: codes, whether a terminal shows them."""
+    """How users log in: codes, whether a terminal shows them."""
 
     codes: bool
 
@@ -689,7 +689,7 @@ class ApiToken(TypedDict):
 
 
 class ApiTokens(TypedDict):
-    """Tokens that are good, newest first."""
+    """Valid tokens, newest first."""
 
     tokens: list[ApiToken]
 
@@ -817,9 +817,13 @@ class Work(TypedDict):
 
 
 class LimitRow(TypedDict):
-    """One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins."""
+    """One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
+
+    ``bounds``: what it bounds, in words.
+    """
 
     name: str
+    bounds: str
     resource: str
     value: int
 
@@ -836,8 +840,12 @@ class QuotaCell(TypedDict):
 
 
 class QuotaBudget(TypedDict):
-    """Resource minutes used of those allowed (GrpTRESMins); used null: unknown."""
+    """Resource minutes used of those allowed (GrpTRESMins); used null: unknown.
 
+    ``bounds``: what it bounds, in words.
+    """
+
+    bounds: str
     resource: str
     used: float | None
     limit: int
@@ -863,7 +871,7 @@ class Known(TypedDict):
 
 
 class TimelineJob(TypedDict):
-    """A job that ran; end_at null: it runs still. runs: first and last of adjacent nodes."""
+    """A job that ran; end_at null: it is still running. runs: first and last of adjacent nodes."""
 
     id: int
     label: str

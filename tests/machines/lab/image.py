@@ -87,7 +87,7 @@ def shim() -> Path | None:
 
 
 def needs() -> str:
-    """Why there can be no such machines here, "" when there can."""
+    """Why such machines cannot run here, "" when they can."""
     if os.geteuid() != 0:
         return "machines need root (taps, bridges, mmdebstrap)"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]

@@ -31,7 +31,7 @@ nothing else, no rights, as a rented container."""
 
 
 def needs() -> str:
-    """Why there can be no lab here, "" when there can."""
+    """Why a lab cannot run here, "" when it can."""
     if os.geteuid() != 0:
         return "the mesh lab needs root"
     programs = ("podman", "ip", "nft", "nsenter", "openssl", "ssh", "ssh-keygen")

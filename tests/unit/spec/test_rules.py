@@ -299,6 +299,8 @@ FIRES: list[Case] = [
         {**NVIDIA(driver="570-open", cuda="13.0", **VENDOR)},
         "software.nvidia.cuda",
     ),
+    ("cuda-gpu", LAB, NVIDIA(driver="580-open", cuda="12.4", **VENDOR), "software.nvidia.cuda"),
+    ("cuda-gpu", LAB, NVIDIA(driver="none", cuda="12.6", **VENDOR), "software.nvidia.cuda"),
     (
         "vendor-repo",
         LAB,
@@ -337,6 +339,7 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, NVIDIA(driver="580-open", cuda="distribution")),
     (LAB, NVIDIA(driver="580-open", cuda="13.0", **VENDOR)),
     (LAB, NVIDIA(driver="570-open", cuda="12.8", **VENDOR)),
+    (LAB, {"groups.0.gpu.type": "h100", **NVIDIA(driver="580", cuda="12.4", **VENDOR)}),
     (LAB, {"groups.0.gpu.type": "gtx1660", **NVIDIA(driver="580-open")}),
     (LAB, {"groups.0.gpu.type": "gtx1080", **NVIDIA(driver="580")}),
     (LAB, {"controller": "cpu0", "software": {"desktop": "gnome"}}),

@@ -119,7 +119,7 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
     "login nodes": lambda size: (
         f"{HEAD}groups:\n{_wide(1, size)}access: {{login: 'n0x[0-{_nodes(size) - 1}]'}}\n"
     ),
-    "keys that nobody knows": lambda size: (
+    "unknown keys": lambda size: (
         HEAD + "".join(f"k{i}: 1\n" for i in range(22_000 * size // LARGE))
     ),
     "partitions of other groups": lambda size: (

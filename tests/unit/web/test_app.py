@@ -102,7 +102,7 @@ def test_code_opens_once() -> None:
 
 
 def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
-    """A page could be opened once: after a logout it had to be started again."""
+    """A page could be opened only once: after a logout the server had to be restarted."""
 
     def codes() -> list[str]:
         lines = capfd.readouterr().err.splitlines()
@@ -115,7 +115,7 @@ def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
         async with Page(rest, handover=("kim", login), spec=spec) as page:
             assert (await page.http.get("/api/login")).json() == {"codes": True}
             first = page.app.state.corral.sessions.code(login_of(login))
-            # Nobody takes an open code away from who is about to type it.
+            # A code stays valid for the user who is about to type it.
             assert (await page.post("login/code/new", {})).status_code == 200
             assert codes() == []
             page.csrf = (await page.post("login/code", {"code": first})).json()["csrf"]
@@ -283,7 +283,7 @@ def test_what_submit_sends_to_slurm() -> None:
 
 
 def test_a_scripts_lines_are_read_for_the_form() -> None:
-    """An array with GPUs ran as one job without: what no field has is listed, or refused."""
+    """An array with GPUs became one job without: options without a field are listed, or refused."""
     script = (
         "#!/bin/bash\n#SBATCH -J train -N 2\n#SBATCH --array=1-3\n#SBATCH --gres=gpu:2\n"
         "#SBATCH --time=90\n#SBATCH --no-such\n#SBATCH --nodes=2-4\nsrun x\n#SBATCH --hold\n"

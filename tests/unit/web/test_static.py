@@ -1,4 +1,4 @@
-"""The front end: small, calls nobody, makes no markup of texts, can be read."""
+"""The front end: small, calls no other host, parses no text as markup, accessible."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def survey():
 
 
 def compared(request):
-    """See that all of the archive came."""
+    """Check that the archive is complete."""
     digest = hashlib.sha256()
     with ARCHIVE.open("rb") as file:
         while data := file.read(PIECE):

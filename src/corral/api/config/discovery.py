@@ -80,7 +80,7 @@ async def discover(
     """
     access = access or Access()
     hosts = _expanded(addresses)
-    cluster_dir(name, create=False)  # refuses what can be no cluster's name
+    cluster_dir(name, create=False)  # refuses an invalid cluster name
     folder = keysetup.keys_dir(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gate, hops = asyncio.Semaphore(AT_ONCE), Hops(control_dir())

@@ -1,4 +1,4 @@
-"""Use cases of cluster files: checked, loaded, and where they were applied from."""
+"""Use cases of cluster files: check and load them, and record where they were applied from."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from corral.state_dir import cluster_dir
 
 
 def lint(path: Path | str) -> tuple[Finding, ...]:
-    """All that is wrong with a cluster file; raises nothing."""
+    """All findings about a cluster file; raises nothing."""
     return load_file(Path(path)).findings
 
 
 def load(path: Path | str) -> ClusterSpec:
-    """Read a cluster file that must be good.
+    """Read a cluster file that must be valid.
 
     Raises:
         SpecInvalidError: it has errors, all of them in ``findings``, or there is no such file.

@@ -14,7 +14,7 @@ from corral.state_dir import cluster_dir, cluster_names
 
 
 def is_path(text: str) -> bool:
-    """True for what can be no cluster's name, or is the name of a file here."""
+    """True for an invalid cluster name, and for the name of a file here."""
     return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).is_file()
 
 

@@ -29,8 +29,8 @@ async def draft_here(emit: Emit = ignore, *, name: str = "here", file: str = "")
         file: what the file will be called; left out: ``<name>.yaml``.
 
     Raises:
-        CorralError: USAGE, it can be no node of Slurm; PROVIDER_FAILED, Slurm cannot have its GPUs;
-            SPEC_INVALID, no good file can be made.
+        CorralError: USAGE, not possible as a node; PROVIDER_FAILED, Slurm cannot use its GPUs;
+            SPEC_INVALID, no valid file can be written.
     """
     if sys.platform != "linux":
         raise CorralError(
@@ -38,7 +38,7 @@ async def draft_here(emit: Emit = ignore, *, name: str = "here", file: str = "")
             f"this machine runs {sys.platform}, and a node of Slurm runs Linux",
             hint="name Linux machines: corral init --from ADDRESS",
         )
-    cluster_dir(name, create=False)  # refuses what can be no cluster's name
+    cluster_dir(name, create=False)  # refuses an invalid cluster name
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "init", message="reading this machine", total=1))
     asked = discovery_inquiry()

@@ -242,7 +242,7 @@ def _described(files: Mapping[str, Path]) -> tuple[bundle.Member, ...]:
 
 
 def _require(path: Path, manifest: Manifest, needs: Needs) -> None:
-    """See that the bundle holds all that the cluster needs.
+    """Check that the bundle has all that the cluster needs.
 
     Raises:
         CorralError: USAGE.

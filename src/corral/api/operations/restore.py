@@ -210,7 +210,7 @@ def _keys(
 
 
 def require_fit(path: Path, about: About, spec: ClusterSpec, slurm: str) -> None:
-    """See that the archive is of this cluster, and that its releases can be read.
+    """Check that the archive is of this cluster, and that its releases can be read.
 
     Raises:
         CorralError: USAGE, it is of another cluster; NOT_GOOD, a release does not fit.
@@ -404,7 +404,7 @@ class _Restore:
         return succeeded(answer, f"restore, step {name}").stdout
 
     async def verified(self) -> Restored:
-        """See that numbers of jobs go on; then the copy of the archive is removed."""
+        """Check that job ids continue, then remove the copy of the archive."""
         highest = self._plan.archive.manifest.highest_job
         text = await self._step("verify")
         try:

@@ -108,7 +108,7 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
     Args:
         text: a log, a node's reason, a program's output.
         source: where it comes from; ANY for a pasted one.
-        node: whose it is, "" when nobody knows.
+        node: the node that it is of, "" when unknown.
     """
     return tuple(_read(LogText(text), source, node))
 

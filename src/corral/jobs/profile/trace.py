@@ -179,7 +179,7 @@ def merged(spans: Iterable[tuple[float, float]]) -> Spans:
 
 
 def clipped(spans: Spans, begin: float, end: float) -> Spans:
-    """What lies between the two."""
+    """The parts of the spans from ``begin`` to ``end``."""
     inside = ((max(a, begin), min(b, end)) for a, b in spans)
     return tuple((a, b) for a, b in inside if b > a)
 

@@ -62,7 +62,7 @@ class Cost:
         Args:
             gbps: the other rate.
             now: the rate of the link they have, 0 when it is not known. Where the link is what
-                limits them, nobody knows how fast they are: then a faster link counts in full.
+                limits them, their speed is unknown: then a faster link counts in full.
         """
         full = 8e-9 / (gbps * LINE)
         return replace(self, beta=full if self.limited(now) else max(self.beta, full))

@@ -140,7 +140,7 @@ def _wrong(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
 
 def _odd(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
     mine = alone(shares, mount)
-    if len(mine) < 3:  # noqa: PLR2004 - of two nobody knows which is odd
+    if len(mine) < 3:  # noqa: PLR2004 - with two it is unknown which is the outlier
         return
     for rate, (warn, fail) in (("write", SIBLINGS), ("read", SIBLINGS), ("create", NAMES)):
         usual = statistics.median(share.rates[rate] for share in mine)

@@ -57,7 +57,7 @@ def spend(rentals: Iterable[Rental], now: float) -> Spend:
 def require_within(
     budget: Budget | None, now: Spend, added: Sequence[float | None], what: str
 ) -> None:
-    """Check that launching more stays within the budget; a price nobody knows does not.
+    """Check that launching more stays within the budget; an unknown price does not.
 
     Args:
         budget: the cluster's.

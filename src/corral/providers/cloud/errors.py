@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 UNSURE = frozenset((Reason.BROKEN, Reason.CUT, Reason.SLOW, Reason.STRANGE))
-"""After these nobody knows whether the call took effect: list before you call again."""
+"""After these it is unknown whether the call took effect: list before calling again."""
 
 NOT_DONE = frozenset((Reason.LIMIT, Reason.UNREACHED))
 """The call was not carried out: any call may be repeated, a launch too."""

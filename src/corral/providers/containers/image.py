@@ -40,8 +40,8 @@ _NOT_DEBIAN: Final = 64
 
 SCRIPT: Final = join(
     [
-        filled("containers/image-own.sh", needed=list(recipe.NEEDED)),
-        recipe.settle(recipe.RECIPES["debian"]),
+        filled("containers/image-own.sh", needed=list(recipe.recipe_table().base)),
+        recipe.settle(recipe.recipes()["debian"]),
     ]
 )
 

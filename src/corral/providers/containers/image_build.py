@@ -173,7 +173,7 @@ async def root_tar(job: Build, at: Bench, emit: Emit) -> Path:
 
 
 def require_programs() -> None:
-    """See that what a build starts is installed.
+    """Check that the programs of a build are installed.
 
     Raises:
         CorralError: MISSING_TOOL.

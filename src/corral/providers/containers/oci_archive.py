@@ -1,4 +1,4 @@
-"""What an OCI archive brings into podman, checked before podman reads it."""
+"""Checks of an OCI archive before podman loads it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class _Index(BaseModel):
 
 
 def check_archive(path: Path, reference: str) -> None:
-    """See that an archive holds one image, of this reference.
+    """Check that an archive has one image, with this reference.
 
     podman gives an image each name that the archive has for it, and tries other formats where it
-    cannot read this one: so that nothing but the files of an OCI layout may be in it.
+    cannot read this one: so only the files of an OCI layout are allowed in it.
 
     Args:
         path: the archive, as ``podman save --format oci-archive`` writes it.
@@ -79,7 +79,7 @@ def _index(path: Path) -> bytes:
             for entry in archive:
                 name = _name(entry)
                 if name in seen or len(seen) >= _ENTRIES_MAX:
-                    _refuse("holds a file twice, or too many")
+                    _refuse("has duplicate entries, or too many")
                 seen.add(name)
                 stream.allow(entry.size)
                 if name != _INDEX:
@@ -93,10 +93,10 @@ def _index(path: Path) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON in which no key is twice: readers differ in which one counts."""
+    """A JSON object without duplicate keys: parsers differ in which value they take."""
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a key is twice")
+        raise ValueError("duplicate key")
     return made
 
 

@@ -16,6 +16,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -26,80 +28,39 @@ from corral.hosts.quote import Script, filled, join, sh, shipped
 from corral.providers.containers import archive, image_build
 from corral.providers.containers.archive import Source
 from corral.providers.containers.image_build import Bench
+from corral.spec.systems import distributions, releases_in_words
+from corral.tables import Row, Words, read_table
 
 REPOSITORY: Final = "localhost/corral-node"
 LABEL: Final = "corral.image"
 OS_LABEL: Final = "corral.os"
 BASE_LABEL: Final = "corral.base"
 
-_BASE: Final = (
-    *("apt", "systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "ca-certificates"),
-    *("iproute2", "iputils-ping", "procps", "less"),
-)
-_SLURM: Final = (
-    *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "slurm-client"),
-    *("slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin"),
-    *("munge", "mariadb-server"),
-)
-_TRAINING: Final = ("python3-numpy", "python3-torch", "python3-sklearn")
-NEEDED: Final = _BASE
-"""What a user's own image gets before it is a node; the rest comes by the roles' packages."""
 
-DISABLED: Final = (
-    *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "munge", "mariadb"),
-    *("chrony", "chronyd", "systemd-timesyncd", "cron", "unattended-upgrades"),
-)
-"""Services that only Corral's roles enable."""
+class ImageRow(Row):
+    """An image: of which release, and what it has for jobs."""
 
-MASKED: Final = (
-    # In a privileged container these would act on the host: its devices, modules, sysctls, clock.
-    *("systemd-udevd.service", "systemd-udevd-control.socket", "systemd-udevd-kernel.socket"),
-    *("systemd-udev-trigger.service", "systemd-udev-settle.service"),
-    *("systemd-modules-load.service", "systemd-sysctl.service", "systemd-binfmt.service"),
-    *("modprobe@.service", "kmod-static-nodes.service", "systemd-hwdb-update.service"),
-    *("proc-sys-fs-binfmt_misc.automount", "proc-sys-fs-binfmt_misc.mount"),
-    *("sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-kernel-config.mount"),
-    *("sys-fs-fuse-connections.mount", "dev-hugepages.mount", "systemd-pstore.service"),
-    *("getty.target", "getty@.service", "console-getty.service", "serial-getty@.service"),
-    *("systemd-vconsole-setup.service", "keyboard-setup.service", "console-setup.service"),
-    # These only cost time at boot, or change what Corral declares.
-    *("systemd-logind.service", "ldconfig.service", "systemd-sysusers.service"),
-    *("systemd-journal-catalog-update.service", "systemd-update-done.service"),
-    *("systemd-firstboot.service", "systemd-remount-fs.service", "systemd-random-seed.service"),
-    *("systemd-networkd.service", "systemd-networkd.socket", "systemd-resolved.service"),
-    *("systemd-machine-id-commit.service", "systemd-boot-random-seed.service"),
-    *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "logrotate.timer"),
-    *("fstrim.timer", "e2scrub_all.timer", "e2scrub_reap.service", "motd-news.timer"),
-    # Ubuntu starts sshd by socket; its generator would take the port before ssh.service.
-    "ssh.socket",
-)
+    release: str
+    training: Words
 
-LEFT_OUT: Final = (
-    *("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*"),
-    *("/usr/share/lintian/*", "/usr/share/bug/*", "/usr/include/*", "/usr/lib/libtorch-test/*"),
-    # ROCm, 250 MB: only UCX's plugins for AMD GPUs load it (python3-torch -> libopenmpi -> libucx).
-    *("/usr/lib/*/libLLVM-17*", "/usr/lib/*/libamd_comgr*", "/usr/lib/*/libamdhip64*"),
-    *("/usr/lib/*/libhsa-runtime64*", "/usr/lib/*/ucx/*rocm*"),
-)
 
-SLIM_LEFT_OUT: Final = (
-    *LEFT_OUT,
-    # Each of MariaDB's programs holds a copy of its library, 5 MB. Kept: server, client, dump,
-    # admin, check and upgrade (/etc/mysql/debian-start), and what mariadb-install-db calls.
-    *("/usr/bin/aria_*", "/usr/bin/myisam*", "/usr/bin/innochecksum", "/usr/bin/perror"),
-    *("/usr/bin/resolve_stack_dump", "/usr/bin/replace"),
-    *(
-        f"/usr/bin/mariadb-{name}"
-        for name in ("binlog", "conv", "import", "plugin", "show", "slap", "tzinfo-to-sql")
-    ),
-    # Perl is there for MariaDB's scripts alone.
-    *("/usr/lib/*/perl/*/CORE/*", "/usr/share/perl/*/Unicode/Collate/*", "/usr/share/perl/*/pod/*"),
-    *(f"/usr/lib/*/perl/*/auto/Encode/{name}/*" for name in ("CN", "JP", "KR", "TW")),
-    *("/usr/share/perl/*/CPAN*", "/usr/share/perl/*/ExtUtils/*", "/usr/share/perl/*/Test*"),
-    *("/usr/share/perl/*/Module/CoreList*", "/usr/lib/*/gconv/*"),
-    # Level Zero, which only hwloc's plugin for Intel GPUs loads.
-    "/usr/lib/*/libze_*",
-)
+class Recipes(Row):
+    """The table ``recipes.yaml``, which explains each key."""
+
+    base: Words
+    slurm: Words
+    images: Mapping[str, ImageRow]
+    hosts: Mapping[str, Words]
+    disabled: Words
+    masked: Mapping[str, Words]
+    left_out: Mapping[str, Words]
+    slim_left_out: Mapping[str, Words]
+
+
+@cache
+def recipe_table() -> Recipes:
+    """What node images are made of."""
+    return read_table("corral.providers.containers", "recipes.yaml", Recipes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +83,9 @@ class Recipe:
     suite: str
     components: Mapping[str, tuple[str, ...]]
     packages: tuple[str, ...]
-    left_out: tuple[str, ...] = LEFT_OUT
-    disabled: tuple[str, ...] = DISABLED
-    masked: tuple[str, ...] = MASKED
+    left_out: tuple[str, ...]
+    disabled: tuple[str, ...]
+    masked: tuple[str, ...]
 
     def tag(self, architecture: str, hook: str) -> str:
         """The image's reference: the digest of all it is made of."""
@@ -133,37 +94,39 @@ class Recipe:
         return f"{REPOSITORY}:{self.suite}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-_DEBIAN: Final = MappingProxyType({p: ("main",) for p in ("", "security", "updates")})
-_UBUNTU: Final = MappingProxyType({p: ("main", "universe") for p in ("", "security", "updates")})
+_POCKETS: Final = ("", "security", "updates")
 
-RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
-    {
-        "debian": Recipe("debian", "13", "trixie", dict(_DEBIAN), (*_BASE, *_SLURM, *_TRAINING)),
-        # Ubuntu 24.04 has no python3-torch.
-        "ubuntu": Recipe(
-            "ubuntu",
-            "24.04",
-            "noble",
-            dict(_UBUNTU),
-            (*_BASE, *_SLURM, "python3-numpy", "python3-sklearn"),
-        ),
-    }
-)
+
+@cache
+def recipes() -> Mapping[str, Recipe]:
+    """The recipe of each distribution, by ID of os-release."""
+    table = recipe_table()
+    return MappingProxyType(
+        {os_id: _recipe(os_id, row, table) for os_id, row in table.images.items()}
+    )
+
+
+def _recipe(os_id: str, row: ImageRow, table: Recipes) -> Recipe:
+    distribution = distributions()[os_id]
+    return Recipe(
+        os_id,
+        row.release,
+        distribution.releases[row.release].codename,
+        dict.fromkeys(_POCKETS, distribution.components),
+        (*table.base, *table.slurm, *row.training),
+        left_out=tuple(chain.from_iterable(table.left_out.values())),
+        disabled=table.disabled,
+        masked=tuple(chain.from_iterable(table.masked.values())),
+    )
 
 
 def slim(recipe: Recipe, packages: Sequence[str]) -> Recipe:
     """The recipe without PyTorch and with these packages, for machines without internet."""
-    names = (*_BASE, *_SLURM, "python3", *packages)
-    return replace(recipe, packages=tuple(dict.fromkeys(names)), left_out=SLIM_LEFT_OUT)
-
-
-_CHOICES: Final = MappingProxyType(
-    {
-        "debian": (RECIPES["debian"],),
-        # Ubuntu hosts use Debian first too: everything is tested with it (docs/guide/rehearse.md).
-        "ubuntu": (RECIPES["debian"], RECIPES["ubuntu"]),
-    }
-)
+    table = recipe_table()
+    names = (*table.base, *table.slurm, "python3", *packages)
+    more = chain.from_iterable(table.slim_left_out.values())
+    left_out = (*recipe.left_out, *more)
+    return replace(recipe, packages=tuple(dict.fromkeys(names)), left_out=left_out)
 
 
 def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
@@ -172,16 +135,16 @@ def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
     Raises:
         CorralError: IMAGE_FAILED, the distribution's archive holds neither Debian nor Ubuntu.
     """
-    recipes = _CHOICES.get(os_id, ())
-    if not recipes:
+    choices = recipe_table().hosts.get(os_id, ())
+    if not choices:
         raise CorralError(
             Code.IMAGE_FAILED,
             f"no node image can be built from the archive of {os_id or 'this system'}"
             + (f" (like {os_like})" if os_like else ""),
-            hint="use Debian 12/13 or Ubuntu 22.04/24.04, or name an image in the group: "
+            hint=f"use {releases_in_words()}, or name an image in the group: "
             "image: localhost/my-debian:13",
         )
-    return recipes
+    return tuple(recipes()[choice] for choice in choices)
 
 
 EARLY: Final = sh("#!/bin/sh\n{script}\n", script=shipped("containers/image-early.sh"))
@@ -204,8 +167,8 @@ def settle(recipe: Recipe) -> Script:
 
 PACKAGE: Final = "debian-archive-keyring"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-BRIDGE: Final = "resolute"
-"""Ubuntu 26.04, supported until 2031: its keyring package knows the keys of Debian 13."""
+_NEWER: Final = ("ubuntu", "26.04")
+"""Supported until 2031."""
 BRIDGE_COMPONENTS: Final[Mapping[str, tuple[str, ...]]] = {"": ("universe",)}
 FETCH_S: Final = 90.0
 _WHY_NOT: Final = ("E: ", "W: ")
@@ -291,14 +254,21 @@ async def _foreign(recipe: Recipe, host: Host, at: Bench) -> Supply:
     except CorralError as error:
         if first is None:
             raise
-        both = f"E: {_reason(first)}; nor the keys of {BRIDGE}: {_reason(error)}"
+        both = f"E: {_reason(first)}; nor the keys of {newer_suite()}: {_reason(error)}"
         raise CorralError(first.code, first.message, tail=both) from error
     return Supply(recipe, sources, await _keys(at, "by-newer", sources, newer))
 
 
+def newer_suite() -> str:
+    """The Ubuntu release whose keyring package knows the keys of Debian 13."""
+    os_id, release = _NEWER
+    return distributions()[os_id].releases[release].codename
+
+
 def _bridge(host: Host) -> tuple[Source, ...]:
     """The newer Ubuntu in the host's own archive; verified even where the host trusts blindly."""
-    sources = archive.for_suite(host.sources, host.codename, BRIDGE, BRIDGE_COMPONENTS)
+    components = BRIDGE_COMPONENTS
+    sources = archive.for_suite(host.sources, host.codename, newer_suite(), components)
     return tuple(replace(source, trusted=False) for source in sources)
 
 

@@ -126,7 +126,7 @@ def mates(site: Site, node: str) -> tuple[str, ...]:
 def pod_names(site: Site) -> tuple[tuple[str, str], ...]:
     """(address, name) of containers that call themselves otherwise than the file does.
 
-    slurmctld sends srun its notices by that name, and asks for it for 40 s when nobody knows it
+    slurmctld sends srun its notices by that name, and asks for it for 40 s when it is unknown
     (seen with 24.11.5: _xgetaddrinfo, ten tries).
     """
     known = {n: site.facts[n].mesh.name for n in site.names if not site.facts[n].systemd}

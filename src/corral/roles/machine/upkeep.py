@@ -7,8 +7,6 @@ firewall and upgrades are their host's.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -19,6 +17,7 @@ from corral.roles.services import mlflow
 from corral.roles.slurm import packages
 from corral.spec.impacts import Impact
 from corral.spec.nodes import Node
+from corral.spec.systems import distributions
 from corral.state.base import Desired, Resource
 from corral.state.files import File, masked
 from corral.state.network.firewall import Closed, Ports, exactly, opened
@@ -84,15 +83,6 @@ _AFTER_DRIVER: Final = """\
 Wants=nvidia-persistenced.service
 After=nvidia-persistenced.service nvidia-fabricmanager.service
 """
-
-DESKTOPS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
-    {
-        ("ubuntu", "gnome"): ("ubuntu-desktop-minimal",),
-        ("ubuntu", "cinnamon"): ("cinnamon-desktop-environment", "lightdm", "slick-greeter"),
-        ("debian", "gnome"): ("task-gnome-desktop",),
-        ("debian", "cinnamon"): ("task-cinnamon-desktop",),
-    }
-)
 
 
 def real(site: Site) -> tuple[Node, ...]:
@@ -184,8 +174,9 @@ def _desktop(site: Site) -> tuple[Resource, ...]:
     if kind == "none":
         return ()
     system = site.facts[site.controller].os_id
-    names = DESKTOPS.get((system, kind))
-    if names is None:
+    known = distributions().get(system)
+    names = known.desktops.get(kind, ()) if known else ()
+    if not names:
         raise CorralError(
             Code.NOT_GOOD,
             f"no {kind} desktop is known for {system}",

@@ -24,6 +24,7 @@ from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
+from corral.spec.systems import distributions, release_of
 from corral.state.base import Desired, Resource
 from corral.state.pyenv import PythonEnv, Wheel
 
@@ -77,17 +78,6 @@ def _sum(data: bytes) -> str:
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-PYTHONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
-    {
-        ("debian", "12"): "3.11",
-        ("debian", "13"): "3.13",
-        ("ubuntu", "22.04"): "3.10",
-        ("ubuntu", "24.04"): "3.12",
-        ("ubuntu", "26.04"): "3.14",
-    }
-)
-"""The python3 that each release of a system has (packages python3-defaults)."""
-
 _ELSE: Final[Mapping[str, str]] = MappingProxyType(
     {"mlflow": "else run the server yourself: services: {mlflow_uri: ...}"}
 )
@@ -103,11 +93,14 @@ def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
     Raises:
         CorralError: NOT_GOOD, there is no lock for this system.
     """
-    python = PYTHONS.get((facts.os_id, facts.os_version), "")
-    wheels = locked(program).get(python, ())
+    release = release_of(facts.os_id, facts.os_version)
+    wheels = locked(program).get(release.python, ()) if release else ()
     if not wheels:
         known = ", ".join(
-            f"{name} {release}" for (name, release), p in PYTHONS.items() if p in locked(program)
+            f"{name} {version}"
+            for name, distribution in distributions().items()
+            for version, release in distribution.releases.items()
+            if release.python in locked(program)
         )
         raise CorralError(
             Code.NOT_GOOD,

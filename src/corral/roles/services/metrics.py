@@ -100,7 +100,7 @@ def everywhere(site: Site) -> tuple[Share, ...]:
 
 
 def _gone(site: Site) -> tuple[Desired, ...]:
-    # The node exporter stays: nobody knows whether somebody else asks it too.
+    # The node exporter stays: other programs may query it too.
     off = (Timer(FIGURES, on=False), Gone(f"{TEXTFILES}/corral.prom"))
     stopped = (Stopped(UNIT), Stopped("prometheus"))
     return (Desired(_able(site), off), Desired((site.controller,), stopped))

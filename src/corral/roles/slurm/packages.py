@@ -101,7 +101,7 @@ def old(site: Site) -> tuple[str, ...]:
 
 
 def check(site: Site) -> None:
-    """See that the versions that are installed can work together.
+    """Check that the installed versions can work together.
 
     Raises:
         CorralError: NOT_GOOD, what is installed does not fit, and no source helps.
@@ -156,7 +156,7 @@ def adopt(site: Site) -> tuple[Resource, ...]:
 
 
 def before_services(site: Site) -> tuple[Share, ...]:
-    """The controller's share of an upgrade, before its services are looked at."""
+    """The controller's share of an upgrade, before its services are configured."""
     if site.controller not in old(site) or site.debs is None:
         return ()
     was = SlurmVersion.parse(site.facts[site.controller].slurm)

@@ -60,7 +60,7 @@ _NOTE: Final = "Written by Corral: this node has no cgroups, and its own files f
 
 
 def check(site: Site) -> None:
-    """See that such nodes can be what the file wants of them.
+    """Check that such nodes support what the file declares for them.
 
     Raises:
         CorralError: NOT_GOOD.
@@ -98,7 +98,7 @@ def slurm_conf(site: Site) -> Contribution:
 
 
 def refuse_services(site: Site, stages: Iterable[DesiredStage]) -> None:
-    """See that no role wants a service on a pod that only systemd can run.
+    """Check that no role declares a service on a pod that only systemd can run.
 
     Raises:
         CorralError: NOT_GOOD.

@@ -146,7 +146,7 @@ def _partitions(conf: ClusterConf) -> Iterator[str]:
 
 def _partition(partition: PartitionConf, known: set[str]) -> Iterator[str]:
     if not _PARTITION.fullmatch(partition.name) or partition.name.lower() == "default":
-        # PartitionName=DEFAULT would set defaults for the lines below it, and be no partition.
+        # PartitionName=DEFAULT would set defaults for the lines below it, and not be a partition.
         yield f"{partition.name!r} cannot be a partition name in Slurm"
     if not is_max_time(partition.max_time):
         yield f"partition {partition.name}: {partition.max_time!r} is not a time limit"

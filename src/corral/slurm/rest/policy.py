@@ -1,15 +1,14 @@
 """slurmrestd's answers about accounts, QOS, shares, reservations, licences and sdiag. Pure.
 
-A row of ``OF_ASSOCIATION`` and ``OF_QOS`` is a limit and its place in the answer. The places are
-those of ``tests/recorded/rest/*/*/associations.json``, where no two limits have the same number.
-Commands with ``--json`` print the same records.
+Limits and their places in an answer are in ``limits.yaml``. Commands with ``--json`` print the same
+records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from corral.slurm.policy import (
     COUNTED,
@@ -22,6 +21,7 @@ from corral.slurm.policy import (
     Reservation,
     Scheduler,
     Share,
+    known_limits,
 )
 from corral.slurm.records import Association
 from corral.slurm.rest.json_values import (
@@ -40,44 +40,6 @@ T = TypeVar("T")
 PARENT: Final = 0x7FFFFFFF
 """SLURMDB_FS_USE_PARENT (slurmdb.h): the share is the parent's."""
 _MINUTE: Final = 60
-_WALL: Final = frozenset({"GrpWall", "MaxWall"})
-
-OF_ASSOCIATION: Final = (
-    ("GrpTRES", "max/tres/total"),
-    ("GrpTRESMins", "max/tres/group/minutes"),
-    ("GrpTRESRunMins", "max/tres/group/active"),
-    ("GrpJobs", "max/jobs/per/count"),
-    ("GrpSubmitJobs", "max/jobs/per/submitted"),
-    ("GrpWall", "max/per/account/wall_clock"),
-    ("MaxJobs", "max/jobs/active"),
-    ("MaxSubmitJobs", "max/jobs/total"),
-    ("MaxTRESPerJob", "max/tres/per/job"),
-    ("MaxTRESPerNode", "max/tres/per/node"),
-    ("MaxTRESMinsPerJob", "max/tres/minutes/per/job"),
-    ("MaxWall", "max/jobs/per/wall_clock"),
-)
-OF_QOS: Final = (
-    ("GrpTRES", "max/tres/total"),
-    ("GrpTRESMins", "max/tres/minutes/total"),
-    ("GrpTRESRunMins", "max/tres/minutes/per/qos"),
-    ("GrpJobs", "max/active_jobs/count"),
-    ("GrpSubmitJobs", "max/jobs/count"),
-    ("GrpWall", "max/wall_clock/per/qos"),
-    ("MaxTRESPerUser", "max/tres/per/user"),
-    ("MaxJobsPerUser", "max/jobs/active_jobs/per/user"),
-    ("MaxSubmitJobsPerUser", "max/jobs/per/user"),
-    ("MaxTRESPerAccount", "max/tres/per/account"),
-    ("MaxJobsPerAccount", "max/jobs/active_jobs/per/account"),
-    ("MaxSubmitJobsPerAccount", "max/jobs/per/account"),
-    ("MaxTRESPerJob", "max/tres/per/job"),
-    ("MaxTRESPerNode", "max/tres/per/node"),
-    ("MaxTRESMinsPerJob", "max/tres/minutes/per/job"),
-    ("MaxWall", "max/wall_clock/per/job"),
-    ("MinTRESPerJob", "min/tres/per/job"),
-)
-QOS_GROUP_FROM: Final = 42
-"""The first API version with a QOS's GrpTRESMins and GrpSubmitJobs."""
-_LATER: Final = ("GrpTRESMins", "GrpSubmitJobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +81,18 @@ def _at(raw: Record, path: str) -> object:
     return value
 
 
-def _limits(raw: Record, places: tuple[tuple[str, str], ...]) -> tuple[Limit, ...]:
+def _limits(raw: Record, kind: Literal["association", "qos"]) -> tuple[Limit, ...]:
     limits: list[Limit] = []
-    for name, path in places:
-        value = _at(raw, path)
+    for name, row in known_limits().items():
+        path = row.association if kind == "association" else row.qos
+        value = _at(raw, path) if path else None
         limits += [
             Limit(name, resource_of(entry), integer(entry.get("count")))
             for entry in records(value)
             if maybe(entry.get("count")) is not None
         ]
         if (amount := maybe(value)) is not None:
-            limits.append(Limit(name, "", amount * (_MINUTE if name in _WALL else 1)))
+            limits.append(Limit(name, "", amount * (_MINUTE if row.minutes else 1)))
     return tuple(limits)
 
 
@@ -145,7 +108,7 @@ def members(body: Record, _: int) -> tuple[Member, ...]:
 
 def _member(raw: Record) -> Member:
     share = maybe(raw.get("shares_raw"))
-    limits = _limits(raw, OF_ASSOCIATION)
+    limits = _limits(raw, "association")
     plain = {limit.name: limit.value for limit in limits if not limit.resource}
     return Member(
         Association(
@@ -184,8 +147,8 @@ def _qos(raw: Record, version: int) -> Qos:
         usage_factor=number(raw.get("usage_factor")),
         grace=integer(limits.get("grace_time")),
         flags=words(raw.get("flags")),
-        limits=_limits(limits, OF_QOS),
-        unreported=() if version >= QOS_GROUP_FROM else _LATER,
+        limits=_limits(limits, "qos"),
+        unreported=tuple(x.name for x in known_limits().values() if version < x.qos_since),
     )
 
 

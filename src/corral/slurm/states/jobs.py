@@ -161,14 +161,19 @@ def is_waiting(word: str) -> bool:
     return row is not None and row.phase is Phase.WAITING
 
 
-_SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
-    {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
-     9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM",
-     15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ", 53: "Slurm's own: a file could not be written"}
-)  # fmt: skip
-_STATUSES: Final[Mapping[int, str]] = MappingProxyType(
-    {125: "out of memory", 126: "the command cannot be executed", 127: "command not found"}
-)
+class ExitCodes(Row):
+    """The table ``exit_codes.yaml``, which explains each key."""
+
+    signals: Mapping[int, str]
+    statuses: Mapping[int, str]
+
+
+@cache
+def exit_codes() -> ExitCodes:
+    """Names of signals, and meanings of exit statuses."""
+    return read_table("corral.slurm.states", "exit_codes.yaml", ExitCodes)
+
+
 _SHELL_SIGNAL: Final = 128  # a shell's exit status for a signal is 128 and its number
 _EXIT: Final = re.compile(r"(\d+):(\d+)")
 
@@ -204,8 +209,8 @@ class ExitCode:
         if not signal and self.status > _SHELL_SIGNAL:
             signal = self.status - _SHELL_SIGNAL
         if signal:
-            return f"ended by {_SIGNALS.get(signal, f'signal {signal}')}"
+            return f"ended by {exit_codes().signals.get(signal, f'signal {signal}')}"
         if not self.status:
             return "succeeded"
-        known = _STATUSES.get(self.status)
+        known = exit_codes().statuses.get(self.status)
         return f"exit status {self.status}" + (f" ({known})" if known else "")

@@ -24,7 +24,7 @@ class Toolkit(Row):
 
 
 class Names(Row):
-    """Names of GPUs in the cluster file, by generation: regular expressions."""
+    """Names of GPUs by generation, as ``_plain`` writes them: regular expressions."""
 
     blackwell: re.Pattern[str]
     before_turing: re.Pattern[str]
@@ -49,6 +49,7 @@ class Drivers(Row):
     auto: str
     debian: Mapping[str, int]
     blackwell_branch: int
+    blackwell_cuda: str
     fitting_branch: int
     needs: Mapping[str, int]
     toolkits: tuple[Toolkit, ...]
@@ -68,6 +69,10 @@ def _real(view: View) -> list[GroupView]:
     return [g for g in view.groups if g.group.gpu and not g.group.capabilities.containers]
 
 
+def _types(view: View) -> list[str]:
+    return [g.group.gpu.type for g in _real(view) if g.group.gpu]
+
+
 def _branch(driver: str) -> int:
     return int(driver[:3]) if driver[:3].isdigit() else 0
 
@@ -80,8 +85,8 @@ def fitting(view: View) -> str:
     nvidia = view.spec.software.nvidia
     if nvidia is None:
         return ""
-    types = [g.group.gpu.type for g in _real(view) if g.group.gpu]
-    new, old = any(map(_is_blackwell, types)), any(map(_is_before_turing, types))
+    types = _types(view)
+    new, old = any(map(is_blackwell, types)), any(map(is_before_turing, types))
     if new and old:
         return ""
     branch = max(_branch(nvidia.driver), _needed(nvidia.cuda))
@@ -92,13 +97,50 @@ def fitting(view: View) -> str:
     return f"{branch}{server}{'-open' if opened else ''}"
 
 
-def _is_blackwell(name: str) -> bool:
-    return driver_table().names.blackwell.fullmatch(name) is not None
+_SEPARATORS: Final = str.maketrans("", "", " _-")
 
 
-def _is_before_turing(name: str) -> bool:
-    names = driver_table().names
-    return bool(names.before_turing.fullmatch(name)) and not names.turing.fullmatch(name)
+def _plain(name: str) -> str:
+    """One form of the names in cluster files, in gres.conf and of nvidia-smi: ``rtx5090``."""
+    return name.lower().translate(_SEPARATORS).removeprefix("nvidia")
+
+
+def is_blackwell(name: str) -> bool:
+    """Whether a GPU's name is that of a Blackwell GPU."""
+    return driver_table().names.blackwell.fullmatch(_plain(name)) is not None
+
+
+def is_before_turing(name: str) -> bool:
+    """Whether a GPU's name is that of one older than Turing."""
+    names, plain = driver_table().names, _plain(name)
+    return bool(names.before_turing.fullmatch(plain)) and not names.turing.fullmatch(plain)
+
+
+def driver_fault(name: str, branch: int, *, opened: bool) -> str:
+    """Why a GPU does not run with a driver; "" where nothing is known against it."""
+    if is_blackwell(name) and not opened:
+        return f"{name} (Blackwell) runs with the open kernel module only"
+    if is_blackwell(name) and branch < driver_table().blackwell_branch:
+        return f"branch {branch} does not know {name} (Blackwell)"
+    if opened and is_before_turing(name):
+        return f"{name} is older than Turing: the open kernel module does not know it"
+    return ""
+
+
+def toolkit_fault(name: str, cuda: str) -> str:
+    """Why a CUDA toolkit does not compile for a GPU; "" where nothing is known against it.
+
+    Args:
+        name: the GPU's.
+        cuda: a release, ``12.4``.
+    """
+    if is_blackwell(name) and _release_key(cuda) < _release_key(driver_table().blackwell_cuda):
+        return f"CUDA {cuda} cannot compile for {name} (Blackwell)"
+    return ""
+
+
+def _release_key(cuda: str) -> tuple[int, ...]:
+    return tuple(map(int, cuda.split(".")))
 
 
 def _needed(cuda: str) -> int:
@@ -114,6 +156,15 @@ def _release(branch: int) -> str:
     return next(fits, table.below)
 
 
+def _toolkit(view: View) -> str:
+    """The newest toolkit that the driver runs which fits all declared GPUs.
+
+    Where none fits them all: the oldest toolkit that compiles for the newest.
+    """
+    fit = fitting(view)
+    return _release(_branch(fit)) if fit else driver_table().blackwell_cuda
+
+
 def driver_flavour(view: View) -> Iterator[Problem]:
     """A flavour that the GPUs do not run with."""
     nvidia = view.spec.software.nvidia
@@ -124,16 +175,9 @@ def driver_flavour(view: View) -> Iterator[Problem]:
     where = ("software", "nvidia", "driver")
     fit = fitting(view)
     hint = f"write {fit}" if fit else "write none and install drivers by hand, or make two clusters"
-    for group in _real(view):
-        name = group.group.gpu.type if group.group.gpu else ""
-        if _is_blackwell(name) and not opened:
-            message = f"{name} (Blackwell) runs with the open kernel module only"
-            yield Problem(where, message, hint)
-        elif _is_blackwell(name) and branch < driver_table().blackwell_branch:
-            message = f"branch {branch} does not know {name} (Blackwell)"
-            yield Problem(where, message, hint)
-        elif opened and _is_before_turing(name):
-            message = f"{name} is older than Turing: the open kernel module does not know it"
+    for name in _types(view):
+        message = driver_fault(name, branch, opened=opened)
+        if message:
             yield Problem(where, message, hint)
 
 
@@ -148,7 +192,7 @@ def cuda_source(view: View) -> Iterator[Problem]:
         yield Problem(where, message, f"write cuda: distribution; or {VENDOR}")
     elif nvidia.from_vendor and nvidia.cuda == "distribution":
         message = "the driver is the vendor's, the toolkit the distribution's: two sources"
-        release = _release(_branch(nvidia.driver))
+        release = _toolkit(view)
         yield Problem(where, message, f'write the release you want, such as cuda: "{release}"')
 
 
@@ -161,10 +205,26 @@ def cuda_driver(view: View) -> Iterator[Problem]:
     need = _needed(nvidia.cuda)
     if branch < need:
         message = f"CUDA {nvidia.cuda} needs driver {need} or newer, this is {branch}"
-        older = f'cuda: "{_release(branch)}"'
-        fit = fitting(view)
-        hint = f"write driver: {fit}, or {older}" if fit else f"write {older}"
+        release, fit = _release(branch), fitting(view)
+        older = f'cuda: "{release}"'
+        if fit and any(toolkit_fault(name, release) for name in _types(view)):
+            hint = f"write driver: {fit}"
+        else:
+            hint = f"write driver: {fit}, or {older}" if fit else f"write {older}"
         yield Problem(("software", "nvidia", "cuda"), message, hint)
+
+
+def cuda_gpu(view: View) -> Iterator[Problem]:
+    """A toolkit that is too old for the GPUs."""
+    nvidia = view.spec.software.nvidia
+    if nvidia is None or not nvidia.cuda[:1].isdigit() or nvidia.source == "distribution":
+        return  # the distribution has its one release, and cuda-source reports another one
+    for name in _types(view):
+        message = toolkit_fault(name, nvidia.cuda)
+        if message:
+            yield Problem(
+                ("software", "nvidia", "cuda"), message, f'write cuda: "{_toolkit(view)}"'
+            )
 
 
 def vendor_repo(view: View) -> Iterator[Problem]:
@@ -204,14 +264,18 @@ def desktop_gpu(view: View) -> Iterator[Problem]:
 
 _NVIDIA: Final = ("software.nvidia",)
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
+_TABLE: Final = driver_table()
 RULES: Final = (
     Rule("driver-flavour", _E, "A driver that the declared GPUs do not run with: Blackwell needs "
-         "the open kernel module of branch 570 or newer, GPUs before Turing the other one.",
-         _NVIDIA, driver_flavour, ("groups.gpu.type",)),
+         f"the open kernel module of branch {_TABLE.blackwell_branch} or newer, GPUs before Turing "
+         "the other one.", _NVIDIA, driver_flavour, ("groups.gpu.type",)),
     Rule("cuda-source", _E, "A CUDA toolkit that the chosen source does not have; driver and "
          "toolkit of two sources break each other at the next upgrade.", _NVIDIA, cuda_source),
     Rule("cuda-driver", _E, "A driver branch that is older than the CUDA release needs.",
          _NVIDIA, cuda_driver),
+    Rule("cuda-gpu", _E, "A CUDA toolkit that cannot compile for the declared GPUs: Blackwell "
+         f"needs {_TABLE.blackwell_cuda} or newer.", _NVIDIA, cuda_gpu,
+         ("groups.gpu.type",)),
     Rule("vendor-repo", _E, "The vendor's repository has no digest or is not used.",
          _NVIDIA, vendor_repo),
     Rule("nvidia-unused", _W, "A driver is declared and no real machine has a GPU.",

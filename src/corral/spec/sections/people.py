@@ -33,7 +33,7 @@ class Limits(Model):
 
 
 class Account(Model):
-    """A Slurm account: people who share a share and a limit."""
+    """A Slurm account: users with a common share and common limits."""
 
     name: AccountName = about("none", "Name of the account.")
     parent: AccountName | None = about(

@@ -28,8 +28,8 @@ async def jobs_by_node(
 ) -> Response:
     """The jobs that ran in a span, with the nodes of each as runs of positions in ``nodes``.
 
-    ``end_at`` null: it runs still. ``why_no_past``: accounting does not answer, and the jobs are
-    those that slurmctld has not forgotten yet. ``cut``: older jobs are left out; all that ended
+    ``end_at`` null: it is still running. ``why_no_past``: accounting does not answer, and the jobs
+    are those that slurmctld has not forgotten yet. ``cut``: older jobs are left out; all that ended
     after ``complete_from`` are there.
     """
     # One answer for each user: slurmdbd may hide jobs (its own PrivateData) that slurmctld shows.

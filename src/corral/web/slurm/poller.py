@@ -1,8 +1,8 @@
 """One poller for all viewers: it asks Slurm, finds what changed, and sends it to all of them.
 
-It works with the token of somebody who is logged in, so that no credential is on a disk; while
-nobody looks it asks nothing. Calls to slurmctld depend on its own speed, never on the number of
-viewers.
+It works with the token of somebody who is logged in, so that no credential is on a disk;
+without viewers it asks nothing. Calls to slurmctld depend on its own speed, never on the number
+of viewers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from corral.web.slurm.snapshot import Snapshot, delta
 
 SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
-"""The poller rests so many times as long as Slurm took to answer, so that it never keeps slurmctld
-busy for more than a fifth of its time."""
+"""Pause after a poll, as a multiple of the time that Slurm took to answer: the poller never keeps
+slurmctld busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
 ALL_JOBS_S: Final = 300.0
 """In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
@@ -31,8 +31,8 @@ STATES_FROM: Final = 41
 MAX_SINGLE: Final = 25
 """Jobs asked for one by one; with more the entire list is asked for."""
 ANSWER_S: Final = 2.0
-"""An answer that has not come by then is asked about: slurmctld is slow, or a daemon is gone. With
-the fastest poll and the brief question that is noticed within 5 s."""
+"""After this time without an answer slurmctld is pinged: it is slow, or a daemon is down. With the
+fastest poll and the ping that is noticed within 5 s."""
 TROUBLE_S: Final = 5.0
 """How often it is asked while Slurm does not answer."""
 FRESH_S: Final = 10.0
@@ -88,13 +88,13 @@ class Poller:
         return min(max(self._fastest, self.took * BACK_OFF, slow), SLOWEST_S)
 
     def nudge(self) -> None:
-        """Poll soon: somebody just changed something."""
+        """Poll soon: a viewer has just changed something."""
         self._wake.set()
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
         """The snapshot, polled now when it is older than 10 s and there are no viewers.
 
-        Nobody waits longer than 0.3 s where a last known state is there: news come as events.
+        A viewer waits at most 0.3 s where a state is known: newer ones come as events.
         Without one this waits for the first poll, of nodes alone where ``jobs`` are not wanted.
         """
         known = self._known["jobs" if jobs else "nodes"]

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from corral.slurm.policy import Limit, Member, Qos, Share, accounts_above, accounts_below
+from corral.slurm.policy import (
+    Limit,
+    Member,
+    Qos,
+    Share,
+    accounts_above,
+    accounts_below,
+    known_limits,
+)
 from corral.slurm.records import Job
 from corral.slurm.tres import counts
 from corral.web.slurm.arrays import tasks_of
@@ -268,7 +276,12 @@ def _row(
 def _budget(limit: Limit, spent: dict[str, float] | None) -> dict[str, Any]:
     """Resource minutes, out of sshare's figures; those of a QOS are in no answer of Slurm's."""
     used = None if spent is None else spent.get(limit.resource)
-    return {"resource": limit.resource, "used": used, "limit": limit.value}
+    return {
+        "bounds": known_limits()[limit.name].bounds,
+        "resource": limit.resource,
+        "used": used,
+        "limit": limit.value,
+    }
 
 
 def _spent(shares: Sequence[Share] | None, account: str, user: str) -> dict[str, float] | None:
@@ -280,4 +293,9 @@ def _spent(shares: Sequence[Share] | None, account: str, user: str) -> dict[str,
 
 def limit_dict(limit: Limit) -> dict[str, Any]:
     """Its fields in the page's API."""
-    return {"name": limit.name, "resource": limit.resource, "value": limit.value}
+    return {
+        "name": limit.name,
+        "bounds": known_limits()[limit.name].bounds,
+        "resource": limit.resource,
+        "value": limit.value,
+    }

@@ -159,7 +159,7 @@ class Sessions:
         return text
 
     def open_code(self, login: Login, left: float) -> bool:
-        """Whether a code of this login is open that is good for so many seconds more."""
+        """Whether a code of this login stays valid for at least this number of seconds."""
         soonest = self._clock() + left
         return any(owner == login and until > soonest for owner, until in self._codes.values())
 

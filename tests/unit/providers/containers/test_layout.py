@@ -96,8 +96,8 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
         container.entry(container.stand_ins(8)),
         container.enrol("n0", ["/shared", "/a b/$(touch x)"]),
         recipe.EARLY,
-        recipe.late(recipe.RECIPES["debian"]),
-        recipe.late(recipe.RECIPES["ubuntu"]),
+        recipe.late(recipe.recipes()["debian"]),
+        recipe.late(recipe.recipes()["ubuntu"]),
         image.SCRIPT,
     ],
 )
@@ -115,7 +115,7 @@ def settled(root: Path) -> Path:
     (root / "etc/machine-id").write_text("0123")
     (root / "etc/hosts").write_text("127.0.1.1 build-host\n")
     (root / "var/log/dpkg.log").write_text("long")
-    done = sh(recipe.settle(recipe.RECIPES["debian"]).replace("$1", str(root)))
+    done = sh(recipe.settle(recipe.recipes()["debian"]).replace("$1", str(root)))
     assert done.returncode == 0, done.stderr
     return root
 
@@ -133,10 +133,10 @@ def test_settled_root_holds_no_secret_and_no_identity(tmp_path: Path) -> None:
 
 
 def test_tag_follows_the_content() -> None:
-    debian = recipe.RECIPES["debian"]
+    debian = recipe.recipes()["debian"]
     assert debian.tag("x86_64", "a") == debian.tag("x86_64", "a")
     others = {debian.tag("aarch64", "a"), debian.tag("x86_64", "b")}
-    others.add(recipe.RECIPES["ubuntu"].tag("x86_64", "a"))
+    others.add(recipe.recipes()["ubuntu"].tag("x86_64", "a"))
     assert len(others | {debian.tag("x86_64", "a")}) == 4
 
 

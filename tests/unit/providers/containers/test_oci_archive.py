@@ -88,7 +88,7 @@ def test_files_that_are_not_part_of_an_image(tmp_path: Path) -> None:
     good = ("index.json", index(image()))
     for name in ("manifest.json", "../x", "/etc/x", "blobs/sha256/x"):
         assert "which is not part of" in refused(archive(tmp_path / "image.tar", good, (name, "")))
-    assert "twice" in refused(archive(tmp_path / "image.tar", good, ("./index.json", good[1])))
+    assert "duplicate" in refused(archive(tmp_path / "image.tar", good, ("./index.json", good[1])))
     link = archive(tmp_path / "image.tar", good, ("oci-layout", ""), kind=tarfile.SYMTYPE)
     assert "which is not part of" in refused(link)
     assert "exactly one" in refused(

@@ -96,7 +96,7 @@ def test_debian_host_asks_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     archives = Archives({})
     here = recipe.Host("debian", "bookworm", DEBIAN)
     chosen, notes = find(monkeypatch, here, archives, tmp_path)
-    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert chosen.recipe is recipe.recipes()["debian"]
     assert [s.line() for s in chosen.sources] == ["deb http://archive.example/debian trixie main"]
     assert chosen.keyring == Path("/keys/debian.gpg")
     assert (archives.calls, notes) == ([], [])
@@ -105,7 +105,7 @@ def test_debian_host_asks_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_ubuntu_host_builds_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archives = Archives({"trixie": "host"})
     chosen, _ = find(monkeypatch, host(tmp_path), archives, tmp_path)
-    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert chosen.recipe is recipe.recipes()["debian"]
     assert [s.line() for s in chosen.sources] == [
         f"deb {MIRROR} {s} main" for s in ("trixie", "trixie-security", "trixie-updates")
     ], "mmdebstrap's own mirror, without its signed-by"
@@ -120,13 +120,13 @@ def test_ubuntu_host_builds_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_old_keys_are_renewed_through_the_hosts_own_archive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keyring: bool
 ) -> None:
-    archives = Archives({recipe.BRIDGE: "ubuntu.gpg", "trixie": "newer"})
+    archives = Archives({recipe.newer_suite(): "ubuntu.gpg", "trixie": "newer"})
     chosen, _ = find(monkeypatch, host(tmp_path, keyring=keyring), archives, tmp_path)
-    assert chosen.recipe is recipe.RECIPES["debian"]
+    assert chosen.recipe is recipe.recipes()["debian"]
     assert chosen.keyring is not None
     assert chosen.keyring.is_relative_to(tmp_path / "by-newer")
     bridge = archives.calls[-2]
-    assert bridge[-1] == f"deb http://archive.example/ubuntu {recipe.BRIDGE} universe"
+    assert bridge[-1] == f"deb http://archive.example/ubuntu {recipe.newer_suite()} universe"
     assert "--keyring=/keys/ubuntu.gpg" in bridge
 
 
@@ -135,14 +135,14 @@ def test_old_keys_are_renewed_through_the_hosts_own_archive(
 def test_without_debian_it_is_the_hosts_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: Code, bridge: str
 ) -> None:
-    archives = Archives({recipe.BRIDGE: bridge}, code)
+    archives = Archives({recipe.newer_suite(): bridge}, code)
     chosen, notes = find(monkeypatch, host(tmp_path), archives, tmp_path)
-    assert chosen.recipe is recipe.RECIPES["ubuntu"]
+    assert chosen.recipe is recipe.recipes()["ubuntu"]
     assert [s.suite for s in chosen.sources] == ["noble", "noble-security", "noble-updates"]
     assert chosen.keyring == Path("/keys/ubuntu.gpg")
     reasons = "trixie is not signed"
     if bridge == "nobody":
-        reasons += f"; nor the keys of {recipe.BRIDGE}: {recipe.BRIDGE} is not signed"
+        reasons += f"; nor the keys of {recipe.newer_suite()}: {recipe.newer_suite()} is not signed"
     assert notes[-2] == f"debian trixie is not available here: {reasons}"
     assert "without PyTorch" in notes[-1]
 
@@ -151,7 +151,7 @@ def test_mmdebstrap_that_knows_no_such_suite(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chosen, notes = find(monkeypatch, host(tmp_path), Archives({}, mirrors=False), tmp_path)
-    assert chosen.recipe is recipe.RECIPES["ubuntu"]
+    assert chosen.recipe is recipe.recipes()["ubuntu"]
     assert "no such suite" in notes[-2]
 
 
@@ -159,7 +159,7 @@ def test_mmdebstrap_that_knows_no_such_suite(
 def test_nothing_is_taken_unverified(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blind: bool
 ) -> None:
-    for k, verified in enumerate(({}, {recipe.BRIDGE: "ubuntu.gpg", "trixie": "newer"})):
+    for k, verified in enumerate(({}, {recipe.newer_suite(): "ubuntu.gpg", "trixie": "newer"})):
         archives = Archives(verified)
         here = host(tmp_path / str(k))
         here = replace(here, sources=tuple(replace(s, trusted=blind) for s in here.sources))

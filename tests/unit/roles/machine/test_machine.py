@@ -10,10 +10,10 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
-from corral.roles.machine.upkeep import DESKTOPS
 from corral.roles.order import desired_stages
 from corral.spec.models import Network
 from corral.spec.sections.software import Software
+from corral.spec.systems import distributions
 from corral.state.base import Context, Resource, Seen
 from corral.state.files import File
 from corral.state.network.host_names import CONF, PROGRAM, UNIT
@@ -35,7 +35,8 @@ def with_desktop(kind: str, os_id: str, version: str) -> Site:
 
 def test_a_desktop_is_installed_on_the_controller_alone(golden: Callable[[str, str], None]) -> None:
     lines: list[str] = []
-    for os_id, kind in sorted(DESKTOPS):
+    systems = distributions().items()
+    for os_id, kind in sorted((os_id, kind) for os_id, known in systems for kind in known.desktops):
         for version in SYSTEMS[os_id]:
             machines = held(with_desktop(kind, os_id, version))
             having = [n for n, resources in machines.items() if "packages:desktop" in resources]

@@ -21,7 +21,7 @@ REPO = {
     "vendor_repo": "https://repository.example/cuda-keyring_1.1-1_all.deb",
     "vendor_sha256": "0" * 64,
 }
-OF_DRIVERS = ("driver-flavour", "cuda-source", "cuda-driver", "vendor-repo")
+OF_DRIVERS = ("driver-flavour", "cuda-source", "cuda-driver", "cuda-gpu", "vendor-repo")
 
 
 def followed(hint: str, what: dict[str, str], field: str = "") -> dict[str, str]:

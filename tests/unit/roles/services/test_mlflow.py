@@ -9,10 +9,11 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.roles.services import mlflow
-from corral.roles.services.corral_wheels import PYTHONS, locked, wheels_of
+from corral.roles.services.corral_wheels import locked, wheels_of
 from corral.spec.impacts import Impact
 from corral.spec.models import Storage
 from corral.spec.sections.services import Services
+from corral.spec.systems import pythons
 from corral.state.base import Context, Resource, Seen
 from corral.state.databases import Postgres
 from corral.state.files import Directory, File
@@ -108,10 +109,10 @@ def test_what_jobs_get() -> None:
     assert mlflow.uri(laptop(services=other)) == "https://mlflow.example.org"
 
 
-@pytest.mark.parametrize("system", list(PYTHONS))
-def test_each_system_has_a_complete_lock_of_its_python(system: tuple[str, str]) -> None:
-    python = PYTHONS[system].replace(".", "")
-    wheels = locked("mlflow")[PYTHONS[system]]
+@pytest.mark.parametrize("version", sorted(pythons()))
+def test_each_system_has_a_complete_lock_of_its_python(version: str) -> None:
+    python = version.replace(".", "")
+    wheels = locked("mlflow")[version]
     names = [w.requirement.partition("==")[0] for w in wheels]
     assert Counter(names).most_common(1)[0][1] == 1, "a package twice"
     assert {"mlflow", "mlflow_skinny", "pip", "sqlalchemy", "uvicorn"} <= set(names)

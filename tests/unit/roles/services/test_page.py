@@ -21,9 +21,10 @@ from corral.errors import CorralError
 from corral.roles.order import configured
 from corral.roles.role import Share
 from corral.roles.services import corral_wheels, metrics, page
-from corral.roles.services.corral_wheels import PYTHONS, locked, own_wheel
+from corral.roles.services.corral_wheels import locked, own_wheel
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.services import Page, Services
+from corral.spec.systems import pythons
 from corral.state.base import Resource
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv
@@ -153,7 +154,7 @@ def test_corral_itself_is_uploaded_as_a_wheel() -> None:
     assert own_wheel.__wrapped__()[0] == own, "the same files give the same bytes"
 
 
-@pytest.mark.parametrize("python", sorted({p for p in PYTHONS.values() if p != "3.10"}))
+@pytest.mark.parametrize("python", sorted(pythons() - {"3.10"}))
 def test_the_lock_has_all_that_the_page_imports_for_each_python(python: str, repo: Path) -> None:
     """Jinja2 became a dependency of Corral, and the controller's page had none for its reports."""
     project = tomllib.loads((repo / "pyproject.toml").read_text())["project"]

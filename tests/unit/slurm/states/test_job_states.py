@@ -23,10 +23,11 @@ LISTED = re.compile(r"\b[A-Z][A-Z_]+(?:[|,][A-Z][A-Z_]+)*\b")
 """Words of which shell programs and squeue's options make one of several states."""
 MOST = 2
 """State words next to each other that are not a list: a comparison with two."""
+OF_OTHERS = {"STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}
+"""Flags of a job that has another state of the table, by which squeue lists it too."""
 SHELL = {
     "agents/health.sh": set(ended_states()),  # installed on nodes
-    # While the machine starts: states in which a job that was lost still counts as there.
-    "agents/lost-jobs.sh": {"RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"},
+    "agents/lost-jobs.sh": set(holding_states().split(",")) - OF_OTHERS,
 }
 """Lists in programs that run where Corral is not."""
 
@@ -65,6 +66,15 @@ def lists_in(tree: ast.Module) -> Iterator[tuple[int, set[str]]]:
 
 def test_every_state_is_in_the_table() -> None:
     assert set(job_states()) == set(JobState)
+
+
+def test_lost_jobs_are_those_whose_state_has_steps(repo: Path) -> None:
+    text = (repo / "src/corral/agents/lost-jobs.sh").read_text()
+    body = text[text.index("lost() {") : text.index("\n}\n")]
+    [asked] = re.findall(r"-t ([A-Z,]+)", body)
+    [kept] = re.findall(r"case \$state in ([A-Z| ]+)\)", body)
+    with_steps = {word for word, row in job_states().items() if row.steps}
+    assert set(asked.split(",")) == set(kept.replace(" ", "").split("|")) == with_steps
 
 
 def test_no_other_list_of_job_states(repo: Path) -> None:

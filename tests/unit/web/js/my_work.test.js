@@ -36,7 +36,7 @@ test("limits: rows without one are named in a sentence, and a full one stands ou
     row({ kind: "account", name: "root", account: "root", cells: free }),
     row({
       ...{ kind: "qos", name: "high", account: "", cells: free },
-      budgets: [{ resource: "gres/gpu", used: null, limit: 6000 }],
+      budgets: [{ bounds: "usage over time", resource: "gres/gpu", used: null, limit: 6000 }],
     }),
   ];
   const answer = { known: true, at: 1, why: "", why_no_qos: "", rows };
@@ -44,7 +44,7 @@ test("limits: rows without one are named in a sentence, and a full one stands ou
   const words = texts(made);
   assert.match(words, /kim in vision 12 of 12/);
   assert.match(words, /Unlimited: account root, all users\./);
-  assert.match(words, /usage over time, together: unknown of 100 GPU hours/);
+  assert.match(words, /usage over time: unknown of 100 GPU hours/);
   assert.ok(shown(made).includes('class="nowrap reason"'));
   assert.ok(shown(made).includes('href="#policy/qos?q=high"'));
   const silent = { ...answer, known: false, why: "slurmdbd does not answer", rows: [] };
@@ -106,11 +106,11 @@ test("hours and cost of a period", () => {
 
 test("limits in words, those of one name together", () => {
   const lines = limits.limitLines([
-    { name: "GrpTRES", resource: "cpu", value: 31 },
-    { name: "GrpTRES", resource: "gres/gpu", value: 1 },
-    { name: "MaxWall", resource: "", value: 5400 },
-    { name: "GrpTRESMins", resource: "gres/gpu", value: 90 },
-    { name: "GrpTRES2", resource: "mem", value: 2048 },
+    { name: "GrpTRES", bounds: "together", resource: "cpu", value: 31 },
+    { name: "GrpTRES", bounds: "together", resource: "gres/gpu", value: 1 },
+    { name: "MaxWall", bounds: "time limit of each job", resource: "", value: 5400 },
+    { name: "GrpTRESMins", bounds: "usage over time, together", resource: "gres/gpu", value: 90 },
+    { name: "MaxTRES", bounds: "others", resource: "mem", value: 2048 },
   ]);
   assert.deepEqual(
     lines.map(({ words }) => words),
@@ -118,7 +118,7 @@ test("limits in words, those of one name together", () => {
       "together: 31 CPUs, 1 GPU",
       "time limit of each job: 1 h 30 min",
       "usage over time, together: 1.5 GPU hours",
-      "GrpTRES2: 2.0 GiB of memory",
+      "others: 2.0 GiB of memory",
     ],
   );
   assert.equal(lines[0].title, "GrpTRES=cpu=31 GrpTRES=gres/gpu=1");
@@ -140,7 +140,7 @@ const account = (name, more = {}) => ({
 });
 
 test("accounts: a filter keeps those above; what is inherited is stated once", () => {
-  const most = { name: "MaxJobs", resource: "", value: 30 };
+  const most = { name: "MaxJobs", bounds: "jobs running of each user", resource: "", value: 30 };
   const rows = [
     account("root"),
     account("research", { parent: "root", limits: [most] }),

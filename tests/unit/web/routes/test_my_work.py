@@ -107,7 +107,14 @@ def test_used_against_the_limits_of_user_account_and_qos(release: str, api: int)
     budget = kim["budgets"][0]
     assert (budget["resource"], budget["limit"]) == ("cpu", 1300)
     assert (budget["used"] is None) is (api < 40), "no sshare there: unknown, not 0"
-    assert {"name": "MaxWall", "resource": "", "value": 1380} in kim["more"]
+    assert budget["bounds"] == "usage over time, together"
+    wall = next(limit for limit in kim["more"] if limit["name"] == "MaxWall")
+    assert wall == {
+        "name": "MaxWall",
+        "bounds": "time limit of each job",
+        "resource": "",
+        "value": 1380,
+    }
     assert [job["label"] for job in data["running"]] == ["3"]
     assert data["running"][0]["use"] is None
     assert not data["measured"]["known"]

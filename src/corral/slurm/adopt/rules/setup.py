@@ -12,12 +12,11 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.script import Broken, Command, commands_of
 from corral.slurm.adopt.source import Edit, Kind, Source, Spot
 from corral.slurm.adopt.view import Existing
-from corral.spec.findings import shown
+from corral.spec.findings import SHOWN_AT_MOST, one_line
 from corral.spec.providers import machines_on
+from corral.spec.rules.drivers import driver_fault, driver_table, is_blackwell, toolkit_fault
 
 _FOLDERS: Final = ("StateSaveLocation", "SlurmdSpoolDir")
-# Searched for: what may come before the number would only cost time, with its square.
-_BLACKWELL: Final = re.compile(r"50[5-9]0|b[23]00|rtx[ _-]{0,3}pro", re.I)
 _DRIVER: Final = re.compile(r"nvidia-driver-(\d+)(-server)?(-open)?")
 _TOOLKIT: Final = re.compile(r"cuda(?:-toolkit)?-(\d+)-(\d+)")
 _COPIES: Final = frozenset(
@@ -25,8 +24,6 @@ _COPIES: Final = frozenset(
 )
 _QUOTES: Final = re.compile("[\u201c\u201d\u2018\u2019\u201e]")
 _LOGIN_UIDS: Final = range(1000, 60001)
-_OPEN_ONLY: Final = 570
-_TOOLKIT_NEEDED: Final = (12, 8)
 
 
 def _commands(source: Source) -> list[Command]:
@@ -129,31 +126,46 @@ def one_copy(existing: Existing) -> Iterator[Problem]:
             )
 
 
-def driver(existing: Existing) -> Iterator[Problem]:
-    """A driver or toolkit that does not know the GPU."""
+def _gpus(existing: Existing) -> list[str]:
+    """Names of GPUs in the files and of the machines, each once; other words may be among them."""
     kinds = [row.text("Type") for row in existing.gres]
-    kinds += [row.text("Gres") for row in existing.nodes]
+    kinds += [part for row in existing.nodes for part in re.split("[:,(]", row.text("Gres"))]
     kinds += [name for m in existing.machines.values() for name in m.gpu_names]
-    gpu = next((kind for kind in kinds if _BLACKWELL.search(kind)), "")
-    if not gpu:
-        return
+    return list(dict.fromkeys(one_line(kind)[:SHOWN_AT_MOST] for kind in kinds))
+
+
+def driver(existing: Existing) -> Iterator[Problem]:
+    """A driver or toolkit that does not fit the GPUs, by the table of the cluster file's rules."""
+    gpus = _gpus(existing)
     for command in _all(existing):
         for package in _installs(command):
-            match, toolkit = _DRIVER.fullmatch(package), _TOOLKIT.fullmatch(package)
-            spot = next(command.word(package), command.spot)
-            if match and (int(match[1]) < _OPEN_ONLY or not match[3]):
-                yield Problem(
-                    spot,
-                    f"{package} does not drive {shown(gpu)}: Blackwell needs 570 or newer with the "
-                    'open kernel module, else "No devices were found"',
-                    "install nvidia-driver-570-open or newer",
-                )
-            if toolkit and (int(toolkit[1]), int(toolkit[2])) < _TOOLKIT_NEEDED:
-                yield Problem(
-                    spot,
-                    f"{package} cannot compile for {shown(gpu)} (sm_120)",
-                    "install cuda-toolkit-12-8 or newer, and PyTorch built for cu128 or newer",
-                )
+            fault, hint = _driver_fault(package, gpus) or _toolkit_fault(package, gpus)
+            if fault:
+                spot = next(command.word(package), command.spot)
+                yield Problem(spot, f"{package}: {fault}", hint)
+
+
+def _driver_fault(package: str, gpus: list[str]) -> tuple[str, str] | None:
+    """What is wrong with a driver's package and what to do; None for another package."""
+    match = _DRIVER.fullmatch(package)
+    if match is None:
+        return None
+    branch, opened = int(match[1]), match[3] is not None
+    for gpu in gpus:
+        if fault := driver_fault(gpu, branch, opened=opened):
+            least = f"nvidia-driver-{driver_table().blackwell_branch}-open or newer"
+            closed = package.removesuffix("-open")
+            return fault, f"install {least if is_blackwell(gpu) else closed}"
+    return "", ""
+
+
+def _toolkit_fault(package: str, gpus: list[str]) -> tuple[str, str]:
+    match = _TOOLKIT.fullmatch(package)
+    cuda = f"{match[1]}.{match[2]}" if match else ""
+    fault = next((f for gpu in gpus if cuda and (f := toolkit_fault(gpu, cuda))), "")
+    least = driver_table().blackwell_cuda
+    hint = f"install cuda-toolkit-{least.replace('.', '-')} or newer, and PyTorch built for "
+    return fault, f"{hint}cu{least.replace('.', '')} or newer"
 
 
 def slurm_uid(existing: Existing) -> Iterator[Problem]:
@@ -263,6 +275,7 @@ def job_script(existing: Existing) -> Iterator[Problem]:
                 )
 
 
+_TABLE: Final = driver_table()
 _GUIDE: Final = next(kind.guide for kind in machines_on("tcpxo").values())
 """The page about NCCL's settings that an image replaces."""
 
@@ -275,8 +288,9 @@ RULES: Final = (
          "systemctl enable --now", services, "F03", ""),
     Rule("setup-one-copy", E, Kind.SETUP, "slurm.conf on one machine alone.",
          "enable_configless", one_copy, "F04", "configless_slurm.html"),
-    Rule("setup-driver", E, Kind.SETUP, "A driver or toolkit that is too old for the GPU.",
-         "570-open and CUDA 12.8 or newer for Blackwell", driver, "F25", "open-gpu-kernel-modules"),
+    Rule("setup-driver", E, Kind.SETUP, "A driver or toolkit that does not fit the GPU.",
+         f"{_TABLE.blackwell_branch}-open and CUDA {_TABLE.blackwell_cuda} or newer for Blackwell; "
+         "no -open before Turing", driver, "F25", "open-gpu-kernel-modules"),
     Rule("setup-uid", W, Kind.SETUP, "A person's numeric id for slurm or munge.",
          "an id below 1000", slurm_uid, "F17", "login.defs(5)"),
     Rule("setup-two-sources", W, Kind.SETUP, "Driver and toolkit from two sources.",

@@ -49,7 +49,7 @@ export interface ApiToken {
   ends: number;
 }
 
-/** Tokens that are good, newest first. */
+/** Valid tokens, newest first. */
 export interface ApiTokens {
   tokens: ApiToken[];
 }
@@ -75,7 +75,7 @@ export interface BulkResult {
   failed: FailedOne[];
 }
 
-/** What a choice of jobs is; others: of others, which are left out. */
+/** A selection of jobs; others: jobs of other users, which are left out. */
 export interface ChosenJobs {
   targets: string[];
   tasks: number;
@@ -232,7 +232,7 @@ export interface FormValue {
   value: string;
 }
 
-/** How Slurm stands. */
+/** The state of Slurm's daemons. */
 export interface Head {
   rev: number;
   nodes_rev: number;
@@ -444,19 +444,22 @@ export interface Licenses {
   licenses: LicenseRow[];
 }
 
-/** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins. */
+/** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
+
+``bounds``: what it bounds, in words. */
 export interface LimitRow {
   name: string;
+  bounds: string;
   resource: string;
   value: number;
 }
 
-/** All that is wrong with a cluster file. */
+/** All findings about a cluster file. */
 export interface Lint {
   findings: LintFinding[];
 }
 
-/** What is wrong with a cluster file; line 0: about all of it. */
+/** A finding about a cluster file; line 0: about the entire file. */
 export interface LintFinding {
   rule: string;
   level: "error" | "warning" | "info";
@@ -468,7 +471,7 @@ export interface LintFinding {
   where: string;
 }
 
-/** An event of a log; live: what was printed before has all come; ranks: how many it has. */
+/** An event of a log; live: all earlier output has been sent; ranks: how many it has. */
 export interface LogBatch {
   pieces: LogPiece[];
   live: boolean;
@@ -537,7 +540,7 @@ export interface LogTask {
   state: string;
 }
 
-/** How one logs in: codes, whether a terminal shows them. */
+/** How users log in: codes, whether a terminal shows them. */
 export interface Logins {
   codes: boolean;
 }
@@ -621,7 +624,7 @@ export interface NodeFigures {
   gpu?: number;
 }
 
-/** One GPU of a node; None is unknown, and an empty list of jobs is nobody. */
+/** One GPU of a node; None is unknown, and an empty list of jobs: no job has it. */
 export interface NodeGpu {
   index: number;
   jobs: NamedJob[] | null;
@@ -676,7 +679,7 @@ export interface Nodes {
   nodes_rev: number;
 }
 
-/** A node that takes no jobs, and of which no finding states why. */
+/** A node that takes no jobs, without a finding that explains it. */
 export interface OutOfService {
   node: string;
   state: string;
@@ -791,8 +794,11 @@ export interface Quota {
   rows: QuotaRow[];
 }
 
-/** Resource minutes used of those allowed (GrpTRESMins); used null: unknown. */
+/** Resource minutes used of those allowed (GrpTRESMins); used null: unknown.
+
+``bounds``: what it bounds, in words. */
 export interface QuotaBudget {
+  bounds: string;
   resource: string;
   used: number | null;
   limit: number;
@@ -936,7 +942,7 @@ export interface SchedulerState {
   figures: SchedulerFigures | null;
 }
 
-/** A line of a script, and what is to be stated about it. */
+/** A line of a script, and notes about it. */
 export interface ScriptLine {
   line: number;
   text: string;
@@ -1017,7 +1023,7 @@ export interface Timeline {
   most: number;
 }
 
-/** A job that ran; end_at null: it runs still. runs: first and last of adjacent nodes. */
+/** A job that ran; end_at null: it is still running. runs: first and last of adjacent nodes. */
 export interface TimelineJob {
   id: number;
   label: string;
@@ -1030,7 +1036,7 @@ export interface TimelineJob {
   runs: [number, number][];
 }
 
-/** How many jobs of a choice are whose. */
+/** A user's number of jobs in a selection. */
 export interface UserCount {
   user: string;
   count: number;

@@ -17,7 +17,7 @@ const KINDS = [
 const AGAIN_MS = 60000;
 
 /**
- * An answer as curves; a value that nobody knows stays null, which is drawn as a gap.
+ * An answer as curves; an unknown value stays null, which is drawn as a gap.
  * @param {ClusterCurves} past
  * @returns {Plotted[]}
  */

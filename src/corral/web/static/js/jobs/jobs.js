@@ -297,7 +297,7 @@ export function listAddress({ show, q, by, down, offset, days }) {
 }
 
 /**
- * What an address chooses; what it does not have, or has wrong, is as usual.
+ * What an address selects; missing and invalid parts get their defaults.
  * @param {string[]} args
  * @param {URLSearchParams} query
  * @returns {Choice}

@@ -1,6 +1,6 @@
 // My work: what my jobs have of the limits, hours and cost, and what ended jobs did not use.
 import { Component, h } from "../../vendor/preact.mjs";
-import { boundWords, limitLines, resourceWords } from "../lib/limits.js";
+import { limitLines, resourceWords } from "../lib/limits.js";
 import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -97,10 +97,10 @@ function Others({ row }) {
   const cells = row.cells
     .filter(({ what, limit }) => !ALWAYS.includes(what) && limit !== null)
     .map((cell) => el("li", { key: cell.what }, `${WHAT[cell.what]}: `, h(Cell, { cell })));
-  const budgets = row.budgets.map(({ resource, used, limit }) => {
+  const budgets = row.budgets.map(({ bounds, resource, used, limit }) => {
     const has = used === null ? "unknown" : hoursWords(used / 60);
     const of = `${hoursWords(limit / 60)} ${resourceWords(resource)} hours`;
-    const words = `${boundWords("GrpTRESMins")}: ${has} of ${of}`;
+    const words = `${bounds}: ${has} of ${of}`;
     const full = used !== null && used >= limit;
     const shown = used === null ? null : bar(used, limit, true);
     return el("li", { key: `minutes ${resource}`, class: full ? "reason" : "" }, shown, words);

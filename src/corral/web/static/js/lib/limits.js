@@ -2,29 +2,6 @@
 import { formatted, gib, span } from "./view.js";
 /** @import { LimitRow } from "../api.js" */
 
-/** What each limit bounds (sacctmgr(1)).
- * @type {Record<string, string>} */
-const BOUNDS = {
-  GrpTRES: "together",
-  GrpTRESMins: "usage over time, together",
-  GrpTRESRunMins: "running jobs to their time limits, together",
-  GrpJobs: "jobs running together",
-  GrpSubmitJobs: "jobs running and pending together",
-  GrpWall: "run time over time, together",
-  MaxJobs: "jobs running of each user",
-  MaxSubmitJobs: "jobs running and pending of each user",
-  MaxTRESPerJob: "each job",
-  MaxTRESPerNode: "each node of a job",
-  MaxTRESMinsPerJob: "each job to its time limit",
-  MaxWall: "time limit of each job",
-  MaxTRESPerUser: "each user",
-  MaxJobsPerUser: "jobs running of each user",
-  MaxSubmitJobsPerUser: "jobs running and pending of each user",
-  MaxTRESPerAccount: "each account",
-  MaxJobsPerAccount: "jobs running of each account",
-  MaxSubmitJobsPerAccount: "jobs running and pending of each account",
-  MinTRESPerJob: "each job, at least",
-};
 /** @type {Record<string, string>} */
 const NAMES = { cpu: "CPU", "gres/gpu": "GPU", mem: "memory", node: "node" };
 
@@ -41,9 +18,6 @@ function amount(resource, value) {
   const plural = resource in NAMES && value !== 1 ? "s" : "";
   return `${formatted(value)} ${resourceWords(resource)}${plural}`;
 }
-
-/** What a limit bounds, in words. @param {string} name */
-export const boundWords = (name) => BOUNDS[name] ?? name;
 
 /** How much one limit allows. @param {LimitRow} limit */
 function allowed({ name, resource, value }) {
@@ -62,8 +36,8 @@ export function limitLines(limits) {
   /** @type {Map<string, LimitRow[]>} */
   const groups = new Map();
   for (const limit of limits) groups.set(limit.name, [...(groups.get(limit.name) ?? []), limit]);
-  return [...groups].map(([name, group]) => ({
-    words: `${boundWords(name)}: ${group.map(allowed).join(", ")}`,
+  return [...groups.values()].map((group) => ({
+    words: `${group[0].bounds}: ${group.map(allowed).join(", ")}`,
     title: group.map(limitText).join(" "),
   }));
 }
