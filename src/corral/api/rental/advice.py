@@ -14,7 +14,7 @@ from corral.api.rental.clouds import offers
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.prove.advice.choice import Advice, excerpt
 from corral.prove.advice.choice import advise as judge
-from corral.prove.advice.training import read_training
+from corral.prove.advice.run_file import read_training
 from corral.providers.cloud.model import Offer
 from corral.spec.providers import CLOUDS, RENTALS
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from corral.durations import interval_seconds
 from corral.inspect.gpu import type_of_name
 from corral.plurals import plural
-from corral.prove.advice.training import Link, OnOffers, TrainingFile, Workload
+from corral.prove.advice.run_file import Link, OnOffers, TrainingFile, Workload
 from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.limits import limit
 from corral.prove.fabric.model import Collective

@@ -26,7 +26,7 @@ from corral.prove.advice.choice import (
     option_of,
     with_interruptions,
 )
-from corral.prove.advice.training import TrainingFile, Workload, read_training
+from corral.prove.advice.run_file import TrainingFile, Workload, read_training
 from corral.prove.measure.cost import LINE, METHODS, Compute, Cost, predicted
 from corral.prove.measure.measurement import Measured
 from corral.prove.measure.scaling import figures, read_scaling

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.prove.advice.training import TrainingFile, read_training
+from corral.prove.advice.run_file import TrainingFile, read_training
 from corral.prove.measure.cost import Compute
 from corral.prove.measure.measurement import Measured
 from corral.prove.measure.scaling import figures, read_scaling
