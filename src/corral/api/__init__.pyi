@@ -162,6 +162,9 @@ from corral.api.page.tokens import make_api_token as make_api_token
 from corral.api.page.tokens import revoke_api_token as revoke_api_token
 from corral.api.page.tokens import wished_token as wished_token
 from corral.api.page.tracking_tunnel import tracking_page as tracking_page
+from corral.api.rental.advice import Advice as Advice
+from corral.api.rental.advice import Advised as Advised
+from corral.api.rental.advice import advise as advise
 from corral.api.rental.cloud_sets import Changed as Changed
 from corral.api.rental.cloud_sets import Confirm as Confirm
 from corral.api.rental.cloud_sets import account_keys as account_keys

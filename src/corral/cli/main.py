@@ -72,6 +72,9 @@ VERBS: Final = MappingProxyType(
         "login": Verb("config.login", _CLUSTER, "Log in to a cluster as one of its users."),
         "logout": Verb("config.logout", _CLUSTER, "Remove a profile of `corral login`."),
         "offers": Verb("rental.offers", _CLUSTER, "Show what clouds have on sale, and its price."),
+        "advise": Verb(
+            "rental.advise", _CLUSTER, "Find the cheapest cluster on sale for a training run."
+        ),
         "cloud": Verb(
             "rental.cloud", _CLUSTER, "Show and extend what belongs to an entire cloud account."
         ),

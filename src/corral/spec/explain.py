@@ -33,9 +33,19 @@ _BOUNDS: Final = {
 }
 
 
-def explain(errors: Sequence[ErrorDetails], tree: YamlNode, file: str) -> list[Finding]:
-    """One finding for each error of pydantic."""
-    return [_finding(error, cast(Path, error["loc"]), tree, file) for error in errors]
+def explain(
+    errors: Sequence[ErrorDetails], tree: YamlNode, file: str, top: schema.Field | None = None
+) -> list[Finding]:
+    """One finding for each error of pydantic.
+
+    Args:
+        errors: as pydantic lists them.
+        tree: the file as written.
+        file: its name.
+        top: the file's fields; None: those of the cluster file.
+    """
+    fields = top or schema.root()
+    return [_finding(error, cast(Path, error["loc"]), (tree, file), fields) for error in errors]
 
 
 def without_echoes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -96,11 +106,13 @@ def _parent(raw: Any, path: Path) -> Any:
     return raw
 
 
-def _finding(error: ErrorDetails, path: Path, tree: YamlNode, file: str) -> Finding:
-    kind = str(error["type"])
-    field = schema.at(path)
+def _finding(
+    error: ErrorDetails, path: Path, written: tuple[YamlNode, str], top: schema.Field
+) -> Finding:
+    kind, (tree, file) = str(error["type"]), written
+    field = schema.at(path, top)
     if kind == "extra_forbidden":
-        rule, message, hint = _unknown(path)
+        rule, message, hint = _unknown(path, top)
         node = tree.key(path)
     elif kind == "missing":
         rule, message, hint = _missing(path, field)
@@ -114,18 +126,22 @@ def _finding(error: ErrorDetails, path: Path, tree: YamlNode, file: str) -> Find
     )
 
 
-def _unknown(path: Path) -> tuple[str, str, str]:
-    parent = schema.at(path[:-1])
+def _unknown(path: Path, top: schema.Field) -> tuple[str, str, str]:
+    parent = schema.at(path[:-1], top)
     names = [f.name for f in parent.fields] if parent else []
     key = str(path[-1])
     meant = near(key, names)
     place = f"in {dotted(path[:-1])}" if len(path) > 1 else "at the top of the file"
     message = f"no field is called {shown(key)} {place}"
-    return "unknown-field", message, f"did you mean {meant}?" if meant else _elsewhere(key, names)
+    return (
+        "unknown-field",
+        message,
+        f"did you mean {meant}?" if meant else _elsewhere(key, names, top),
+    )
 
 
-def _elsewhere(key: str, names: list[str]) -> str:
-    homes = [f.path for f in schema.walk() if f.name == key and f.path != key]
+def _elsewhere(key: str, names: list[str], top: schema.Field) -> str:
+    homes = [f.path for f in schema.walk(top) if f.name == key and f.path != key]
     here = f"fields here: {', '.join(names)}"
     return f"{homes[0]} is such a field; {here}" if homes else here
 

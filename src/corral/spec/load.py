@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
 from corral.errors import Code, CorralError
-from corral.spec import explain, rules, tree
+from corral.spec import explain, rules, schema, tree
 from corral.spec.findings import Finding, Level, dotted, has_errors, one_line
 from corral.spec.models import ClusterSpec
+from corral.spec.values import Model
 
 BYTES_AT_MOST: Final = 1024 * 1024
 SHOWN_ERRORS: Final = 20
@@ -62,60 +63,110 @@ class SpecInvalidError(CorralError):
     findings: tuple[Finding, ...] = ()
 
 
+AnyModel = TypeVar("AnyModel", bound=Model)
+Rules = Callable[[AnyModel], Iterable[tuple[tree.Path, str, str]]]
+"""What spans several fields of a file: place, message and hint of each fault."""
+
+
 def load(path: Path) -> Loaded:
     """Read a cluster file. Raises nothing: what is wrong with the file is a finding."""
+    data = _bytes_of(path, f"write one with: corral init > {path.name}")
+    return load_bytes(data, str(path)) if isinstance(data, bytes) else Loaded(None, (data,))
+
+
+def read_model(path: Path, model: type[AnyModel], rules_of: Rules[AnyModel], hint: str) -> AnyModel:
+    """Read another file than a cluster file, with its errors in the same words and places.
+
+    Args:
+        path: the file, in YAML.
+        model: its fields.
+        rules_of: what is wrong between fields, once each of them is valid.
+        hint: what to do where there is no such file, or nothing in it.
+
+    Raises:
+        SpecInvalidError: it has errors (SPEC_INVALID) or there is no such file (NOT_FOUND).
+    """
+    file, data = str(path), _bytes_of(path, hint)
+    text = _decoded(data, file) if isinstance(data, bytes) else data
+    if isinstance(text, Finding):
+        raise invalid((text,), file, "file")
+    top, broken = _top(text, file, hint, hint)
+    if top is None:
+        raise invalid(broken, file)
+    read, errors = _model(top.plain(), model)
+    findings = explain.explain(errors[:ERRORS_AT_MOST], top, file, schema.root(model))
+    for place, message, what in rules_of(read) if read else ():
+        node = top.find(place)
+        at = (file, node.line, node.column, dotted(place))
+        findings.append(Finding("wrong-value", Level.ERROR, message, what, *at))
+    if read is None or findings or broken:
+        raise invalid(sorted((*broken, *findings), key=lambda f: (f.line, f.column)), file)
+    return read
+
+
+def _bytes_of(path: Path, hint: str) -> bytes | Finding:
     file = str(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not stat.S_ISFIFO(path.stat().st_mode):
             return _refused("file-unreadable", "it is not a file", "name a YAML file", file)
         with path.open("rb") as stream:
-            data = stream.read(BYTES_AT_MOST + 1)
+            return stream.read(BYTES_AT_MOST + 1)
     except FileNotFoundError:
-        hint = _other_files(path) or f"write one with: corral init > {path.name}"
-        return _refused("file-missing", "there is no such file", hint, file)
+        return _refused("file-missing", "there is no such file", _other_files(path) or hint, file)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return _refused("file-unreadable", f"it cannot be read: {reason}", "check its mode", file)
-    return load_bytes(data, file)
 
 
 def load_bytes(data: bytes, file: str) -> Loaded:
     """Read a cluster file's bytes; ``file`` is its name in findings. Raises nothing."""
+    text = _decoded(data, file)
+    return load_text(text, file) if isinstance(text, str) else Loaded(None, (text,))
+
+
+def _decoded(data: bytes, file: str) -> str | Finding:
     if len(data) > BYTES_AT_MOST:
         hint = "a cluster file lists groups, not machines: nodes: node[0-999]"
         return _refused("file-too-large", "it is larger than 1 MiB", hint, file)
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
         message = f"the byte 0x{data[error.start]:02x} is not UTF-8"
         hint = "save the file as UTF-8"
         place = (file, line, column)
-        return Loaded(None, (Finding("file-not-utf8", Level.ERROR, message, hint, *place),))
-    return load_text(text, file)
+        return Finding("file-not-utf8", Level.ERROR, message, hint, *place)
 
 
 def load_text(text: str, file: str) -> Loaded:
     """Read a cluster file's text; ``file`` is its name in findings. Raises nothing."""
-    if len(text) > BYTES_AT_MOST:
-        return _refused("file-too-large", "it is larger than 1 MiB", "list groups", file)
-    top, faults = tree.parse(text)
-    broken = [
-        Finding(f.rule, Level.ERROR, f.message, f.hint, file, f.line, f.column) for f in faults
-    ]
-    if top is None or top.empty:
-        hint = "write a starting file with: corral init laptop"
-        empty = Finding("file-empty", Level.ERROR, "the file is empty", hint, file)
-        return Loaded(None, tuple(broken) or (empty,))
-    if top.pairs is None:
-        hint = "begin with 'corral: v1' and 'name: ...'"
-        message = "the file must be a mapping of keys and values"
-        place = (file, top.line, top.column)
-        return Loaded(None, (*broken, Finding("not-a-mapping", Level.ERROR, message, hint, *place)))
+    hint = "write a starting file with: corral init laptop"
+    top, broken = _top(text, file, "begin with 'corral: v1' and 'name: ...'", hint)
+    if top is None:
+        return Loaded(None, broken)
     spec, more = _validated(top, file)
     findings = tuple(sorted((*broken, *more), key=lambda f: (f.line, f.column)))
     return Loaded(None if has_errors(findings) else spec, findings)
+
+
+def _top(
+    text: str, file: str, begin: str, hint: str
+) -> tuple[tree.YamlNode | None, tuple[Finding, ...]]:
+    """The file's mapping, None where it holds none, and what is wrong with the YAML itself."""
+    if len(text) > BYTES_AT_MOST:
+        return None, (_refused("file-too-large", "it is larger than 1 MiB", "list groups", file),)
+    top, faults = tree.parse(text)
+    broken = tuple(
+        Finding(f.rule, Level.ERROR, f.message, f.hint, file, f.line, f.column) for f in faults
+    )
+    if top is None or top.empty:
+        return None, broken or (_refused("file-empty", "the file is empty", hint, file),)
+    if top.pairs is None:
+        message = "the file must be a mapping of keys and values"
+        place = (file, top.line, top.column)
+        return None, (*broken, Finding("not-a-mapping", Level.ERROR, message, begin, *place))
+    return top, broken
 
 
 def load_or_raise(path: Path) -> ClusterSpec:
@@ -131,11 +182,11 @@ def load_or_raise(path: Path) -> ClusterSpec:
     raise invalid(loaded.findings, str(path))
 
 
-def invalid(findings: Sequence[Finding], file: str) -> SpecInvalidError:
+def invalid(findings: Sequence[Finding], file: str, kind: str = "cluster file") -> SpecInvalidError:
     """The error that stands for these findings of one file."""
     errors = [f for f in findings if f.level is Level.ERROR]
     if [f.rule for f in errors] == ["file-missing"]:
-        code, message = Code.NOT_FOUND, f"no cluster file {one_line(file)}"
+        code, message = Code.NOT_FOUND, f"no {kind} {one_line(file)}"
     else:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         code, message = Code.SPEC_INVALID, f"{one_line(file)} has {count}"
@@ -158,8 +209,8 @@ def _other_files(path: Path) -> str:
     return f"did you mean {path.with_name(meant[0])}?" if meant else ""
 
 
-def _refused(rule: str, message: str, hint: str, file: str) -> Loaded:
-    return Loaded(None, (Finding(rule, Level.ERROR, message, hint, file),))
+def _refused(rule: str, message: str, hint: str, file: str) -> Finding:
+    return Finding(rule, Level.ERROR, message, hint, file)
 
 
 def _validated(top: tree.YamlNode, file: str) -> tuple[ClusterSpec | None, list[Finding]]:
@@ -169,12 +220,12 @@ def _validated(top: tree.YamlNode, file: str) -> tuple[ClusterSpec | None, list[
     a user sees everything in one go.
     """
     raw = top.plain()
-    spec, errors = _model(raw)
+    spec, errors = _model(raw, ClusterSpec)
     findings = explain.explain(errors[:ERRORS_AT_MOST], top, file)
     unknown = tuple(path for error in errors if (path := explain.touched(error)))
     if spec is None:
         explain.repair(raw, errors)
-        spec, _ = _model(raw)
+        spec, _ = _model(raw, ClusterSpec)
     if spec is None:
         return None, findings
     for problem in rules.judge(spec, unknown):
@@ -185,10 +236,10 @@ def _validated(top: tree.YamlNode, file: str) -> tuple[ClusterSpec | None, list[
     return spec, findings
 
 
-def _model(raw: Any) -> tuple[ClusterSpec | None, list[explain.ErrorDetails]]:
+def _model(raw: Any, model: type[AnyModel]) -> tuple[AnyModel | None, list[explain.ErrorDetails]]:
     """Strict: YAML has its own types, so that ``uid: true`` and ``count: "2"`` are errors."""
     try:
-        return ClusterSpec.model_validate(_frozen(raw), strict=True), []
+        return model.model_validate(_frozen(raw), strict=True), []
     except ValidationError as error:
         details = error.errors(include_url=False)
         return None, explain.without_echoes(

@@ -95,9 +95,9 @@ class Field:
 
 
 @cache
-def root() -> Field:
-    """The entire cluster file."""
-    schema = ClusterSpec.model_json_schema()
+def root(model: type[values.Model] = ClusterSpec) -> Field:
+    """The entire cluster file, or another file that has this model."""
+    schema = model.model_json_schema()
     return _field("", "", schema, schema["$defs"], required=True)
 
 
@@ -108,9 +108,9 @@ def walk(field: Field | None = None) -> Iterator[Field]:
         yield from walk(child)
 
 
-def at(path: tuple[str | int, ...]) -> Field | None:
-    """The field a path of keys and list positions leads to; None when there is no such field."""
-    field: Field | None = root()
+def at(path: tuple[str | int, ...], top: Field | None = None) -> Field | None:
+    """The field that keys and list positions lead to (from ``top``); None when there is none."""
+    field: Field | None = top or root()
     for part in path:
         if isinstance(part, str):
             field = field.field(part) if field else None

@@ -76,7 +76,7 @@ def concrete(field: Field) -> str:
 
 def judge(field: Field, text: str) -> bool:
     """Whether the text is refused in this field; what is not refused is harmless."""
-    _, errors = loading._model(changed(LAB, {concrete(field): text}))
+    _, errors = loading._model(changed(LAB, {concrete(field): text}), models.ClusterSpec)
     where = tuple(int(part) if part.isdigit() else part for part in concrete(field).split("."))
     if any(error["loc"] == where for error in errors):
         return True

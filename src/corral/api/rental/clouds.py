@@ -39,12 +39,14 @@ class Sale:
         traits: by cloud, what it can and cannot do.
         silent: by cloud, why it was not asked or did not answer; one that is in ``traits``
             too lists its offers, and not its file systems.
+        together: the offers are machines that come as one of a cloud's own clusters.
     """
 
     offers: tuple[Offer, ...]
     volumes: tuple[Volume, ...]
     traits: dict[str, CloudTraits]
     silent: dict[str, CorralError]
+    together: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Offers and volumes, what each cloud can do, and clouds that did not answer."""
@@ -53,6 +55,7 @@ class Sale:
             "volumes": [asdict(volume) for volume in self.volumes],
             "clouds": {name: asdict(cloud) for name, cloud in self.traits.items()},
             "silent": {name: error.as_dict() for name, error in self.silent.items()},
+            "together": self.together,
         }
 
 
@@ -109,7 +112,7 @@ async def offers(
         if word in f"{o.gpu} {o.type}".lower() and (everything or o.capacity is not Capacity.NONE)
     ]
     kept.sort(key=lambda o: (o.price is None, o.price or 0.0, o.provider, o.type, o.region))
-    return Sale(tuple(kept), tuple(volumes), traits, silent)
+    return Sale(tuple(kept), tuple(volumes), traits, silent, together)
 
 
 async def price_together(spec: ClusterSpec, group: NodeGroup, nodes: int) -> str:

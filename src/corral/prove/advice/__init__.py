@@ -1,0 +1,1 @@
+"""What a training run would take and cost on what clouds have on sale."""
