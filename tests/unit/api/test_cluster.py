@@ -51,10 +51,10 @@ if TYPE_CHECKING:
         assert_type(cluster.submit(partial(steps, rate=0.5), 5), corral.JobFuture[float])
         assert_type(cluster.submit(lambda a, b: a + b, 1, 2).result(), int)
         assert_type(cluster.map(steps, [1, 2], at_once=1), list[corral.JobFuture[float]])
-        cluster.submit(steps)  # pyright: ignore[reportArgumentType]
+        cluster.submit(steps)  # pyright: ignore[reportCallIssue,reportArgumentType]
         cluster.submit(steps, "5")  # pyright: ignore[reportArgumentType]
         cluster.submit(steps, 5, 0.1, 7)  # pyright: ignore[reportArgumentType]
-        cluster.submit(steps, 5, nodes="2")  # pyright: ignore[reportCallIssue,reportArgumentType]
+        cluster.submit(steps, 5, nodes="2")  # pyright: ignore[reportArgumentType]
         cluster.submit(steps, 5, node=2)  # pyright: ignore[reportCallIssue]
         cluster.map(steps, ["5"])  # pyright: ignore[reportArgumentType]
         cluster.drain("node0")  # pyright: ignore[reportCallIssue]

@@ -85,12 +85,16 @@ class JobFuture(Future[T], Generic[T]):
 
     Args:
         job: the job, or the part.
+
+    Attributes:
+        job: the same.
+        started: whether the job was running at the last poll.
     """
 
     def __init__(self, job: Job) -> None:
         super().__init__()
         self.job = job
-        self._started = False
+        self.started = False
         self._cancelling = threading.RLock()
 
     def __repr__(self) -> str:
@@ -100,7 +104,7 @@ class JobFuture(Future[T], Generic[T]):
     def _word(self) -> str:
         if self.done():
             return "cancelled" if self.cancelled() else "done"
-        return "running" if self._started else "pending"
+        return "running" if self.started else "pending"
 
     @property
     def id(self) -> str:
@@ -109,7 +113,7 @@ class JobFuture(Future[T], Generic[T]):
 
     def running(self) -> bool:
         """Whether the job runs, as of the last poll."""
-        return self._started and not self.done()
+        return self.started and not self.done()
 
     def cancel(self) -> bool:
         """Cancel the job, pending or running; False where it has ended before.
@@ -129,17 +133,14 @@ class JobFuture(Future[T], Generic[T]):
             self.set_running_or_notify_cancel()  # wakes wait and as_completed
             return True
 
-    def _begin(self, *, running: bool) -> None:
-        """Take the job's state of a poll."""
-        self._started = running
 
-    def _finish(self, result: T | None, error: BaseException | None) -> None:
-        """Take the end of the job; one that was cancelled meanwhile stays so."""
-        with suppress(InvalidStateError):
-            if error is not None:
-                self.set_exception(error)
-            else:
-                self.set_result(result)  # pyright: ignore[reportArgumentType]  # T may be None
+def finish(future: JobFuture[Any], result: Any, error: BaseException | None) -> None:
+    """End a future; one that was cancelled meanwhile stays so."""
+    with suppress(InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
 
 async def submit_function(
@@ -264,7 +265,7 @@ class Watcher:
         with self._lock:
             left, self._futures, self._thread = self._futures, {}, None
         for future in left.values():
-            future._finish(None, error)
+            finish(future, None, error)
 
 
 async def _poll(fleet: Fleet, controller: str, futures: Mapping[str, JobFuture[Any]]) -> None:
@@ -275,7 +276,7 @@ async def _poll(fleet: Fleet, controller: str, futures: Mapping[str, JobFuture[A
         if state is None or state.ended:
             await _end(fleet, future, state)
         else:
-            future._begin(running=not state.waiting)
+            future.started = not state.waiting
 
 
 async def job_states(fleet: Fleet, controller: str, job_ids: Iterable[int]) -> dict[str, JobState]:
@@ -317,7 +318,7 @@ async def _end(fleet: Fleet, future: JobFuture[Any], state: JobState | None) -> 
         if failure.code is Code.UNREACHABLE:
             raise
         result, error = None, failure
-    future._finish(result, error)
+    finish(future, result, error)
 
 
 async def _answer(

@@ -13,7 +13,7 @@ import pytest
 
 from corral.api.cluster import Cluster
 from corral.api.workload import function, queue
-from corral.api.workload.function import JobFuture, Watcher, explained
+from corral.api.workload.function import JobFuture, Watcher, explained, finish
 from corral.api.workload.handle import Job
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
@@ -58,18 +58,18 @@ def nothing() -> None:
 
 def test_a_future_goes_through_its_states(future: JobFuture[int]) -> None:
     assert repr(future) == "<corral.JobFuture 12 pending>"
-    future._begin(running=True)
+    future.started = True
     assert future.running()
-    future._begin(running=False)  # Slurm has started it again
+    future.started = False  # Slurm has started it again
     assert not future.running()
-    future._begin(running=True)
-    future._finish(5, None)
+    future.started = True
+    finish(future, 5, None)
     assert not future.running()
     assert (future.result(), repr(future)) == (5, "<corral.JobFuture 12 done>")
 
 
 def test_none_is_a_result(future: JobFuture[Any]) -> None:
-    future._finish(None, None)
+    finish(future, None, None)
     assert future.result(0) is None
 
 
@@ -79,7 +79,7 @@ def test_a_running_job_is_cancelled_and_wakes_who_waits(
     asked = cancelled_as(monkeypatch, JobState.CANCELLED, nothing)
     done: list[bool] = []
     future.add_done_callback(lambda each: done.append(each.cancel()))
-    future._begin(running=True)
+    future.started = True
     waiting = threading.Thread(target=lambda: done.append(bool([*as_completed([future])])))
     waiting.start()
     assert future.cancel()
@@ -88,7 +88,7 @@ def test_a_running_job_is_cancelled_and_wakes_who_waits(
     assert wait([future], 0).done == {future}
     with pytest.raises(CancelledError):
         future.result()
-    future._finish(5, None)  # a poll that had begun before
+    finish(future, 5, None)  # a poll that had begun before
     assert future.cancelled()
 
 
@@ -97,7 +97,7 @@ def test_a_job_that_ended_before_keeps_its_result(
 ) -> None:
     cancelled_as(monkeypatch, JobState.COMPLETED, nothing)
     assert not future.cancel()
-    cancelled_as(monkeypatch, JobState.CANCELLED, lambda: future._finish(5, None))
+    cancelled_as(monkeypatch, JobState.CANCELLED, lambda: finish(future, 5, None))
     assert not future.cancel()
     assert future.result() == 5
     cancelled_as(monkeypatch, CorralError(Code.USAGE, "asked again"), nothing)
