@@ -127,6 +127,12 @@ esac
 """
 
 
+def test_the_example_of_functions_is_the_file_that_runs() -> None:
+    """``tests/embedded/test_functions.py`` runs it."""
+    text = (REPO / "examples/functions/run.py").read_text()
+    assert f"```python\n{text}```" in (REPO / "docs/guide/jobs.md").read_text()
+
+
 def test_examples_of_the_api_have_no_secret_in_a_command_line(tmp_path: Path) -> None:
     """Other users see arguments: the script that makes a token is run with a curl that records."""
     tools, temporary, record = (tmp_path / name for name in ("bin", "tmp", "record"))

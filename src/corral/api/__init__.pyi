@@ -194,6 +194,8 @@ from corral.api.workload.batch import submit as submit
 from corral.api.workload.data import Fed as Fed
 from corral.api.workload.data import bench_data as bench_data
 from corral.api.workload.data import shard_data as shard_data
+from corral.api.workload.function import map_function as map_function
+from corral.api.workload.function import submit_function as submit_function
 from corral.api.workload.notebook import Notebook as Notebook
 from corral.api.workload.notebook import notebook_job as notebook_job
 from corral.api.workload.notebook import open_notebook as open_notebook

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import update_wrapper
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from corral.api.config import files, known_clusters, rehearsal
 from corral.api.evidence import proof
@@ -16,7 +16,8 @@ from corral.api.lifecycle import deployment
 from corral.api.operations import diagnosis, overview, repair
 from corral.api.operations import nodes as machines
 from corral.api.sync import sync
-from corral.api.workload import batch, queue
+from corral.api.workload import batch, function, queue
+from corral.api.workload.function import JobFields, JobFuture
 from corral.api.workload.handle import Job
 from corral.errors import CorralError
 from corral.events import Emit, ignore
@@ -26,6 +27,8 @@ from corral.spec.models import ClusterSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
+V = TypeVar("V")
+Ts = TypeVarTuple("Ts")
 
 
 def _method(
@@ -71,6 +74,7 @@ class Cluster:
     def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
         self.spec = spec
         self.emit = emit
+        self._watcher = function.Watcher(spec)
 
     def __repr__(self) -> str:
         return f"<corral.Cluster {self.name}>"
@@ -119,10 +123,75 @@ class Cluster:
         """
         return sync(batch.run(self.spec, _job(job, fields), self.emit, on_line=on_line))
 
-    def submit(self, job: str | Sequence[str] | batch.JobSpec, **fields: Any) -> Job:
-        """Submit a job and return at once; arguments as for ``run``."""
+    @overload
+    def submit(self, job: str | Sequence[str] | batch.JobSpec, **fields: Any) -> Job: ...
+
+    @overload
+    def submit(
+        self, job: Callable[[*Ts], T], *args: *Ts, **fields: Unpack[JobFields]
+    ) -> JobFuture[T]: ...
+
+    def submit(
+        self,
+        job: str | Sequence[str] | batch.JobSpec | Callable[..., Any],
+        *args: Any,
+        **fields: Any,
+    ) -> Job | JobFuture[Any]:
+        """Submit a job, or the call of a function as a job, and return at once.
+
+        Each rank calls the function; the future has what rank 0 returned. A function of the script
+        or notebook is sent as code, which needs the same Python on the nodes; one of a module of
+        the project is uploaded with the project.
+
+        Args:
+            job: as for ``run``, or a function.
+            *args: the function's arguments; its keyword arguments by ``functools.partial``.
+            **fields: more fields of ``JobSpec``: nodes, gpus_per_node, time, env, ...
+
+        Raises:
+            CorralError: USAGE, it cannot be sent, or cannot run as asked; SLURM_REFUSED.
+        """
+        if callable(job):
+            handle = sync(function.submit_function(self.spec, job, args, fields, self.emit))
+            return self._futures([handle])[0]
+        if args:
+            raise TypeError("arguments are for a function; those of a script: args=[...]")
         handle = sync(batch.submit(self.spec, _job(job, fields), self.emit))
         return Job(self.spec, handle, self.emit)
+
+    def map(
+        self,
+        job: Callable[[V], T],
+        values: Iterable[V],
+        *,
+        at_once: int | None = None,
+        **fields: Unpack[JobFields],
+    ) -> list[JobFuture[T]]:
+        """Submit a call of a function for each value, all as one array; returns at once.
+
+        Args:
+            job: the function, as for ``submit``.
+            values: its argument in each part of the array.
+            at_once: parts that run at once at most.
+            **fields: as for ``submit``, for each part.
+
+        Returns:
+            the futures, in the order of the values.
+
+        Raises:
+            CorralError: as ``submit``.
+        """
+        every = list(values)
+        if not every:
+            return []
+        work = function.map_function(self.spec, job, every, fields, self.emit, at_once=at_once)
+        handle = sync(work)
+        return self._futures([handle.part(number) for number in handle.array])
+
+    def _futures(self, handles: Iterable[batch.JobHandle]) -> list[JobFuture[Any]]:
+        futures = [JobFuture[Any](Job(self.spec, handle, self.emit)) for handle in handles]
+        self._watcher.watch(futures)
+        return futures
 
     def logs(self, job_id: queue.JobRef) -> tuple[queue.RankLine, ...]:
         """What a job printed so far."""

@@ -7,9 +7,11 @@ import difflib
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from corral.agents import program
@@ -74,6 +76,7 @@ from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
+NOTHING_MORE: Final[Mapping[str, bytes]] = MappingProxyType({})
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 
@@ -88,6 +91,7 @@ class _Going:
         mount: the shared storage.
         name: its folder's name in the user's.
         manifest: what is uploaded; None: its script is on shared storage.
+        files: more files of its folder, by their path in it.
     """
 
     job: JobSpec
@@ -95,6 +99,7 @@ class _Going:
     mount: str
     name: str
     manifest: Manifest | None
+    files: Mapping[str, bytes]
 
     @property
     def folder(self) -> str:
@@ -125,7 +130,8 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
     """
     job = gpus_left_out(job, spec)
     refuse([*against_spec(job, spec), *against_image(job, spec)])
-    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", _outline(job, spec))
+    sent = _outline(job, spec)
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent, NOTHING_MORE)
     return batch_script(job, _place(going, spec, ()))
 
 
@@ -139,7 +145,13 @@ def _outline(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
 
 
 async def submit(
-    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, emit: Emit = ignore
+    fleet: Fleet,
+    controller: str,
+    spec: ClusterSpec,
+    job: JobSpec,
+    emit: Emit = ignore,
+    *,
+    files: Mapping[str, bytes] = NOTHING_MORE,
 ) -> JobHandle:
     """Hand a job to Slurm, with its files in a separate folder on shared storage.
 
@@ -149,6 +161,7 @@ async def submit(
         spec: the cluster.
         job: the job.
         emit: receives what is uploaded and which environment is made.
+        files: more files of the job's folder, by their path in it.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);
@@ -159,7 +172,7 @@ async def submit(
     manifest = await _parcel(job, spec)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     name = f"{stamp}-{job.title}-{secrets.token_hex(3)}"
-    going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest)
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest, files)
     for note in manifest.notes if manifest else ():
         emit(Event(Kind.NOTE, "code", message=note))
     seen = await ask(
@@ -305,6 +318,7 @@ async def _send(
     manifest = going.manifest or NO_FILES
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiler.files(going.job.profile)
+    own |= going.files
     packed = await abandonable(
         archive, manifest, missing(manifest, seen.lacking), going.name, token, own
     )

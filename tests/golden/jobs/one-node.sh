@@ -12,7 +12,7 @@ set -u
 job=/shared/corral/jobs/corral/x
 folder=$job
 export CORRAL_JOB_FOLDER="$folder"
-rm -f "$folder/ended"
+rm -f "$folder/ended" "$folder/returned" "$folder/raised"
 end() {
   echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
   exit "$1"

@@ -16,7 +16,7 @@ job=/shared/corral/jobs/corral/x
 folder=$job/task-$SLURM_ARRAY_TASK_ID
 [ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1
 export CORRAL_JOB_FOLDER="$folder"
-rm -f "$folder/ended"
+rm -f "$folder/ended" "$folder/returned" "$folder/raised"
 end() {
   echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
   exit "$1"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_type
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from corral.plan.model import Plan
     from corral.prove.model import Proof
 
+    def steps(count: int, rate: float = 0.1) -> float:
+        """A function that runs as a job."""
+        return count * rate
+
     def types_are_those_of_the_use_cases(cluster: corral.Cluster) -> None:
         """Read by pyright alone; a wrong call without its error is an error, too."""
         plan = assert_type(cluster.plan(), Plan)
@@ -41,6 +46,17 @@ if TYPE_CHECKING:
         assert_type(cluster.resume("node0"), dict[str, str])
         assert_type(cluster.jobs(ended=True), tuple[api.JobInfo, ...])
         assert_type(cluster.submit("train.py", nodes=2), corral.Job)
+        assert_type(cluster.submit(steps, 5, 0.1, nodes=2, time="5m"), corral.JobFuture[float])
+        assert_type(cluster.submit(steps, 5).result(1.0), float)  # its rate has a default
+        assert_type(cluster.submit(partial(steps, rate=0.5), 5), corral.JobFuture[float])
+        assert_type(cluster.submit(lambda a, b: a + b, 1, 2).result(), int)
+        assert_type(cluster.map(steps, [1, 2], at_once=1), list[corral.JobFuture[float]])
+        cluster.submit(steps)  # pyright: ignore[reportCallIssue,reportArgumentType]
+        cluster.submit(steps, "5")  # pyright: ignore[reportArgumentType]
+        cluster.submit(steps, 5, 0.1, 7)  # pyright: ignore[reportArgumentType]
+        cluster.submit(steps, 5, nodes="2")  # pyright: ignore[reportArgumentType]
+        cluster.submit(steps, 5, node=2)  # pyright: ignore[reportCallIssue]
+        cluster.map(steps, ["5"])  # pyright: ignore[reportArgumentType]
         cluster.drain("node0")  # pyright: ignore[reportCallIssue]
         cluster.drain("node0", 5)  # pyright: ignore[reportArgumentType]
         cluster.plan(ignore)  # pyright: ignore[reportCallIssue]

@@ -84,6 +84,20 @@ recording_read() (
   timeout 300 head -c "$2" "$1" | base64 -w0
 )
 
+# answer_read FOLDER NAME BYTES: at most so many of FOLDER/NAME, as base64; nothing where it is not there. Who asks for it unpickles
+# it, which may run code: folder and file are this user's, no links, and no other user may write to them.
+answer_read() (
+  cd "$1" || exit 1
+  [ -e "$2" ] || [ -L "$2" ] || exit 0
+  for path in . "$2"; do
+    if [ -L "$path" ] || [ "$(stat -c %u "$path")" != "$(id -u)" ] || stat -c %A "$path" | grep -qE '^(.{5}|.{8})w'; then
+      echo "$1/$path is a link or another user's, or others may write to it" >&2
+      exit 1
+    fi
+  done
+  recording_read "$2" "$3"
+)
+
 # notebook_place FOLDER PROGRAM OTHER: what the job's JupyterLab wrote about where it is, if it has; ends with OTHER where the job
 # does not run PROGRAM. Its user may put a FIFO there.
 notebook_place() (

@@ -127,8 +127,20 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
         )
 
 
-async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHandle:
+async def submit(
+    spec: ClusterSpec,
+    job: JobSpec,
+    emit: Emit = ignore,
+    *,
+    files: Mapping[str, bytes] = submission.NOTHING_MORE,
+) -> JobHandle:
     """Submit a job and return at once.
+
+    Args:
+        spec: the cluster.
+        job: the job.
+        emit: receives what is uploaded and which environment is made.
+        files: more files of the job's folder, by their path in it.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
@@ -136,7 +148,9 @@ async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHan
     await _refuse_apart(spec, job)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
-        return await submission.submit(session.fleet, session.controller, spec, job, emit)
+        return await submission.submit(
+            session.fleet, session.controller, spec, job, emit, files=files
+        )
 
 
 async def _refuse_apart(spec: ClusterSpec, job: JobSpec) -> None:

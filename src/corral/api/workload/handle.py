@@ -80,7 +80,7 @@ class Job:
         """
         outcome = self.wait(timeout, on_line=on_line)
         if not outcome.good:
-            raise _bad(outcome)
+            raise ended_badly(outcome)
         return outcome
 
     def logs(self) -> tuple[queue.RankLine, ...]:
@@ -123,7 +123,8 @@ class Job:
             ) from error
 
 
-def _bad(outcome: queue.JobOutcome | queue.ArrayOutcome) -> CorralError:
+def ended_badly(outcome: queue.JobOutcome | queue.ArrayOutcome) -> CorralError:
+    """The error of a job that has ended and did not succeed."""
     if isinstance(outcome, queue.ArrayOutcome):
         failed = [part for part in outcome.parts if not part.good]
         return CorralError(

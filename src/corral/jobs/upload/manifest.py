@@ -187,6 +187,15 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     return Manifest(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
 
 
+def folder_of(file: Path) -> str:
+    """The folder that ``pack`` would send with a file, "none" where that is the file alone."""
+    trees = ways_to(absolute(file))
+    tree = project_of(trees)
+    if tree is None and not private(trees[-1]) and _few(trees[-1]) is not None:
+        tree = trees[-1]
+    return _NONE if tree is None else str(tree.root)
+
+
 async def pack_folder(folder: str, *, here: Path | None = None) -> Manifest:
     """Read the folder that is sent with a command; it has no script in it.
 
