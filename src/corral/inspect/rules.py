@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from corral.errors import CorralError
-from corral.inspect.machine import CLOCK, NAMES, NO_ANSWER
+from corral.inspect.machine import CLOCK, DIRECTORY, NAMES, NO_ANSWER
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FAILED
@@ -251,6 +251,16 @@ RULES: Final = (
         {
             Observer.DOCTOR: Use(("F28",), ("links", "addresses"), "those of the nodes' addresses"),
             Observer.BENCH: Use(("network",), how="those that carry data, as declared"),
+        },
+    ),
+    Rule(
+        "directory_problems",
+        "a server of the directory that does not let a node read it, or a group that SSSD lacks",
+        {
+            Observer.PROOF: Use(
+                ("smoke.directory",), ("directory",), "one server that answers is enough"
+            ),
+            Observer.DOCTOR: Use(("F446",), ("directory",), "each server"),
         },
     ),
     Rule(
@@ -559,6 +569,32 @@ def owner_fault(line: str) -> OwnerFault | None:
         return OwnerFault.REPLACEABLE
     unread = " cannot be read" in line or " is a loop of links" in line
     return OwnerFault.UNKNOWN if unread else None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryProblem:
+    """What is wrong with a server of the directory, or a group of it.
+
+    Attributes:
+        name: address of the server, or the group.
+        group: it is a group.
+        text: what is wrong and what to do about it.
+    """
+
+    name: str
+    group: bool
+    text: str
+
+
+def directory_problems(state: MachineState) -> tuple[DirectoryProblem, ...]:
+    """Servers that do not let the node read the directory, and groups that SSSD does not know."""
+    problems: list[DirectoryProblem] = []
+    for line in state.get(DIRECTORY) or ():
+        name, _, answer = line.partition(" ")
+        word, _, text = answer.partition(" ")
+        if word != "ok":
+            problems.append(DirectoryProblem(name, word == "unknown", f"{name} {text or word}"))
+    return tuple(problems)
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:
