@@ -207,6 +207,13 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "storage.mount": _MADE,
     **{f"storage.{name}": _NFS for name in ("kind", "server", "path", "root_squash")},
     "users.uid": f"{_ALONE}: test_impact.py, test_a_uid_is_not_taken_from_another",
+    **{
+        f"directory.{n}": f"{_ALONE}: test_directory.py"
+        for n in (
+            *("base", "bind_dn", "ca", "every", "group_members", "homes", "kind", "password_file"),
+            *("shell", "tls", "uris", "groups.account", "groups.name", "groups.qos"),
+        )
+    },
     **{f"software.nvidia.{name}": _GPU for name in ("driver", "cuda", "source", "vendor_repo")},
     "software.nvidia.vendor_sha256": _GPU,
     "software.desktop": "installs a desktop: tests/machines",

@@ -41,6 +41,7 @@ STAYS_DOWN = sh(
 
 ELSEWHERE = {
     "smoke.reached": "tests/embedded/test_prove_slow.py",
+    "smoke.directory": "tests/embedded/test_directory.py",
     "multinode.mpi": "tests/embedded/test_mpi.py",
     "multinode.nccl": "tests/embedded/test_prove_nccl.py",
     "multinode.tcpxo": "tests/embedded/test_mega.py",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.apply.connection import Connection
+from corral.apply.directory_files import directory_files
 from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, programs_of, take_out, udp_of
 from corral.apply.observation import Observation, guessed, read_facts, remember, see
@@ -133,7 +134,17 @@ class Session(Connection):
         traits = {n: mesh.contained(t, facts[n]) for n, t in self.traits().items()}
         clouds = watched(self.spec, addresses.get(self.controller, ""))
         programs = programs_of(self.spec)
-        return Site(self.spec, facts, traits, addresses, self._debs, programs, clouds, self._udp)
+        return Site(
+            self.spec,
+            facts,
+            traits,
+            addresses,
+            self._debs,
+            programs,
+            clouds,
+            self._udp,
+            directory_files(self.spec),
+        )
 
     def desired_stages(self, facts: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:
         """What machines with these facts are to hold; asks no machine.

@@ -25,6 +25,7 @@ from corral.inspect.rules import (
     takes_requests,
     unit_state,
 )
+from corral.spec.sections.directory import Directory
 
 # systemd logs that it starts a unit before the unit logs anything; slurmd that it has started
 # after it could read its files. A reconfigure restarts it without systemd.
@@ -54,6 +55,7 @@ class Ask:
         containers: try what containers of users need.
         shared: the first shared folder, whose owners and modes are read; "" for none.
         keeper: who may own that besides root, "" for nobody.
+        people: the directory of people, whose servers are asked.
     """
 
     names: tuple[str, ...]
@@ -64,6 +66,7 @@ class Ask:
     containers: bool = False
     shared: str = ""
     keeper: str = ""
+    people: Directory | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
         *((*_CONTROLLER, storage.owners(ask.shared, ask.keeper)) if ask.controller else ()),
         services.alone(slurm_units),
         *((machine.USER_NAMESPACES,) if ask.containers else ()),
+        *((machine.directory(ask.people),) if ask.people else ()),
         *((mesh.TAILNET,) if ask.mesh else ()),
         *((mesh.TAILNET_PEERS,) if ask.mesh and ask.controller else ()),
     )

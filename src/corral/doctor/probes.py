@@ -24,6 +24,7 @@ from corral.inspect.rules import (
     UnitState,
     VersionFault,
     differing_files,
+    directory_problems,
     folder_fault,
     missing_devices,
     mtu_problems,
@@ -447,6 +448,13 @@ def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
         why = machine.get(USER_NAMESPACES)
         if why is not None:
             yield finding("F20", machine.node, why or "unshare -Ur, as nobody: no answer in 10 s")
+
+
+def directory(scene: Scene) -> Iterator[Diagnosis]:
+    """F446: a server of the directory does not let a node read it, or SSSD lacks a group."""
+    for machine in scene.answered:
+        for problem in directory_problems(machine):
+            yield finding("F446", machine.node, problem.text, problem.name)
 
 
 def alone(scene: Scene) -> Iterator[Diagnosis]:

@@ -11,7 +11,9 @@ from typing import Final
 
 from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Answer, Question, lines, pairs, text
+from corral.spec.sections.directory import Directory
 from corral.state.network.firewall import PROGRAM
+from corral.state.system.directory import answers
 
 AT_ONCE: Final = 64
 """Commands that may each wait for a network: names of a dead DNS, ports that a firewall drops."""
@@ -299,3 +301,11 @@ def ports(targets: Sequence[tuple[str, int]]) -> Question[tuple[Reached, ...]]:
             batch=AT_ONCE,
         ),
     )
+
+
+DIRECTORY: Final = Answer("directory", lines)
+
+
+def directory(declared: Directory) -> Question[list[str]]:
+    """What servers of the directory of people and SSSD answer: ``NAME WORD SENTENCE`` each."""
+    return DIRECTORY.by(answers(declared))

@@ -25,7 +25,7 @@ from pathlib import PurePosixPath
 from typing import Final, Self
 
 from corral.errors import CorralError
-from corral.inspect.machine import CLOCK, NAMES, Resolved
+from corral.inspect.machine import CLOCK, DIRECTORY, NAMES, Resolved
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FolderAnswer
@@ -253,6 +253,16 @@ RULES: Final = (
         {
             Observer.DOCTOR: Use(("F28",), ("links", "addresses"), "those of the nodes' addresses"),
             Observer.BENCH: Use(("network",), how="those that carry data, as declared"),
+        },
+    ),
+    Rule(
+        "directory_problems",
+        "a server of the directory that does not let a node read it, or a group that SSSD lacks",
+        {
+            Observer.PROOF: Use(
+                ("smoke.directory",), ("directory",), "one server that answers is enough"
+            ),
+            Observer.DOCTOR: Use(("F446",), ("directory",), "each server"),
         },
     ),
     Rule(
@@ -561,6 +571,32 @@ def owner_fault(folder: UnsafeFolder) -> OwnerFault | None:
             return OwnerFault.UNKNOWN
         case Risk.OTHER:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryProblem:
+    """What is wrong with a server of the directory, or a group of it.
+
+    Attributes:
+        name: address of the server, or the group.
+        group: it is a group.
+        text: what is wrong and what to do about it.
+    """
+
+    name: str
+    group: bool
+    text: str
+
+
+def directory_problems(state: MachineState) -> tuple[DirectoryProblem, ...]:
+    """Servers that do not let the node read the directory, and groups that SSSD does not know."""
+    problems: list[DirectoryProblem] = []
+    for line in state.get(DIRECTORY) or ():
+        name, _, answer = line.partition(" ")
+        word, _, text = answer.partition(" ")
+        if word != "ok":
+            problems.append(DirectoryProblem(name, word == "unknown", f"{name} {text or word}"))
+    return tuple(problems)
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:

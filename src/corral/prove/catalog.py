@@ -54,6 +54,10 @@ def _mounts(ctx: ProveContext) -> str:
     return "" if declared else "no folder is mounted by NFS or by you"
 
 
+def _directory(ctx: ProveContext) -> str:
+    return "" if ctx.spec.directory else "no directory is declared"
+
+
 def _access(ctx: ProveContext) -> str:
     return "" if guarded_of(ctx.spec) else "users may log in without a job"
 
@@ -108,6 +112,19 @@ CHECKS: Final[tuple[Check, ...]] = (
         hint="delete the node's name from every 127.* line of its /etc/hosts (F06); `corral apply` "
         "writes a block with all names (F05, F66)",
         measure=smoke.names,
+    ),
+    Check(
+        id="smoke.directory",
+        title="The directory answers on each node",
+        group="smoke",
+        proves="On each node a server of the directory is reached by TLS with a certificate that "
+        "is trusted, takes the password and shows the base; SSSD knows each group of the file.",
+        how="`ldapsearch` of the base with the node's password file, and `getent -s sss group`.",
+        breaks="A server that is down, a changed password or certificate, a renamed group.",
+        hint="correct what the sentence names in the cluster file, then `corral up`; people who "
+        "were seen before are known for a time without a server, new ones are not (F446)",
+        measure=smoke.directory,
+        applies=_directory,
     ),
     Check(
         id="smoke.versions",

@@ -16,6 +16,7 @@ from corral.roles.services import mlflow
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
+from corral.spec.sections.directory import Directory
 
 LIMIT_S: Final = 60.0
 """Seconds for one node's answer; more for clusters of many names."""
@@ -51,7 +52,11 @@ class Survey:
 
 
 def questions(
-    names: Sequence[str], units: Sequence[str], *, controller: bool
+    names: Sequence[str],
+    units: Sequence[str],
+    *,
+    controller: bool,
+    people: Directory | None = None,
 ) -> tuple[Question[object], ...]:
     """What a node is asked; the clock comes first, before anything slow."""
     return (
@@ -62,6 +67,7 @@ def questions(
         slurm.CONFIG,
         slurm.IN_USE,
         slurm.MADE_FROM,
+        *((machine.directory(people),) if people else ()),
         *((slurm.PING, slurm.while_up(slurm.NODES), machine.LISTENING) if controller else ()),
     )
 
@@ -143,7 +149,7 @@ async def _probe_machine(
     ctx: ProveContext, name: str, names: tuple[str, ...], gate: asyncio.Semaphore
 ) -> MachineState:
     units = (*units_of(ctx, name), "munge")
-    asked = questions(names, units, controller=name == ctx.controller)
+    asked = questions(names, units, controller=name == ctx.controller, people=ctx.spec.directory)
     limit = LIMIT_S + len(names) * EACH_NAME_S
     async with gate:
         return await MachineState.ask(ctx.fleet, name, asked, timeout=limit)
@@ -160,4 +166,6 @@ def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:
             units.append("slurmrestd")
         if ctx.spec.services.mlflow:
             units.append(mlflow.UNIT)
+    if ctx.spec.directory:
+        units.append("sssd")
     return tuple(units)

@@ -25,6 +25,7 @@ from corral.spec.nodes import (
 from corral.spec.sections.people import User
 from corral.spec.slurm.releases import Feature
 from corral.state.secrets import Watched
+from corral.state.system.directory import DirectoryFiles
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Site:
         programs: the mesh client's programs where they come from this machine.
         watched: clouds that the controller's guard asks.
         udp: whether UDP goes out, ``yes`` or ``no``, of nodes that are about to join the mesh.
+        directory: what this machine has for the directory of people, None without one.
     """
 
     spec: ClusterSpec
@@ -50,6 +52,7 @@ class Site:
     programs: tuple[Program, ...] = ()
     watched: tuple[Watched, ...] = ()
     udp: Mapping[str, str] = field(default_factory=dict[str, str])
+    directory: DirectoryFiles | None = None
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

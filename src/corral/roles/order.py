@@ -11,6 +11,7 @@ from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import (
     base,
     containers,
+    directory,
     fabric,
     mesh,
     nvidia,
@@ -87,6 +88,7 @@ ORDER: Final = (
     Stage("mounts", (storage.ROLE,)),
     Stage("homes", (people.ROLE,)),
     Stage("people", (people.ROLE,)),
+    Stage("directory", (directory.ROLE,), "people of the directory"),
     Stage("job-folders", (storage.ROLE,)),
     Stage("upgrade-controller", (packages.ROLE,)),
     Stage("drivers", (nvidia.ROLE,)),
@@ -109,11 +111,14 @@ ORDER: Final = (
     Stage("backup", (backup.ROLE,)),
     Stage("guard", (rental_guard.ROLE,)),
     Stage("logins", (upkeep.PASSWORD_LOGIN,)),
+    Stage("group-accounts", (directory.ROLE,), "accounts of the directory's groups"),
 )
 """Why so: the keys are copied once they are made; machines that leave are drained while slurmctld
 still knows them; shared folders are mounted before homes are made on them; a machine reboots for
 its driver before daemons start; slurmdbd is there before slurmctld asks for it, and slurmctld
-before slurmd registers; who may log in changes last, when all of it works."""
+before slurmd registers; who may log in changes last, when all of it works. Users of the
+file come before the directory's, whose names may clash with theirs; members' accounts come behind
+all else, which a clash then does not hold up."""
 
 IN_SLURM_FILES: Final = (
     compute.ROLE,

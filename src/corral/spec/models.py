@@ -23,6 +23,7 @@ from corral.spec.providers import (
 )
 from corral.spec.sections.backup import ScheduledBackup
 from corral.spec.sections.cloud import Budget, Cloud, Elastic
+from corral.spec.sections.directory import Directory
 from corral.spec.sections.network import Mesh, Topology
 from corral.spec.sections.people import Access, Account, Qos, User
 from corral.spec.sections.provider_section import Section
@@ -438,6 +439,9 @@ class _Common(Model):
     storage: tuple[Storage, ...] = about("drain", "Folders all nodes share.", default=())
     users: tuple[User, ...] = about(
         "none", "People who run jobs; left out: one user called corral.", default=()
+    )
+    directory: Directory | None = about(
+        "none", "More people: those of an LDAP directory, besides `users`.", default=None
     )
     # The first one turns enforcement or fair share on, which slurmctld reads at its start only.
     accounts: tuple[Account, ...] = about(

@@ -107,9 +107,14 @@ def guarded_of(spec: ClusterSpec) -> tuple[str, ...]:
     """Compute nodes where only those with a job may log in."""
     if spec.access.ssh != "jobs_only":
         return ()
-    free = set(expand(spec.access.login)) if spec.access.login else {controller_of(spec)}
+    free = set(login_nodes_of(spec))
     groups = {group for part in partitions_of(spec) for group in part.groups}
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups and n.name not in free)
+
+
+def login_nodes_of(spec: ClusterSpec) -> tuple[str, ...]:
+    """Nodes where users may always log in."""
+    return tuple(expand(spec.access.login)) if spec.access.login else (controller_of(spec),)
 
 
 def sole_user(spec: ClusterSpec) -> str:

@@ -205,6 +205,20 @@ CONTROL_URL: Final = Kind(
     "https://headscale.example.org",
 )
 
+LDAP_URI: Final = Kind(
+    "LDAP address",
+    r"^ldaps?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?$",
+    "ldaps:// or ldap://, a host and perhaps a port; no path, user or query",
+    "ldaps://ldap.example.org",
+)
+# Without what RFC 4514 escapes, and without what ends a value of sssd.conf.
+DISTINGUISHED_NAME: Final = Kind(
+    "distinguished name",
+    r"^[A-Za-z]{1,32}=[A-Za-z0-9]([A-Za-z0-9 ._@-]{0,126}[A-Za-z0-9])?"
+    r"(,[A-Za-z]{1,32}=[A-Za-z0-9]([A-Za-z0-9 ._@-]{0,126}[A-Za-z0-9])?){0,15}$",
+    "attributes and values such as ou=people,dc=example,dc=org; no spaces around , and =",
+    "dc=example,dc=org",
+)
 KEY_PATH: Final = Kind(
     "key file",
     r"^~?(/\.?[A-Za-z0-9_][A-Za-z0-9._@+-]*){1,32}$",
@@ -323,6 +337,8 @@ KINDS: Final = (
     AGE_RECIPIENT,
     TRACKING_URI,
     CONTROL_URL,
+    LDAP_URI,
+    DISTINGUISHED_NAME,
 )
 
 Name = Annotated[str, Field(pattern=NAME.pattern)]
@@ -357,6 +373,8 @@ DebSource = Annotated[str, Field(pattern=DEB_SOURCE.pattern, max_length=1024)]
 PackagePlace = Annotated[str, Field(pattern=PACKAGE_PLACE.pattern, max_length=1024)]
 Sha256 = Annotated[str, Field(pattern=SHA256.pattern)]
 ControlUrl = Annotated[str, Field(pattern=CONTROL_URL.pattern)]
+LdapUri = Annotated[str, Field(pattern=LDAP_URI.pattern)]
+DistinguishedName = Annotated[str, Field(pattern=DISTINGUISHED_NAME.pattern, max_length=512)]
 TrackingUri = Annotated[str, Field(pattern=TRACKING_URI.pattern, max_length=1024)]
 
 

@@ -63,13 +63,16 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "pyenv": "path",
         # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
         **dict.fromkeys(("slurm-accounts", "slurm-reservations", "backup", "members"), ""),
+        "group-accounts": "",
         # What they touch is in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
+        "pam-profile": "",
         # Shared storage is data: what jobs wrote stays.
         "job-folders": "",
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
+        "own-sssd": "",
     }
 )
 """What keeps the state before a change of each kind of resource; "" for what needs no keeping."""

@@ -84,6 +84,13 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         {CTL: {"shared": "/s is open to others (mode 777) without the sticky bit: any of them"}},
         "without the sticky bit",
     ),
+    (
+        "F446",
+        N1,
+        {N1: {"directory": "ldaps://a ok\nldaps://b refused refuses the password: x"}},
+        "ldaps://b refuses the password",
+    ),
+    ("F446", N1, {N1: {"directory": "vision unknown is a group that"}}, "vision is a group that"),
     ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
     ("F05", N1, {N1: {"names": "node2 203.0.113.7"}}, "not 10.9.0.12"),
     ("F66", N1, {N1: {"names": "node1 "}}, "node1: nothing"),

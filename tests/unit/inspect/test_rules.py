@@ -64,6 +64,7 @@ from corral.slurm.adopt.rules import RULES as ADOPTION
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
+from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.state.network.host_names import HostsBlock
 from corral.state.system.enroot import UserNamespaces
 from corral.web.slurm.snapshot import NODE_COLUMNS
@@ -103,6 +104,11 @@ DECIDES = {
 }
 
 
+PEOPLE = Directory(
+    uris=("ldaps://ldap",), base="dc=x", groups=(DirectoryGroup(name="vision", account="vision"),)
+)
+
+
 def questions(observer: Observer) -> Sequence[Question[object]]:
     """What an observer asks some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
@@ -114,11 +120,12 @@ def questions(observer: Observer) -> Sequence[Question[object]]:
         mesh=True,
         containers=True,
         shared="/shared",
+        people=PEOPLE,
     )
     asked: dict[Observer, Sequence[Question[object]]] = {
         # Of a node's facts the proof judges its memory and processors.
         Observer.PROOF: (
-            *survey.questions(("node0",), ("slurmd",), controller=True),
+            *survey.questions(("node0",), ("slurmd",), controller=True, people=PEOPLE),
             *(cpu.MEMORY, cpu.PROCESSORS),
         ),
         Observer.DOCTOR: machine_report.questions(ask),

@@ -18,11 +18,13 @@ from corral.spec.hostlist import fold
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import nodes_of
+from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.spec.sections.people import Access, Account, Limits, Qos, User
 from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
 from corral.state.secrets import Secret
 from corral.state.service import Service
+from corral.state.system.directory import DirectoryFiles, DirectoryPassword
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FACTS = Facts(
@@ -102,7 +104,27 @@ def people() -> ClusterSpec:
     )
 
 
+def directory() -> Site:
+    """People of an LDAP directory, with homes on a folder that the controller serves by NFS."""
+    declared = Directory(
+        uris=("ldaps://one.example.org", "ldap://two.example.org"),
+        base="dc=example,dc=org",
+        ca="~/ca.pem",
+        bind_dn="cn=reader,dc=example,dc=org",
+        password_file="~/ldap",
+        homes="/shared/home",
+        groups=(
+            DirectoryGroup(name="vision", account="vision", qos="high"),
+            DirectoryGroup(name="guests", account="vision"),
+        ),
+    )
+    spec = people().model_copy(update={"name": "directory", "directory": declared})
+    files = DirectoryFiles("-----BEGIN CERTIFICATE-----\n", "/keys/ldap", "f1")
+    return replace(site(spec, own_clock=True), directory=files)
+
+
 CLUSTERS: dict[str, Callable[[], Site]] = {
+    "directory": directory,
     "laptop": lambda: site(laptop()),
     "laptop-munge": lambda: site(laptop(slurm=Slurm(auth="munge"))),
     "laptop-plain": lambda: site(laptop(slurm=Slurm(accounting=False, rest=False))),
@@ -149,7 +171,7 @@ def test_what_a_service_reads_is_there_before_it_starts(any_site: Site) -> None:
             if isinstance(resource, Service):
                 missing = [p for p in resource.inputs if p not in held]
                 assert missing == [], f"{resource.id} on {node}"
-            if isinstance(resource, (File, Secret)):
+            if isinstance(resource, (File, Secret, DirectoryPassword)):
                 held.add(resource.path)
 
 

@@ -23,6 +23,21 @@ PLAIN = {"slurm.accounting": False, "slurm.rest": False}
 GPU_LIMIT = {"users.0.limits": {"gpus": 1}}
 KEY = values.SSH_KEY.example
 AGE = values.AGE_RECIPIENT.example
+GROUP = {"name": "vision", "account": "vision"}
+
+
+def people(**fields: Any) -> dict[str, Any]:
+    """A cluster with a directory; GONE leaves a field out."""
+    directory = {
+        "uris": ["ldaps://ldap.example.org"],
+        "base": "dc=example,dc=org",
+        "bind_dn": "cn=reader,dc=example,dc=org",
+        "password_file": "~/ldap",
+        "groups": [GROUP],
+        **fields,
+    }
+    kept = {name: value for name, value in directory.items() if value is not GONE}
+    return {"accounts": [{"name": "vision"}], "directory": kept}
 
 
 def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other constants do
@@ -270,6 +285,27 @@ FIRES: list[Case] = [
     ("qos-unknown", LAB, {"users.0.qos": "high"}, "users[0].qos"),
     ("qos-unknown", LAB, {"qos": [{"name": "a", "preempts": ["b"]}]}, "qos[0].preempts[0]"),
     ("qos-unknown", LAB, {"accounts": [{"name": "a", "qos": ["b"]}]}, "accounts[0].qos[0]"),
+    ("directory-kind", LAB, people(kind="ipa"), "directory.kind"),
+    ("directory-kind", LAB, people(kind="ad"), "directory.kind"),
+    ("directory-unencrypted", LAB, people(uris=["ldap://a"], tls="off"), "directory.tls"),
+    ("directory-password", LAB, people(bind_dn=GONE), "directory"),
+    ("directory-password", LAB, people(password_file=GONE), "directory"),
+    ("directory-group", LAB, people(groups=[GROUP, GROUP]), "directory.groups[1].name"),
+    (
+        "directory-group",
+        LAB,
+        people(groups=[{**GROUP, "account": "visoin"}]),
+        "directory.groups[0].account",
+    ),
+    ("directory-group", LAB, people(groups=[{**GROUP, "qos": "x"}]), "directory.groups[0].qos"),
+    ("directory-without-accounting", LAB, {**people(), **PLAIN}, "directory.groups"),
+    ("directory-homes", LAB, people(homes="/etc"), "directory.homes"),
+    (
+        "directory-homes",
+        LAB,
+        {**people(homes="/shared/home"), "access": {"login": "node[0-1]"}},
+        "directory.homes",
+    ),
     ("limits-without-accounting", LAB, {**PLAIN, "qos": [{"name": "a"}]}, "qos"),
     ("limits-without-accounting", LAB, {**PLAIN, "users.1.limits": {"jobs": 1}}, "users[1]"),
     ("limit-without-gpu", LAB, {"groups.0.gpu": GONE, **GPU_LIMIT}, "users[0].limits.gpus"),
@@ -325,6 +361,17 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {**NVIDIA(source="vendor")}),
     (LAB, {**NVIDIA(vendor_repo="/srv/k.deb")}),
     (LAB, {"groups.0.nodes": "rack1-n[0-2]", "controller": GONE, "storage": []}),
+    (LAB, people()),
+    (LAB, people(bind_dn=GONE, password_file=GONE, uris=["ldap://a:1389"], tls="off")),
+    (LAB, people(homes="/shared/home")),
+    (
+        LAB,
+        {
+            **people(homes="/shared/home"),
+            "storage.0.root_squash": False,
+            "access": {"login": "node1"},
+        },
+    ),
     (LAB, {"groups.1.nodes": "rack1-2"}),
     (LAB, {"groups.0.addresses": "node[0-2].lab.example"}),
     (LAB, {"groups.0.addresses": "node[0-2]"}),

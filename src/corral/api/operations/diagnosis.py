@@ -159,6 +159,7 @@ def _asks(session: Connection, spec: ClusterSpec) -> dict[str, Ask]:
             containers=spec.software.containers == "pyxis" and name in compute,
             shared=spec.storage[0].mount if spec.storage else "",
             keeper=sole_user(spec),
+            people=spec.directory,
         )
     return asks
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from corral.inspect.facts import Facts
-from corral.inspect.machine import CLOCK, NAME_S, NAMES, NO_ANSWER
+from corral.inspect.machine import CLOCK, DIRECTORY, NAME_S, NAMES, NO_ANSWER
 from corral.inspect.question import MachineState
 from corral.inspect.rules import (
     NameFault,
@@ -16,6 +16,7 @@ from corral.inspect.rules import (
     UnitState,
     clock_offset,
     differing_files,
+    directory_problems,
     memory_short,
     name_problems,
     no_real_memory,
@@ -70,6 +71,10 @@ async def clocks(ctx: ProveContext) -> Judgement:
 
 async def config(ctx: ProveContext) -> Judgement:
     return judge_config(await survey(ctx))
+
+
+async def directory(ctx: ProveContext) -> Judgement:
+    return judge_directory((await survey(ctx)).nodes.values())
 
 
 async def registered(ctx: ProveContext) -> Judgement:
@@ -130,6 +135,29 @@ def judge_services(seen: Survey, units_by_node: Mapping[str, tuple[str, ...]]) -
         command = f"systemctl is-active {' '.join(units)}"
         shown.append(Evidence(host.node, command, clip(host.text(UNITS)), figures))
     return verdict_of(problems, f"{count} services active", *shown)
+
+
+def judge_directory(seen: Collection[MachineState]) -> Judgement:
+    """On every node a server answers to the node's password, and SSSD knows the groups."""
+    problems = _unreachable(seen)
+    shown: list[Evidence] = []
+    for host in seen:
+        if host.error is not None:
+            continue
+        lines = host.get(DIRECTORY) or []
+        faults = directory_problems(host)
+        servers = [fault for fault in faults if not fault.group]
+        # One server is enough; SSSD asks the next one.
+        good = any(line.endswith(" ok") and "://" in line for line in lines)
+        counted = faults if not good else [fault for fault in faults if fault.group]
+        problems += [f"on {host.node} {fault.text}" for fault in counted]
+        if not lines:
+            problems.append(f"{host.node} has no answer of the directory")
+        figures: dict[str, Figure] = {"servers that do not answer": len(servers)}
+        shown.append(
+            Evidence(host.node, "ldapsearch; getent group", clip("\n".join(lines)), figures)
+        )
+    return verdict_of(problems, f"the directory answers on {plural(len(seen), 'node')}", *shown)
 
 
 def judge_names(

@@ -1,4 +1,4 @@
-"""Rules about people: homes, keys, Slurm accounts, QOS, limits and who may log in where."""
+"""Rules about people: homes, keys, their directory, Slurm accounts, QOS, limits and logins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level, one_line
 from corral.spec.hostlist import expand
+from corral.spec.nodes import login_nodes_of
 from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import Limits
 from corral.spec.tree import Path
@@ -157,6 +158,103 @@ def login_nodes(view: View) -> Iterator[Problem]:
         yield undeclared(("access", "login"), "node", unknown[0], list(view.names)[:1000])
 
 
+_DIRECTORY_KINDS: Final = {
+    "ipa": "FreeIPA's enrolment of machines is not set up by Corral",
+    "ad": "joining machines to Active Directory is not set up by Corral",
+}
+_DIRECTORY_HINTS: Final = {
+    "ipa": "write kind: ldap and group_members: entries; people then log in by LDAP or by key",
+    "ad": "leave directory out, join the nodes by hand (realm join), and add Slurm accounts by "
+    "sacctmgr",
+}
+
+
+def directory_kind(view: View) -> Iterator[Problem]:
+    """A kind that needs more than LDAP."""
+    directory = view.spec.directory
+    if directory is not None and directory.kind in _DIRECTORY_KINDS:
+        yield Problem(
+            ("directory", "kind"),
+            _DIRECTORY_KINDS[directory.kind],
+            _DIRECTORY_HINTS[directory.kind],
+        )
+
+
+def directory_encrypted(view: View) -> Iterator[Problem]:
+    """Plain LDAP with a password, which everybody on the network could read."""
+    directory = view.spec.directory
+    if directory is None or directory.tls == "on":
+        return
+    if directory.bind_dn is not None and any(_plain(uri) for uri in directory.uris):
+        message = f"the password of {directory.bind_dn} would cross the network unencrypted"
+        hint = "leave tls out (ldap:// then begins TLS), or leave bind_dn out"
+        yield Problem(("directory", "tls"), message, hint)
+
+
+def _plain(uri: str) -> bool:
+    return uri.startswith("ldap://")
+
+
+def directory_password(view: View) -> Iterator[Problem]:
+    """Half of a name and its password."""
+    directory = view.spec.directory
+    if directory is None or bool(directory.bind_dn) == bool(directory.password_file):
+        return
+    missing = "password_file" if directory.bind_dn else "bind_dn"
+    message = f"bind_dn and password_file belong together, and {missing} is missing"
+    yield Problem(("directory",), message, f"add {missing}, or leave both out")
+
+
+def directory_groups(view: View) -> Iterator[Problem]:
+    """Groups of one name, in an account or with a QOS that is not declared."""
+    directory = view.spec.directory
+    if directory is None:
+        return
+    accounts = [account.name for account in view.spec.accounts]
+    qos = [*(each.name for each in view.spec.qos), FIRST_QOS]
+    for problem in twice([group.name for group in directory.groups], "groups", "group"):
+        yield Problem(("directory", *problem.path), problem.message, problem.hint)
+    for i, group in enumerate(directory.groups):
+        place = ("directory", "groups", i)
+        if group.account not in accounts:
+            yield undeclared((*place, "account"), "account", group.account, accounts)
+        if group.qos is not None and group.qos not in qos:
+            yield undeclared((*place, "qos"), "QOS", group.qos, qos)
+
+
+def directory_accounting(view: View) -> Iterator[Problem]:
+    """Accounts of members are in slurmdbd."""
+    if view.spec.directory is not None and not view.spec.slurm.accounting:
+        hint = "write slurm: {accounting: true}"
+        message = "members of a group get their account in slurmdbd, and accounting is off"
+        yield Problem(("directory", "groups"), message, hint)
+
+
+def directory_homes(view: View) -> Iterator[Problem]:
+    """Homes where nobody can make them at a login."""
+    directory = view.spec.directory
+    if directory is None:
+        return
+    folder = PurePosixPath(directory.homes)
+    place = ("directory", "homes")
+    if folder != PurePosixPath("/home") and system().has(folder):
+        hint = "write /home, or a folder of storage such as /shared/home"
+        yield Problem(place, f"{folder} belongs to the system", hint)
+    login = login_nodes_of(view.spec)
+    for storage in view.spec.storage:
+        inside = folder.is_relative_to(storage.mount)
+        if not (inside and storage.kind == "nfs" and storage.root_squash):
+            continue
+        others = [name for name in login if name != storage.server]
+        if others:
+            message = (
+                f"{others[0]} cannot make homes in {storage.mount}: its root is nobody there "
+                "(root_squash)"
+            )
+            hint = f"name {storage.server} alone in access.login, or write root_squash: false"
+            yield Problem(place, message, hint)
+
+
 def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
     for i, account in enumerate(view.spec.accounts):
         yield ("accounts", i, "limits"), account.limits
@@ -216,4 +314,19 @@ RULES: Final = (
          ("users.name",), key_shared, ("users.keys",)),
     Rule("access-login-unknown", _E, "access.login names a machine that is not a node.",
          ("access.login",), login_nodes, ("groups.nodes",)),
+    Rule("directory-kind", _E, "A directory that needs more of each machine than LDAP.",
+         ("directory.kind",), directory_kind),
+    Rule("directory-unencrypted", _E, "A directory's password that would cross the network "
+         "unencrypted.",
+         ("directory.tls", "directory.uris", "directory.bind_dn"), directory_encrypted),
+    Rule("directory-password", _E, "bind_dn without password_file, or the other way round.",
+         ("directory.bind_dn", "directory.password_file"), directory_password),
+    Rule("directory-group", _E, "A group of the directory that is named twice, or whose account or "
+         "QOS is not declared.",
+         ("directory.groups",), directory_groups, ("accounts.name", "qos.name")),
+    Rule("directory-without-accounting", _E, "Accounts of a group's members without slurmdbd.",
+         ("directory.groups", "slurm.accounting"), directory_accounting),
+    Rule("directory-homes", _E, "Homes of the directory's people in a folder of the system, or in "
+         "one where the nodes of logins cannot make any.",
+         ("directory.homes", "access.login"), directory_homes, ("storage",)),
 )  # fmt: skip

@@ -276,3 +276,34 @@ def test_registered(
     judged = smoke.judge_registered(seen, nodes_of(spec(provider)), {"node0": facts})
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS), judged.summary
     assert problem in judged.summary
+
+
+# --- the directory of people
+
+
+REFUSED = "ldaps://a refused refuses the password: correct it"
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        ("ldaps://a ok\nvision ok", ""),
+        (f"{REFUSED}\nldaps://b ok\nvision ok", ""),
+        (f"{REFUSED}\nvision ok", "on node1 ldaps://a refuses the password: correct it"),
+        ("ldaps://a ok\nvision unknown is a group", "on node1 vision is a group"),
+        ("", "node1 has no answer of the directory"),
+    ],
+)
+def test_one_server_of_the_directory_is_enough_and_all_groups_are_known(
+    answers: str, problem: str
+) -> None:
+    good = MachineState("node0", {"directory": "ldaps://a ok\nvision ok"}, 99.9, 100.1)
+    other = MachineState("node1", {"directory": answers}, 99.9, 100.1)
+    judged = smoke.judge_directory([good, other])
+    assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS)
+    assert problem in judged.summary
+
+
+def test_a_node_that_is_not_reached_has_no_directory() -> None:
+    silent = MachineState("node1", {}, 99.9, 100.1, CorralError(Code.UNREACHABLE, "timed out"))
+    assert smoke.judge_directory([silent]).verdict is Verdict.FAIL

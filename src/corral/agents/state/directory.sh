@@ -1,0 +1,285 @@
+#!/bin/sh
+# Functions that ask the directory of people, keep its password and give members of its groups their accounts. POSIX sh.
+#
+# Passwords pass through variables, pipes and shell builtins: they are in no argument list.
+#
+# Installed as: nowhere: sent in front of a call of one of them; and in corral-group-accounts
+# Started by: corral plan and up, corral prove, corral doctor, corral-group-accounts
+# Runs as: root
+# shellcheck source=src/corral/agents/state/files.sh
+. state/files.sh #include
+# shellcheck source=src/corral/agents/state/sshd.sh
+. state/sshd.sh #include
+
+# directory_port URI: its host and port.
+directory_port() (
+  rest=${1#*://}
+  case $1 in ldaps://*) port=636 ;; *) port=389 ;; esac
+  case $rest in *:*) port=${rest##*:} ;; esac
+  echo "${rest%%:*} $port"
+)
+
+# directory_open URI: something listens there.
+directory_open() {
+  # shellcheck disable=SC2016,SC2046 # bash expands it; host and port
+  timeout 3 bash -c ': </dev/tcp/"$0"/"$1"' $(directory_port "$1") 2>/dev/null
+}
+
+# directory_ask URI BASE DN PASSWORD CA TLS: ok; else silent, untrusted, refused, baseless or failed, and the sentence.
+directory_ask() (
+  uri=$1 base=$2 dn=$3 password=$4 ca=$5 tls=$6
+  command -v ldapsearch >/dev/null || { echo 'failed cannot be asked: ldapsearch is not installed'; exit 0; }
+  set -- -x -LLL -o nettimeout=3 -l 5 -H "$uri" -s base -b "$base"
+  case $uri:$tls in ldap:*:on) set -- "$@" -ZZ ;; esac
+  [ -z "$dn" ] || set -- "$@" -D "$dn" -y "$password"
+  [ -z "$ca" ] || export LDAPTLS_CACERT="$ca"
+  export LDAPTLS_REQCERT=demand
+  output=$(timeout 15 ldapsearch "$@" 1.1 2>&1)
+  status=$?
+  case $status in
+    0) echo ok ;;
+    49 | 48) echo 'refused refuses the password: correct directory.bind_dn, or the file that directory.password_file names' ;;
+    32) echo "baseless has no entry $base that it shows: correct directory.base, or what directory.bind_dn may read" ;;
+    *)
+      if ! directory_open "$uri"; then
+        echo 'silent does not answer: look at the server, its port in directory.uris and firewalls on the path'
+      elif [ $status = 255 ] || [ $status = 1 ]; then
+        echo 'untrusted has no certificate that is good here: directory.ca is the file of its authority, directory.uris the name that it has'
+      else
+        printf 'failed answers: %s\n' "$output" | head -n 1
+      fi
+      ;;
+  esac
+)
+
+# directory_answers BASE DN PASSWORD CA TLS URI...: "URI WORD SENTENCE" each.
+directory_answers() (
+  base=$1 dn=$2 password=$3 ca=$4 tls=$5
+  shift 5
+  for uri in "$@"; do echo "$uri $(directory_ask "$uri" "$base" "$dn" "$password" "$ca" "$tls")"; done
+)
+
+# directory_group NAME: its entry as the directory has it now, past both caches of SSSD.
+directory_group() {
+  sss_cache -g "$1" >/dev/null 2>&1 || :
+  SSS_NSS_USE_MEMCACHE=NO timeout 20 getent -s sss group "$1"
+}
+
+# directory_known GROUP...: as directory_answers, by what SSSD knows.
+directory_known() (
+  for group in "$@"; do
+    if timeout 20 getent -s sss group "$group" >/dev/null 2>&1; then
+      echo "$group ok"
+    else
+      echo "$group unknown is a group that SSSD does not know: correct directory.groups, or restart sssd"
+    fi
+  done
+)
+
+# directory_gate BASE DN PASSWORD CA TLS URI...: fails with what they answer where no server is ok.
+directory_gate() (
+  answers=$(directory_answers "$@")
+  ! printf '%s\n' "$answers" | grep -q ' ok$' || exit 0
+  printf '%s\n' "$answers" | sed 's/ [a-z]* / /' >&2
+  exit 1
+)
+
+# password_sums FILE...: digests of the files, which stay on this machine.
+password_sums() { sha256sum "$@" 2>/dev/null || :; }
+
+# password_probe MARK FILE...: the fingerprint of the password, as long as the files are what was written then.
+password_probe() (
+  mark=$1
+  shift
+  [ -s "$mark" ] || { echo absent; exit 0; }
+  if [ "$(sed 1d "$mark")" = "$(password_sums "$@")" ] && ! stat -c '%U %A' "$mark" "$@" | grep -qvE '^root -rw-[r-]-----$'; then
+    head -n 1 "$mark"
+  else
+    echo changed
+  fi
+)
+
+# password_receive MARK FINGERPRINT DOMAIN CONF FILE: the first line of the next secret, for SSSD and for ldapsearch.
+password_receive() (
+  mark=$1 fingerprint=$2 domain=$3 conf=$4 file=$5
+  umask 077
+  password=$(from_input | head -n 1) || exit 1
+  [ -n "$password" ] || { echo 'the password file of the directory is empty' >&2; exit 1; }
+  mkdir -p "${mark%/*}" "${conf%/*}" &&
+    printf %s "$password" >"$file.new" && mv -f "$file.new" "$file" &&
+    printf '# Written by Corral.\n[domain/%s]\nldap_default_authtok = %s\n' "$domain" "$password" >"$conf.new" &&
+    mv -f "$conf.new" "$conf" &&
+    { echo "$fingerprint" && password_sums "$conf" "$file"; } >"$mark.new" && mv -f "$mark.new" "$mark"
+)
+
+# keys_probe PATH TEXT: on, other or off.
+keys_probe() {
+  if ! [ -e "$1" ]; then echo off; elif [ "$(cat "$1")" = "$2" ]; then echo on; else echo other; fi
+}
+
+# keys_on PATH TEXT: sshd asks by it once it has read its settings again, which it would not start with where they are wrong.
+keys_on() {
+  file_write "$1" root:root 644 "$2" && sshd -t >&2 && sshd_reload && return
+  rm -f "$1"
+  return 1
+}
+
+# keys_off PATH
+keys_off() { rm -f "$1" && sshd_reload; }
+
+# pam_profile_probe PATTERN: on where a line of common-session has it.
+pam_profile_probe() { if grep -qs "$1" /etc/pam.d/common-session; then echo on; else echo off; fi; }
+
+# pam_profile_on NAME PATTERN
+pam_profile_on() (
+  DEBIAN_FRONTEND=noninteractive pam-auth-update --enable "$1" || exit 1
+  [ "$(pam_profile_probe "$2")" = on ] || {
+    echo 'pam-auth-update left /etc/pam.d/common-session as it was: it has changes by hand' >&2
+    exit 1
+  }
+)
+
+# pam_profile_off NAME FILE
+pam_profile_off() { DEBIAN_FRONTEND=noninteractive pam-auth-update --remove "$1" && rm -f "$2"; }
+
+# group_members GROUP: a name a line.
+group_members() (
+  entry=$(directory_group "$1") || exit 1
+  printf '%s\n' "${entry##*:}" | tr , '\n' | grep . || :
+)
+
+# member_fault USER GROUP: why the member gets no account, "" where nothing is wrong; "gone" where there is no such person.
+member_fault() (
+  user=$1 group=$2
+  case $user in
+    [!a-z_]* | *[!a-z0-9_.-]*)
+      echo "$user, a member of $group, has a name that Slurm cannot hold: lower-case letters, digits, _, . and -"
+      exit 0
+      ;;
+  esac
+  entry=$(timeout 20 getent -s sss passwd "$user") || { echo gone; exit 0; }
+  uid=$(printf '%s\n' "$entry" | cut -d: -f3)
+  if own=$(getent -s files passwd "$user"); then
+    echo "$user of the directory ($uid) has the name of a user of this machine ($(printf '%s\n' "$own" | cut -d: -f3)): take one of them out"
+  elif own=$(getent -s files passwd "$uid"); then
+    echo "uid $uid of $user in the directory is ${own%%:*}'s on this machine: give one of them another number"
+  fi
+)
+
+# associations CLUSTER: "ACCOUNT|USER|DEFAULT QOS|MOST JOBS" each.
+associations() { timeout 30 sacctmgr -nP show assoc "cluster=$1" format=Account,User,DefaultQOS,MaxSubmitJobs; }
+
+# members_of_groups GROUP:ACCOUNT:QOS...: "want ACCOUNT USER QOS", "unread ACCOUNT", and problems.
+members_of_groups() (
+  for entry in "$@"; do
+    group=${entry%%:*} rest=${entry#*:}
+    account=${rest%%:*} qos=${rest#*:}
+    members=$(group_members "$group") || {
+      echo "unread $account"
+      echo "problem $group is a group that SSSD does not know: correct directory.groups; where the directory does not answer, see corral doctor"
+      continue
+    }
+    for user in $members; do
+      fault=$(member_fault "$user" "$group")
+      case $fault in
+        '') echo "want $account $user ${qos:--}" ;;
+        gone) ;;
+        *) echo "problem $fault" ;;
+      esac
+    done
+  done
+)
+
+# accounts_compare: what differs, of the wanted members and, behind an empty line, the associations.
+# Only members of a group that could be read are missed; and only people of the directory (former_members).
+accounts_compare() {
+  awk '
+    !second && $0 == "" { second = 1; FS = "|"; next }
+    !second && $1 == "problem" { print; next }
+    !second && $1 == "ours" { ours[$2] = 1; next }
+    !second && $1 == "unread" { unread[$2] = 1; next }
+    !second && $1 == "want" { k = $2 "|" $3; if (!(k in qos)) { qos[k] = $4; order[++n] = k } next }
+    second && $2 != "" { have[$1 "|" $2] = 1; default_qos[$1 "|" $2] = $3; most[$1 "|" $2] = $4; any[$2] = 1; list[++m] = $1 "|" $2 }
+    END {
+      for (i = 1; i <= n; i++) {
+        k = order[i]; split(k, part, "|")
+        if (!(k in have)) { print "add", part[2], part[1], qos[k], (part[2] in any ? "more" : "first"); any[part[2]] = 1; continue }
+        if (most[k] == "0") print "open", part[2], part[1]
+        if (qos[k] != "-" && default_qos[k] != qos[k]) print "qos", part[2], part[1], qos[k]
+      }
+      for (i = 1; i <= m; i++) {
+        k = list[i]; split(k, part, "|")
+        if ((part[1] in ours) && !(part[1] in unread) && !(k in qos) && most[k] != "0") print "close", part[2], part[1]
+      }
+    }'
+}
+
+# from_directory: of lines "close USER ACCOUNT" those of people of the directory; all others pass.
+from_directory() {
+  while read -r verb user rest; do
+    if [ "$verb" = close ]; then
+      ! getent -s files passwd "$user" >/dev/null || continue
+      timeout 20 getent -s sss passwd "$user" >/dev/null || continue
+    fi
+    printf '%s\n' "$verb $user $rest"
+  done
+}
+
+# group_accounts_pending CLUSTER GROUP:ACCOUNT:QOS...: what is to be done, a line each; problems too.
+group_accounts_pending() (
+  cluster=$1
+  shift
+  have=$(associations "$cluster") || { echo 'problem slurmdbd gives no answer'; exit 0; }
+  {
+    for entry in "$@"; do
+      rest=${entry#*:}
+      echo "ours ${rest%%:*}"
+    done
+    members_of_groups "$@"
+    echo
+    printf '%s\n' "$have"
+  } | accounts_compare | from_directory
+)
+
+# group_account_do CLUSTER VERB USER ACCOUNT QOS HOW: one line of the above.
+group_account_do() (
+  cluster=$1 verb=$2 user=$3 account=$4 qos=$5 how=$6
+  there="cluster=$cluster"
+  case $verb in
+    add)
+      set -- "$user" "account=$account" "$there"
+      [ "$how" != first ] || set -- "$@" "DefaultAccount=$account"
+      timeout 60 sacctmgr -iQ add user "$@" >&2 || [ -n "$(timeout 30 sacctmgr -nP show assoc "user=$user" "account=$account" "$there")" ] || exit 1
+      [ "$qos" = - ] || group_account_do "$cluster" qos "$user" "$account" "$qos" ''
+      ;;
+    open | close)
+      most=-1
+      [ "$verb" = open ] || most=0
+      timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "MaxSubmitJobs=$most" >&2
+      ;;
+    qos) timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "qos+=$qos" "DefaultQOS=$qos" >&2 ;;
+  esac
+)
+
+# group_accounts CLUSTER GROUP:ACCOUNT:QOS...: all of it; fails with the problems once the rest is done.
+group_accounts() (
+  cluster=$1
+  pending=$(group_accounts_pending "$@") || exit 1
+  printf '%s\n' "$pending" | {
+    failed=0
+    while read -r verb user account qos how; do
+      case $verb in
+        '') ;;
+        problem)
+          echo "$user $account $qos $how" >&2
+          failed=1
+          ;;
+        *)
+          echo "$verb $user $account"
+          group_account_do "$cluster" "$verb" "$user" "$account" "$qos" "$how" </dev/null || failed=1
+          ;;
+      esac
+    done
+    exit "$failed"
+  }
+)

@@ -1,0 +1,220 @@
+"""People of a directory: SSSD on each node, homes at login, members' accounts. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Final
+
+from corral import agents
+from corral.durations import interval_seconds
+from corral.errors import Code, CorralError
+from corral.hosts.quote import sh
+from corral.roles.inventory import Site
+from corral.roles.role import Role, Share
+from corral.spec.sections.directory import Directory
+from corral.state.base import Desired, Gate, Impact, Resource
+from corral.state.files import Directory as Folder
+from corral.state.files import File, Gone
+from corral.state.packages import Packages
+from corral.state.service import UNITS, Service, Stopped, Timer
+from corral.state.system.directory import (
+    CA,
+    CONF,
+    DOMAIN,
+    FINGERPRINT,
+    GROUP_ACCOUNTS,
+    PASSWORD,
+    PASSWORD_CONF,
+    PROFILE_FILE,
+    PROFILE_LINE,
+    DirectoryFiles,
+    DirectoryPassword,
+    GroupAccounts,
+    HomesAtLogin,
+    KeysFromDirectory,
+    OwnSssd,
+    RootFile,
+    gate,
+)
+
+PACKAGES: Final = ("sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss", "ldap-utils")
+NAME: Final = f"corral-{GROUP_ACCOUNTS}"
+GATE_S: Final = 15
+"""Seconds in which a server must answer: a wrong password gets no better."""
+
+# Session only, and not for programs without a session such as cron (Session-Interactive-Only).
+_PROFILE: Final = f"""\
+Name: Home folders at first login (Corral)
+Default: no
+Priority: 0
+Session-Type: Additional
+Session-Interactive-Only: yes
+Session:
+	required			{PROFILE_LINE}
+"""
+_UNIT: Final = (
+    "# Written by Corral.\n[Unit]\nDescription=Slurm accounts of the directory's groups\n"
+)
+
+
+def sssd_conf(directory: Directory) -> str:
+    """SSSD's settings, without the password."""
+    groups = ", ".join(group.name for group in directory.groups)
+    schema = "rfc2307" if directory.group_members == "names" else "rfc2307bis"
+    lines = [
+        "# Written by Corral.",
+        "[sssd]",
+        "config_file_version = 2",
+        "services = nss, pam, ssh",
+        f"domains = {DOMAIN}",
+        "",
+        f"[domain/{DOMAIN}]",
+        "id_provider = ldap",
+        "auth_provider = ldap",
+        "access_provider = simple",
+        f"simple_allow_groups = {groups}",
+        f"ldap_uri = {', '.join(directory.uris)}",
+        f"ldap_search_base = {directory.base}",
+        f"ldap_schema = {schema}",
+        "ldap_tls_reqcert = demand",
+    ]
+    if directory.ca:
+        lines.append(f"ldap_tls_cacert = {CA}")
+    if directory.tls == "on":
+        lines.append("ldap_id_use_start_tls = true")
+    if directory.bind_dn:
+        lines += [
+            f"ldap_default_bind_dn = {directory.bind_dn}",
+            "ldap_default_authtok_type = password",
+        ]
+    lines += [
+        f"override_homedir = {directory.homes}/%u",
+        f"default_shell = {directory.shell}",
+        # No entry of the directory is a user or service of the machine's system.
+        "min_id = 1000",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def check(site: Site) -> None:
+    """SSSD is a service of systemd.
+
+    Raises:
+        CorralError: NOT_GOOD, a machine runs none.
+    """
+    if site.spec.directory is not None and site.pods:
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the directory's people need SSSD, a service of systemd, which does not run here",
+            node=site.pods[0],
+            hint="leave the group of this machine out of the file, or directory",
+        )
+
+
+def on_nodes(site: Site) -> tuple[Share, ...]:
+    """SSSD on every node; without a directory what Corral put there goes."""
+    directory, files = site.spec.directory, site.directory
+    names = tuple(n for n in site.names if not site.is_pod(n))
+    if directory is None or files is None:
+        return (Share((Desired(names, _gone()),)),) if names else ()
+    desired = [Desired(names, _sssd(directory, files))]
+    maker = _home_maker(site, directory)
+    if maker:
+        desired.append(Desired((maker,), (Folder(directory.homes),)))
+    gates = tuple(
+        Gate(
+            f"the directory answers on {name}",
+            name,
+            gate(directory),
+            GATE_S,
+            "correct the cluster file or the file that it names, then run corral up again; from a "
+            "node: ldapsearch -x -H URI -D BIND_DN -y /etc/corral/directory.password -b BASE",
+            sh("journalctl -q -u sssd -n 15 --no-pager"),
+        )
+        for name in names
+    )
+    return (Share(tuple(desired), gates, "people of the directory"),)
+
+
+def _sssd(directory: Directory, files: DirectoryFiles) -> tuple[Resource, ...]:
+    secret = (DirectoryPassword(files),) if directory.bind_dn else _without_password()
+    authority = File(CA, files.ca) if directory.ca else Gone(CA)
+    read = (*((CA,) if directory.ca else ()), *((PASSWORD,) if directory.bind_dn else ()), CONF)
+    return (
+        OwnSssd(),
+        Packages("sssd", PACKAGES),
+        authority,
+        *secret,
+        RootFile(CONF, sssd_conf(directory), mode="600"),
+        Service("sssd", read, impact=Impact.NONE, packages=("packages:sssd",)),
+        File(PROFILE_FILE, _PROFILE),
+        HomesAtLogin(on=True),
+        KeysFromDirectory(on=True),
+    )
+
+
+def _without_password() -> tuple[Resource, ...]:
+    return tuple(map(Gone, (PASSWORD, FINGERPRINT, PASSWORD_CONF)))
+
+
+def _gone() -> tuple[Resource, ...]:
+    return (
+        HomesAtLogin(on=False),
+        Stopped("sssd"),
+        Gone(CONF),
+        *_without_password(),
+        Gone(CA),
+        KeysFromDirectory(on=False),
+    )
+
+
+def _home_maker(site: Site, directory: Directory) -> str:
+    """The node that makes the folder of shared homes; "" where each has its own, or it is there."""
+    folder = PurePosixPath(directory.homes)
+    for storage in site.spec.storage:
+        inside = folder.is_relative_to(storage.mount) and str(folder) != storage.mount
+        if inside and storage.kind != "existing":
+            return storage.server or site.controller
+    return ""
+
+
+def accounts(site: Site) -> tuple[Share, ...]:
+    """Accounts of members on the controller: at once, and from then on by a timer."""
+    directory, here = site.spec.directory, (site.controller,)
+    program = f"/usr/local/sbin/{NAME}"
+    service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer"))
+    gone = (Timer(NAME, on=False), Gone(timer), Gone(service), Gone(program))
+    if directory is None:
+        return (Share((Desired(here, gone),)),)
+    groups = tuple(f"{g.name}:{g.account}:{g.qos or ''}" for g in directory.groups)
+    after = ("service:sssd", f"slurm-accounts:{site.spec.name}")
+    resources: tuple[Resource, ...] = (GroupAccounts(site.spec.name, groups, after),)
+    every = interval_seconds(directory.every)
+    if not every:
+        return (Share((Desired(here, (*resources, *gone)),), title="accounts of members"),)
+    command = " ".join((program, site.spec.name, *groups))
+    resources += (
+        File(program, group_accounts_program(), mode="755"),
+        File(
+            service,
+            f"{_UNIT}\n[Service]\nType=oneshot\nExecStart={command}\nTimeoutStartSec=10min\n",
+        ),
+        File(
+            timer,
+            f"{_UNIT}\n[Timer]\nOnActiveSec={every}s\nOnUnitInactiveSec={every}s\nAccuracySec=5s\n"
+            "\n[Install]\nWantedBy=timers.target\n",
+        ),
+        Timer(NAME),
+    )
+    return (Share((Desired(here, resources),), title="accounts of members of the groups"),)
+
+
+@cache
+def group_accounts_program() -> str:
+    """The program's text."""
+    return agents.program("group-accounts.sh")
+
+
+ROLE: Final = Role("directory", {"directory": on_nodes, GROUP_ACCOUNTS: accounts}, check=check)

@@ -1,0 +1,298 @@
+"""People of an LDAP directory: a real OpenLDAP with TLS on a node, and SSSD on all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.embedded.conftest import Live, named
+from tests.embedded.test_doctor import ids, report_of
+from tests.embedded.test_prove import proof_of
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.hosts import process
+from corral.hosts.quote import sh
+from corral.prove.context import as_user
+from corral.prove.model import Verdict
+from corral.spec.models import ClusterSpec
+from corral.spec.sections.directory import Directory, DirectoryGroup
+from corral.spec.sections.people import Account, Qos, User
+from corral.state_dir import cluster_dir
+
+SERVER = "node2"
+PROGRAM = Path(__file__).parent / "programs" / "openldap.sh"
+SECRET = "of-the-reader-7"
+HOMES = "/shared/home"
+KEY = "/root/lina.key"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cluster whose third node has the directory, and the files that the cluster file names."""
+
+    plain: Live
+    folder: Path
+
+    @property
+    def password(self) -> Path:
+        return self.folder / "password"
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def spec(self, **changes: object) -> ClusterSpec:
+        directory = Directory(
+            uris=(f"ldaps://{SERVER}",),
+            base="dc=example,dc=org",
+            ca=str(self.ca),
+            bind_dn="cn=reader,dc=example,dc=org",
+            password_file=str(self.password),
+            homes=HOMES,
+            groups=(DirectoryGroup(name="vision", account="vision", qos="long"),),
+        )
+        return self.plain.spec.model_copy(
+            update={"directory": directory.model_copy(update=changes)}
+        )
+
+    def live(self) -> Live:
+        return Live(self.spec(), self.plain.facts)
+
+    def up(self, **changes: object) -> None:
+        asyncio.run(api.up(self.spec(**changes)))
+
+    def pending(self, **changes: object) -> list[str]:
+        plan = asyncio.run(api.plan(self.spec(**changes)))
+        return [c.change.summary for s in plan.stages for c in s.changes]
+
+    def modify(self, verb: str, member: str) -> None:
+        """Add a member to the group in the directory, or delete one."""
+        text = (
+            "dn: cn=vision,ou=groups,dc=example,dc=org\nchangetype: modify\n"
+            f"{verb}: memberUid\nmemberUid: {member}\n"
+        )
+        script = sh(
+            "ldapmodify -x -D cn=admin,dc=example,dc=org -w {secret} -H ldapi:///", secret=SECRET
+        )
+        done = self.plain.run(SERVER, script, stdin=text.encode())
+        assert done.ok, done.tail
+
+    def association(self, user: str) -> str:
+        """``ACCOUNT|DEFAULT QOS|MOST SUBMITTED`` of a user, a line each."""
+        script = sh(
+            "sacctmgr -nP show assoc user={user} format=Account,DefaultQOS,MaxSubmitJobs", user=user
+        )
+        return self.plain.run(self.plain.controller, script).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def place(
+    fresh_cluster: Callable[[ClusterSpec], Live], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    """The cluster with its directory, brought up without and then with it."""
+    spec = named(
+        f"people-ldap-{os.getpid()}",
+        users=(User(name="corral", uid=2000),),
+        accounts=(Account(name="vision", qos=("normal", "long")),),
+        qos=(Qos(name="long"),),
+    )
+    here = Place(fresh_cluster(spec), tmp_path_factory.mktemp("directory"))
+    key = here.folder / "key"
+    made = asyncio.run(
+        process.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], timeout=20)
+    )
+    assert made.status == 0
+    public = key.with_suffix(".pub").read_text("ascii").strip()
+    served = here.plain.run(
+        SERVER,
+        sh("cat >/root/openldap && sh /root/openldap {n} {s} {k}", n=SERVER, s=SECRET, k=public),
+        stdin=PROGRAM.read_bytes(),
+        timeout=300,
+    )
+    assert served.ok, served.tail
+    here.ca.write_text(served.stdout, "ascii")
+    here.password.write_text(f"{SECRET}\n", "ascii")
+    put = here.plain.run("node0", sh("umask 077 && cat >{key}", key=KEY), stdin=key.read_bytes())
+    assert put.ok
+    here.up()
+    yield here
+
+
+def over_ssh(place: Place, node: str, command: str) -> str:
+    """What the command prints that lina runs by logging in to the node with her key."""
+    script = sh(
+        "ssh -i {key} -o StrictHostKeyChecking=no -o BatchMode=yes {to} {command}",
+        key=KEY,
+        to=f"lina@{node}",
+        command=command,
+    )
+    done = place.plain.run("node0", script, timeout=120)
+    assert done.ok, done.tail
+    return done.stdout
+
+
+def test_a_second_plan_is_empty(place: Place) -> None:
+    assert place.pending() == []
+
+
+def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
+    home = sh("stat -c '%U %G %a' {home}", home=f"{HOMES}/lina")
+    assert not place.plain.run("node0", home).ok
+    assert over_ssh(place, "node0", "id -u; pwd").split() == ["5001", f"{HOMES}/lina"]
+    assert place.plain.run("node1", home).stdout.split() == ["lina", "vision", "700"]
+    job = over_ssh(
+        place, "node0", "sbatch --parsable --wait -N3 --mem=32 -o out --wrap 'srun id -un'"
+    ).strip()
+    assert over_ssh(place, "node1", "cat out").split() == ["lina"] * 3
+    record = sh("sacct -X -n -P -j {job} -o User,Account,QOS,State", job=job)
+    end = time.monotonic() + 60
+    while (line := place.plain.run("node0", record).stdout.strip()) != "lina|vision|long|COMPLETED":
+        assert time.monotonic() < end, line
+        time.sleep(0.5)
+
+
+def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_more(
+    place: Place,
+) -> None:
+    assert place.association("milo") == ""
+    place.modify("add", "milo")
+    assert place.pending() == ["add milo to account vision"]
+    place.up()
+    assert place.association("milo") == "vision|long|"
+    assert place.pending() == []
+    submit = as_user("milo", sh("cd /tmp && sbatch --mem=32 -o /dev/null --wrap true"))
+    assert place.plain.run("node0", submit).ok
+    place.modify("delete", "milo")
+    assert place.pending() == ["milo left the group of account vision: no new jobs in it"]
+    # What the timer starts.
+    timed = place.plain.run("node0", sh("systemctl start corral-group-accounts.service"))
+    assert timed.ok, timed.tail
+    assert place.association("milo") == "vision|long|0"
+    refused = place.plain.run("node0", submit)
+    assert not refused.ok
+    assert "Job violates accounting/QOS policy" in refused.stderr
+    assert place.pending() == []
+    place.modify("add", "milo")
+    assert place.pending() == ["milo may submit in account vision again"]
+    place.up()
+    assert place.association("milo") == "vision|long|"
+
+
+def test_a_number_of_the_files_own_user_is_named(place: Place) -> None:
+    place.modify("add", "otto")
+    try:
+        with pytest.raises(CorralError) as error:
+            place.up()
+        assert "uid 2000 of otto in the directory is corral's on this machine" in error.value.tail
+        assert place.association("otto") == ""
+    finally:
+        place.modify("delete", "otto")
+    assert place.pending() == []
+
+
+def test_a_group_that_is_not_there_is_named_and_disables_nobody(place: Place) -> None:
+    wrong = (
+        DirectoryGroup(name="visoin", account="vision", qos="long"),
+        *place.spec().directory.groups,  # type: ignore[union-attr]
+    )
+    before = place.association("lina")
+    try:
+        with pytest.raises(CorralError) as error:
+            place.up(groups=wrong)
+        assert "visoin is a group that SSSD does not know" in error.value.tail
+        assert place.association("lina") == before
+    finally:
+        place.up()
+
+
+def test_a_wrong_password_is_named_and_is_nowhere_to_be_read(place: Place) -> None:
+    place.password.write_text("another-word-3\n", "ascii")
+    try:
+        with pytest.raises(CorralError) as error:
+            place.up()
+        assert error.value.code is Code.GATE_FAILED
+        assert "refuses the password: correct directory.bind_dn" in error.value.tail
+        (result,) = proof_of(place.live(), ("smoke.directory",)).results
+        assert result.verdict is Verdict.FAIL
+        assert "node0 ldaps://node2 refuses the password" in result.summary
+        assert "F446" in ids(report_of(place.live()))
+    finally:
+        place.password.write_text(f"{SECRET}\n", "ascii")
+        place.up()
+    (result,) = proof_of(place.live(), ("smoke.directory",)).results
+    assert result.verdict is Verdict.PASS, result.summary
+    assert "F446" not in ids(report_of(place.live()))
+    folder = cluster_dir(place.plain.spec.name)
+    kept = [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
+    assert kept
+    assert not [text for text in kept if SECRET.encode() in text or b"another-word-3" in text]
+    plan = asyncio.run(api.plan(place.spec(base="dc=example,dc=org", every="30m")))
+    assert SECRET not in str(plan)
+    readers = sh(
+        "find / -xdev -type f -perm /044 -newer {key} -exec grep -lF {secret} {{}} +; true",
+        key=KEY,
+        secret=SECRET,
+    )
+    readable = place.plain.run("node0", readers, timeout=120).stdout.split()
+    assert [f for f in readable if not f.startswith("/etc/sssd/")] == []
+    modes = place.plain.run("node0", sh("stat -c %U:%G:%A /etc/sssd/conf.d/*")).stdout.split()
+    assert all(mode in ("root:root:-rw-------", "root:root:-rw-r-----") for mode in modes)
+
+
+def test_a_server_that_is_down_is_named_and_its_people_stay_known(place: Place) -> None:
+    stop = sh("systemctl stop slapd")
+    assert place.plain.run(SERVER, stop).ok
+    try:
+        (result,) = proof_of(place.live(), ("smoke.directory",)).results
+        assert result.verdict is Verdict.FAIL
+        assert "node1 ldaps://node2 does not answer" in result.summary
+        assert "F446" in ids(report_of(place.live()))
+        before = place.association("lina")
+        place.plain.run("node0", sh("systemctl start corral-group-accounts.service"))
+        assert place.association("lina") == before
+        assert place.plain.run("node0", sh("id lina")).ok
+    finally:
+        assert place.plain.run(SERVER, sh("systemctl start slapd")).ok
+
+
+def test_another_authority_is_not_trusted(place: Place) -> None:
+    right = place.ca.read_text("ascii")
+    other = place.plain.run(
+        "node0",
+        sh(
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=other -keyout /dev/null "
+            "2>/dev/null"
+        ),
+    )
+    place.ca.write_text(other.stdout, "ascii")
+    try:
+        with pytest.raises(CorralError) as error:
+            place.up()
+        assert "has no certificate that is good here: directory.ca" in error.value.tail
+    finally:
+        place.ca.write_text(right, "ascii")
+        place.up()
+
+
+def test_without_the_directory_its_people_are_gone_and_files_stay(place: Place) -> None:
+    asyncio.run(api.up(place.plain.spec))
+    try:
+        assert not place.plain.run("node1", sh("id lina")).ok
+        assert not place.plain.run("node1", sh("systemctl -q is-active sssd")).ok
+        assert not place.plain.run(
+            "node1", sh("grep -q pam_mkhomedir /etc/pam.d/common-session")
+        ).ok
+        left = place.plain.run("node1", sh("ls /etc/corral/directory* /etc/sssd/conf.d/*corral*"))
+        assert left.stdout == ""
+        assert place.plain.run("node1", sh("ls -d {home}", home=f"{HOMES}/lina")).ok
+        plan = asyncio.run(api.plan(place.plain.spec))
+        assert not [c for s in plan.stages for c in s.changes]
+    finally:
+        place.up()
+    assert place.plain.run("node1", sh("id lina")).ok

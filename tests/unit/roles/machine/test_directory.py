@@ -1,0 +1,126 @@
+"""The directory of people: SSSD's settings, who gets which, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.roles.inventory import Site
+from corral.roles.machine.directory import NAME, ROLE, accounts, on_nodes, sssd_conf
+from corral.roles.order import desired_stages
+from corral.spec.sections.directory import Directory
+from corral.state.base import Resource
+from corral.state.files import File, Gone
+from corral.state.service import Stopped, Timer
+from corral.state.system.directory import (
+    CA,
+    CONF,
+    FINGERPRINT,
+    PASSWORD,
+    PASSWORD_CONF,
+    GroupAccounts,
+    HomesAtLogin,
+    RootFile,
+)
+from tests.unit.roles.test_cluster import directory
+
+
+def declared(**changes: object) -> Directory:
+    section = directory().spec.directory
+    assert section is not None
+    return section.model_copy(update=changes)
+
+
+def with_section(section: Directory | None) -> Site:
+    site = directory()
+    return replace(site, spec=site.spec.model_copy(update={"directory": section}))
+
+
+def held(site: Site, node: str) -> dict[str, Resource]:
+    (share,) = on_nodes(site)
+    return {r.id: r for d in share.desired if node in d.nodes for r in d.resources}
+
+
+def test_sssd_reads_the_directory_by_tls_alone_and_lets_the_groups_in() -> None:
+    lines = sssd_conf(declared()).splitlines()
+    assert "ldap_uri = ldaps://one.example.org, ldap://two.example.org" in lines
+    assert "ldap_tls_reqcert = demand" in lines
+    assert "ldap_id_use_start_tls = true" in lines
+    assert f"ldap_tls_cacert = {CA}" in lines
+    assert "simple_allow_groups = vision, guests" in lines
+    assert "override_homedir = /shared/home/%u" in lines
+    assert "ldap_schema = rfc2307" in lines
+    assert not [line for line in lines if line.startswith("ldap_default_authtok =")]
+
+
+def test_what_is_left_out_is_not_written() -> None:
+    section = declared(ca=None, bind_dn=None, password_file=None, tls="off")
+    text = sssd_conf(section.model_copy(update={"group_members": "entries"}))
+    assert "start_tls" not in text
+    assert "cacert" not in text
+    assert "bind_dn" not in text
+    assert "ldap_schema = rfc2307bis\n" in text
+    here = held(with_section(section), "a0")
+    gone = {CA, PASSWORD, PASSWORD_CONF, FINGERPRINT}
+    assert {r.path for r in here.values() if isinstance(r, Gone)} == gone
+
+
+def test_every_node_has_sssd_and_the_server_of_homes_makes_their_folder() -> None:
+    site = directory()
+    for node in site.names:
+        conf = held(site, node)[f"file:{CONF}"]
+        assert isinstance(conf, RootFile)
+        assert conf.mode == "600"
+    assert "directory:/shared/home" in held(site, "ctl")
+    assert "directory:/shared/home" not in held(site, "a0")
+    (share,) = on_nodes(site)
+    assert {gate.node for gate in share.gates} == set(site.names)
+
+
+def test_members_get_their_accounts_on_the_controller_and_by_a_timer() -> None:
+    site = directory()
+    (share,) = accounts(site)
+    (entry,) = share.desired
+    assert entry.nodes == (site.controller,)
+    first, *units = entry.resources
+    groups = ("vision:vision:high", "guests:vision:")
+    assert first == GroupAccounts("directory", groups, first.watches)
+    texts = "".join(r.content for r in units if isinstance(r, File) and "systemd" in r.path)
+    assert f"ExecStart=/usr/local/sbin/{NAME} directory {' '.join(groups)}\n" in texts
+    assert "OnUnitInactiveSec=600s" in texts
+    assert units[-1] == Timer(NAME)
+
+
+def test_off_is_at_up_only() -> None:
+    (share,) = accounts(with_section(declared(every="off")))
+    (entry,) = share.desired
+    assert isinstance(entry.resources[0], GroupAccounts)
+    assert Timer(NAME, on=False) in entry.resources
+    assert not [r for r in entry.resources if isinstance(r, File)]
+
+
+def test_without_a_directory_what_corral_put_there_goes() -> None:
+    site = with_section(None)
+    here = held(site, "a0").values()
+    assert Stopped("sssd") in here
+    assert HomesAtLogin(on=False) in here
+    assert Gone(CONF) in here
+    (share,) = accounts(site)
+    assert Timer(NAME, on=False) in share.desired[0].resources
+
+
+def test_a_machine_without_systemd_is_refused() -> None:
+    site = directory()
+    facts = {**site.facts, "a1": replace(site.facts["a1"], systemd=False)}
+    with pytest.raises(CorralError) as error:
+        ROLE.check(replace(site, facts=facts))
+    assert error.value.code is Code.NOT_GOOD
+    assert error.value.node == "a1"
+
+
+def test_users_of_the_file_come_before_the_directory_and_accounts_last() -> None:
+    names = [stage.name for stage in desired_stages(directory())]
+    assert names.index("people") < names.index("directory") < names.index("accounting")
+    assert names[-1] == "group-accounts"

@@ -1,0 +1,248 @@
+"""The directory on a machine: its password and members' accounts, by the real programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.quote import Script, call
+from corral.state.base import HERE, Context, Seen
+from corral.state.system.directory import (
+    CONF,
+    DirectoryFiles,
+    DirectoryPassword,
+    GroupAccounts,
+    HomesAtLogin,
+    KeysFromDirectory,
+    OwnSssd,
+    RootFile,
+)
+
+HERE_CONTEXT = Context("n")
+PROGRAM = "state/directory.sh"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Programs that stand in for SSSD and slurmdbd: what they know is in files."""
+
+    folder: Path
+
+    def write(self, name: str, *lines: str) -> None:
+        (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def run(self, script: Script, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        return subprocess.run(
+            ["/bin/sh", "-c", script],
+            env={"PATH": path, "SITE": str(self.folder)},
+            input=stdin.decode(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+
+    def pending(self, *groups: str) -> list[str]:
+        return self.run(call(PROGRAM, "group_accounts_pending", "lab", *groups)).stdout.splitlines()
+
+
+GETENT = """#!/bin/sh
+# getent -s SERVICE DATABASE KEY: by name, or a user by number.
+awk -F: -v key="$4" -v number="$3" '
+  $1 == key || (number == "passwd" && $3 == key) { print; found = 1 }
+  END { exit !found }' "$SITE/$2.$3"
+"""
+SACCTMGR = """#!/bin/sh
+case "$*" in
+  *'show assoc cluster='*) cat "$SITE/associations" ;;
+  *'show assoc'*) ;;
+  *) echo "$*" >>"$SITE/calls" ;;
+esac
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("getent", GETENT), ("sacctmgr", SACCTMGR), ("sss_cache", "#!/bin/sh\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    here = Site(tmp_path)
+    here.write("sss.group", "vision:*:5000:lina,milo", "guests:*:5001:", "speech:*:5002:lina")
+    here.write("sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for n, i in PEOPLE.items()))
+    here.write("files.passwd", "root:x:0:0::/root:/bin/sh", "ada:x:2001:2001::/home/ada:/bin/sh")
+    here.write("associations", "root|||", "root|root||", "vision|||")
+    return here
+
+
+PEOPLE = {"lina": 5001, "milo": 5002, "otto": 2001, "ada": 6000, "gone": 5003}
+
+
+def test_members_are_added_once_and_by_their_first_group_first(site: Site) -> None:
+    assert site.pending("vision:vision:high", "speech:speech:") == [
+        "add lina vision high first",
+        "add milo vision high first",
+        "add lina speech - more",
+    ]
+    site.write("associations", "vision|lina|high|", "vision|milo|high|", "speech|lina||")
+    assert site.pending("vision:vision:high", "speech:speech:") == []
+
+
+def test_who_left_is_closed_and_who_is_back_is_opened(site: Site) -> None:
+    site.write("associations", "vision|gone||", "vision|lina||0", "vision|milo||5")
+    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision"]
+    site.write("associations", "vision|gone||0", "vision|lina||", "vision|milo||5")
+    assert site.pending("vision:vision:") == []
+
+
+def test_others_in_the_account_and_other_accounts_are_left_alone(site: Site) -> None:
+    held = ("vision|lina||", "vision|milo||", "vision|ada||", "vision|stranger||", "other|gone||")
+    site.write("associations", *held)
+    assert site.pending("vision:vision:") == []
+
+
+def test_a_group_that_is_not_known_closes_nobody(site: Site) -> None:
+    site.write("associations", "vision|gone||")
+    (problem,) = site.pending("visoin:vision:")
+    assert problem.startswith("problem visoin is a group that SSSD does not know: correct")
+    (problem, *rest) = site.pending("visoin:vision:", "vision:vision:")
+    assert problem.startswith("problem visoin")
+    assert rest == ["add lina vision - first", "add milo vision - first"]
+
+
+def test_an_empty_group_closes_its_former_members(site: Site) -> None:
+    site.write("associations", "vision|gone||")
+    assert site.pending("guests:vision:") == ["close gone vision"]
+
+
+def test_a_name_or_number_of_this_machine_is_named(site: Site) -> None:
+    site.write("sss.group", "vision:*:5000:otto,ada,Bad Name")
+    problems = site.pending("vision:vision:")
+    assert problems[0] == (
+        "problem uid 2001 of otto in the directory is ada's on this machine: give one of them "
+        "another number"
+    )
+    assert "ada of the directory (6000) has the name of a user of this machine" in problems[1]
+    assert all("has a name that Slurm cannot hold" in line for line in problems[2:])
+    assert len(problems) == 4
+
+
+def test_a_slurmdbd_that_is_silent_is_a_problem(site: Site) -> None:
+    (site.folder / "bin/sacctmgr").write_text("#!/bin/sh\nexit 1\n")
+    assert site.pending("vision:vision:") == ["problem slurmdbd gives no answer"]
+
+
+def test_what_can_be_done_is_done_before_it_fails_with_the_problem(site: Site) -> None:
+    site.write("sss.group", "vision:*:5000:otto,lina")
+    done = site.run(call(PROGRAM, "group_accounts", "lab", "vision:vision:high"))
+    assert done.returncode == 1
+    assert "uid 2001 of otto" in done.stderr
+    calls = (site.folder / "calls").read_text().splitlines()
+    assert calls == [
+        "-iQ add user lina account=vision cluster=lab DefaultAccount=vision",
+        "-iQ modify user where name=lina account=vision cluster=lab set qos+=high DefaultQOS=high",
+    ]
+    site.write("sss.group", "vision:*:5000:lina")
+    assert site.run(call(PROGRAM, "group_accounts", "lab", "vision:vision:")).returncode == 0
+
+
+def test_accounts_are_due_when_the_directory_or_accounts_change() -> None:
+    resource = GroupAccounts("lab", ("vision:vision:",), ("service:sssd",))
+    assert resource.diff(Seen(0, ""), HERE_CONTEXT) is None
+    change = resource.diff(Seen(0, "add lina vision - first\nproblem x y"), HERE_CONTEXT)
+    assert change is not None
+    assert change.summary == "add lina to account vision; x y"
+    ssd = KeysFromDirectory(on=True).diff(Seen(0, "off"), HERE_CONTEXT)
+    assert ssd is not None
+    coming = resource.diff(Seen(0, ""), Context("n", {"service:sssd": ssd}))
+    assert coming is not None
+    assert coming.summary == "accounts for members of vision"
+
+
+def test_the_password_goes_by_stdin_and_another_one_is_seen(site: Site) -> None:
+    mark, conf, file = (site.folder / name for name in ("mark", "sssd.conf", "password"))
+    receive = call(PROGRAM, "password_receive", mark, "f1", "corral", conf, file)
+    probe = call(PROGRAM, "password_probe", mark, conf, file)
+    assert site.run(probe).stdout == "absent\n"
+    assert site.run(receive, b"6\ns3cre%\nnot this").returncode == 0
+    assert file.read_text() == "s3cre%"
+    assert conf.read_text().splitlines()[1:] == [
+        "[domain/corral]",
+        "ldap_default_authtok = s3cre%",
+    ]
+    assert {f.stat().st_mode & 0o777 for f in (mark, conf, file)} == {0o600}
+    mine = "f1\n" if os.geteuid() == 0 else "changed\n"  # root alone may own it
+    assert site.run(probe).stdout == mine
+    conf.chmod(0o640)
+    assert site.run(probe).stdout == mine
+    file.chmod(0o644)
+    assert site.run(probe).stdout == "changed\n"
+    file.chmod(0o600)
+    file.write_text("other")
+    assert site.run(probe).stdout == "changed\n"
+    empty = site.run(receive, b"1\n\n")
+    assert empty.returncode != 0
+    assert "the password file of the directory is empty" in empty.stderr
+
+
+def test_a_plan_has_a_fingerprint_and_the_path_alone() -> None:
+    resource = DirectoryPassword(DirectoryFiles("", "/keys/ldap", "f1"))
+    assert resource.diff(Seen(0, "f1"), HERE_CONTEXT) is None
+    change = resource.diff(Seen(0, "changed"), HERE_CONTEXT)
+    assert change is not None
+    (secret,) = change.secrets
+    assert (secret.node, secret.path) == (HERE, "/keys/ldap")
+
+
+def test_sssd_may_let_roots_group_read_its_settings() -> None:
+    file = RootFile(CONF, "a\n", mode="600")
+    assert file.diff(Seen(0, f"{file.digest} 600 root:root"), HERE_CONTEXT) is None
+    assert file.diff(Seen(0, f"{file.digest} 640 root:root"), HERE_CONTEXT) is None
+    assert file.diff(Seen(0, f"{file.digest} 644 root:root"), HERE_CONTEXT) is not None
+    assert file.diff(Seen(0, f"{file.digest} 640 root:sssd"), HERE_CONTEXT) is not None
+
+
+def test_settings_of_somebody_elses_sssd_are_refused() -> None:
+    assert OwnSssd().diff(Seen(0, ""), HERE_CONTEXT) is None
+    change = OwnSssd().diff(Seen(0, "there"), HERE_CONTEXT)
+    assert change is not None
+    assert "move it away, or leave directory out" in change.refuses
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_homes_and_keys_are_as_declared(on: bool) -> None:
+    word, other = ("on", "off") if on else ("off", "on")
+    assert HomesAtLogin(on).diff(Seen(0, word), HERE_CONTEXT) is None
+    assert HomesAtLogin(on).diff(Seen(0, other), HERE_CONTEXT) is not None
+    assert KeysFromDirectory(on).diff(Seen(0, word), HERE_CONTEXT) is None
+    assert KeysFromDirectory(on).diff(Seen(0, other), HERE_CONTEXT) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (0, "ldap://127.0.0.1:1 ok"),
+        (49, "ldap://127.0.0.1:1 refused refuses the password: correct directory.bind_dn"),
+        (32, "ldap://127.0.0.1:1 baseless has no entry dc=x that it shows: correct directory.base"),
+        (255, "ldap://127.0.0.1:1 silent does not answer: look at the server"),
+    ],
+)
+def test_what_a_server_answers_is_a_word_and_a_sentence(site: Site, status: int, line: str) -> None:
+    program = site.folder / "bin/ldapsearch"
+    program.write_text(f'#!/bin/sh\necho "$*" >"$SITE/asked"\nexit {status}\n')
+    program.chmod(0o755)
+    words = ("dc=x", "cn=r", "/etc/p", "/etc/ca", "on", "ldap://127.0.0.1:1")
+    assert site.run(call(PROGRAM, "directory_answers", *words)).stdout.startswith(line)
+    asked = (site.folder / "asked").read_text()
+    assert "-ZZ" in asked
+    assert "-y /etc/p" in asked
+    gate = site.run(call(PROGRAM, "directory_gate", *words))
+    assert (gate.returncode == 0) == (status == 0)
+    if status:
+        assert gate.stderr.startswith(line.replace(f" {line.split()[1]} ", " ", 1))
