@@ -1147,7 +1147,7 @@ class JobEvent(TypedDict):
 
 
 class SchedulerFigures(TypedDict):
-    """What sdiag prints; events: those of its counts of jobs that are no states."""
+    """What sdiag prints; events: those of its counts that are of events and not of states."""
 
     since: int | None
     threads: int | None

@@ -127,10 +127,10 @@ def spec_of(data: Any) -> ClusterSpec | None:
     """The cluster that rules see of a file, with errors taken out as the loader does it."""
     top, _ = tree.parse(json.dumps(data))
     raw = top.plain() if top is not None and top.pairs is not None else None
-    spec, errors = loading._model(raw)
+    spec, errors = loading._model(raw, ClusterSpec)
     if spec is None and isinstance(raw, dict):
         explain.repair(raw, errors)
-        spec, _ = loading._model(raw)
+        spec, _ = loading._model(raw, ClusterSpec)
     return spec
 
 

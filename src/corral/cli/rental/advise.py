@@ -87,7 +87,7 @@ def advise(
 
 
 def _whys(options: Sequence[Option]) -> dict[str, list[str]]:
-    """Why machines will not do, or nobody knows: those of one reason in one line."""
+    """Why machines will not do, or why that is unknown: those of one reason in one line."""
     whys: dict[str, list[str]] = {}
     for option in options:
         for why in (*option.reasons, *(f"unknown: {what}" for what in option.unknown)):

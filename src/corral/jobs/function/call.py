@@ -77,7 +77,8 @@ def pack(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Call
     Raises:
         CorralError: USAGE, something of it cannot be pickled, or it is too large.
     """
-    import cloudpickle  # noqa: PLC0415  # no other job needs it
+    # No other job needs it.
+    import cloudpickle  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
     # It has no types.
     dumps: Callable[..., bytes] = cloudpickle.dumps  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -62,7 +62,7 @@ class Option:
         cost: dollars of all of it; None where it is not known.
         speed: what the speed of its GPU is from.
         reasons: why it will not do.
-        unknown: what is not known of it, without which nobody knows whether it will do.
+        unknown: what is not known of it, and is needed to decide whether it will do.
         assumed: what is in these figures that nobody measured or stated.
     """
 

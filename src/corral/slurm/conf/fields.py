@@ -178,7 +178,7 @@ def read_field(key: Key, text: str, model: type[BaseModel]) -> Any:
 def _alone(model: type[BaseModel], name: str) -> type[BaseModel]:
     """A model of one field of another, without the others that it needs."""
     field = model.model_fields[name]
-    return create_model("Alone", value=(field.annotation, field))
+    return create_model("Alone", value=(field.annotation or Any, field))
 
 
 def _plain(text: str, kind: Any) -> Any:

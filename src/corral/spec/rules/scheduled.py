@@ -77,7 +77,7 @@ def own_folder(view: View) -> Iterator[Problem]:
     yield Problem(
         ("backup", "folder"),
         f"{backup.folder} {place}, and the folder of archives becomes root's alone (mode 0700)",
-        f"name a folder of its own, such as {backup.folder}/corral-backup",
+        f"name a separate folder, such as {backup.folder}/corral-backup",
     )
 
 

@@ -919,7 +919,7 @@ export interface SchedulerCycle {
   meanings: Record<string, string>;
 }
 
-/** What sdiag prints; events: those of its counts of jobs that are no states. */
+/** What sdiag prints; events: those of its counts that are of events and not of states. */
 export interface SchedulerFigures {
   since: number | null;
   threads: number | null;
