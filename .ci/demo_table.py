@@ -27,7 +27,7 @@ from rich.table import Table
 from corral.api import load
 from corral.cli.evidence.prove import proof_view
 from corral.prove.model import Proof
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 RANKS = 3
 NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py prints it

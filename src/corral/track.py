@@ -16,7 +16,7 @@ the first call prints one line. In a job that is tracked the batch script makes 
 (``python3 -m corral.track begin``), samples each node (``sample``) and ends the run (``end``).
 
 It calls urllib itself, not by ``runtime/http_client``: it is one file, for the job's own Python
-(docs/decisions/0010).
+(docs/decisions/0010-typer-pydantic-ruamel.md).
 
 Reads MLFLOW_TRACKING_URI, MLFLOW_RUN_ID, MLFLOW_EXPERIMENT_NAME, MLFLOW_TRACKING_TOKEN,
 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD as mlflow does.

@@ -11,8 +11,8 @@ from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.plan.model import Plan
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import fold
 
 HALF_WRITTEN = r"\.(corral(\.[A-Za-z0-9]{6})?|next)$"
 """What a key is called until it has its place, as grep -E and re take it: a rotation's own names,

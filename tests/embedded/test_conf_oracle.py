@@ -22,7 +22,7 @@ from corral.slurm.conf.cluster import MARIADB_CONF
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.text import parse_nodes
 from corral.slurm.version import SlurmVersion, has
-from corral.spec.hostlist import expand, fold_in_order
+from corral.spec.slurm.hostlist import expand, fold_in_order
 from corral.spec.slurm.releases import Feature
 
 pytestmark = pytest.mark.embedded

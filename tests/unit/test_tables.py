@@ -192,6 +192,9 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             *map(modules, known_releases().releases),
         ]
     )
+
+
+def test_each_base_of_nodes_has_a_row() -> None:
     assert set(node_bases()) == set(NodeBase)
 
 
@@ -232,6 +235,7 @@ def parsed(text, name, kind):
 tables.parse_table = parsed
 from tests.unit import test_tables
 test_tables.test_tables_that_come_with_corral_are_valid()
+test_tables.test_each_base_of_nodes_has_a_row()
 """
 """Reads every table, and the first one of each model with a fault at a known place too."""
 

@@ -3,7 +3,7 @@
 #
 # Its arguments are those of its function: the cluster and GROUP:ACCOUNT:QOS each.
 #
-# Installed as: /usr/local/sbin/corral-group-accounts on the controller
+# Installed as: /usr/local/sbin/corral-group-accounts on the controller (roles/machine/directory)
 # Started by: corral-group-accounts.timer
 # Runs as: root
 set -u

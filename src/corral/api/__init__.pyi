@@ -162,7 +162,6 @@ from corral.api.page.tokens import make_api_token as make_api_token
 from corral.api.page.tokens import revoke_api_token as revoke_api_token
 from corral.api.page.tokens import wished_token as wished_token
 from corral.api.page.tracking_tunnel import tracking_page as tracking_page
-from corral.api.rental.advice import Advice as Advice
 from corral.api.rental.advice import Advised as Advised
 from corral.api.rental.advice import advise as advise
 from corral.api.rental.cloud_sets import Changed as Changed
@@ -221,6 +220,7 @@ from corral.jobs.model import JobSpec as JobSpec
 from corral.jobs.profile.recordings import Recordings as Recordings
 from corral.jobs.profile.trace import RankTrace as RankTrace
 from corral.jobs.sweep import parse_sweep as parse_sweep
+from corral.prove.advice.choice import Advice as Advice
 from corral.prove.fabric.comparison import Known as Known
 from corral.prove.measure.scaling import EXACT as EXACT
 from corral.prove.measure.scaling import Scaling as Scaling

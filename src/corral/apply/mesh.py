@@ -16,10 +16,10 @@ from corral.roles.machine.mesh import (
     login_of,
     member,
 )
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from corral.spec.sections.tailnet import mesh_of, tag_of
+from corral.spec.slurm.hostlist import fold
 
 
 def minter(spec: ClusterSpec) -> Mint | None:

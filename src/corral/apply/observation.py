@@ -23,7 +23,7 @@ from corral.hosts.quote import join
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import DesiredStage, Resource, Seen, parse_probes, probes
 
 FACTS_KEY = "facts"

@@ -15,7 +15,7 @@ from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result, check
 from corral.inspect.jobs import HOLDERS
 from corral.slurm.states.jobs import holding_states
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 from corral.state import ledger
 
 UNDO_S: Final = 900.0

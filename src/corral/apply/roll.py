@@ -22,8 +22,8 @@ from corral.inspect.jobs import blocking_jobs
 from corral.inspect.slurm import KNOWN_NODES, nodes_named
 from corral.plan.model import Stage
 from corral.slurm.records import Node
-from corral.spec.hostlist import fold
 from corral.spec.impacts import Impact
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Gate, Roll
 from corral.state.slurm.members import drained_by_roll
 

@@ -18,7 +18,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
 from corral.providers.cloud.client.accounts import key_bytes
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import (
     HERE,
     NOTHING,

@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.roles.slurm.health import HealthCheck, health_checks
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import node_bases
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import ROLL_TAG
 from corral.state.slurm.members import REASON as LEAVES
 

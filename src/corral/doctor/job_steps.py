@@ -18,7 +18,7 @@ from corral.inspect.jobs import BATCH, JOBS, STEPS
 from corral.inspect.slurm import SLURM_CONF
 from corral.slurm.records import Job
 from corral.slurm.steps import BATCH_STEP, EXTERN
-from corral.spec.hostlist import NODES_AT_MOST, expand
+from corral.spec.slurm.hostlist import NODES_AT_MOST, expand
 
 SETTLED_S: Final = 120
 """Seconds after which a job's or a step's processes are there, and after which they are gone."""

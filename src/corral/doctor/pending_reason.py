@@ -10,7 +10,7 @@ from typing import Final
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.reasons import Wait
 from corral.slurm.tres import counts
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import POWERED_DOWN, POWERED_OFF, POWERING_UP, NodeBase
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 
 BY_HAND: Final = "BY_HAND"
 

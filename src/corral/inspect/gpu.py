@@ -14,7 +14,7 @@ from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.inspect.question import Answers, Question
 from corral.slurm.conf.parse import Document
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.tables import Row, read_table
 
 

@@ -303,9 +303,39 @@ def ports(targets: Sequence[tuple[str, int]]) -> Question[tuple[Reached, ...]]:
     )
 
 
-DIRECTORY: Final = Answer("directory", lines)
+@dataclass(frozen=True, slots=True)
+class DirectoryAnswer:
+    """What a server of the directory of people answered, or SSSD about a group.
+
+    Attributes:
+        name: URI of the server, name of the group.
+        server: it is a server.
+        good: it answers, the group is known.
+        unknown: SSSD does not know the group.
+        text: the reason otherwise.
+        shown: all of it for people.
+    """
+
+    name: str
+    server: bool
+    good: bool
+    unknown: bool
+    text: str
+    shown: str
 
 
-def directory(declared: Directory) -> Question[list[str]]:
-    """What servers of the directory of people and SSSD answer: ``NAME WORD SENTENCE`` each."""
+def directory_answers(answer: str) -> tuple[DirectoryAnswer, ...]:
+    """What each server and group is, from lines ``NAME WORD SENTENCE``."""
+    rows = [(line, *[*line.split(" ", 2), "", ""][:3]) for line in lines(answer)]
+    return tuple(
+        DirectoryAnswer(name, "://" in name, word == "ok", word == "unknown", text or word, line)
+        for line, name, word, text in rows
+    )
+
+
+DIRECTORY: Final = Answer("directory", directory_answers)
+
+
+def directory(declared: Directory) -> Question[tuple[DirectoryAnswer, ...]]:
+    """What servers of the directory of people and SSSD answer."""
     return DIRECTORY.by(answers(declared))

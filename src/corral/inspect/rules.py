@@ -8,9 +8,9 @@ a test compares it with the imports and calls of the observers.
 Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a rule
 of Python's. It includes the shell functions among the rules; for each other one a test runs its
 check and the rule on the same cases. So do resources, whose shell is in a room below this one, and
-the rules of ``corral adopt``. Room on disks is not a rule: the doctor asks whether daemons can
-write now (50 MiB, F67), the health check whether a job would fill the disk (5 % and 2 GiB,
-health.disk). Those are two facts.
+the rules for existing files (``slurm.adopt``). Room on disks is not a rule: the doctor asks whether
+daemons can write now (50 MiB, F67), the health check whether a job would fill the disk (5 % and
+2 GiB, health.disk). Those are two facts.
 """
 
 from __future__ import annotations
@@ -590,13 +590,11 @@ class DirectoryProblem:
 
 def directory_problems(state: MachineState) -> tuple[DirectoryProblem, ...]:
     """Servers that do not let the node read the directory, and groups that SSSD does not know."""
-    problems: list[DirectoryProblem] = []
-    for line in state.get(DIRECTORY) or ():
-        name, _, answer = line.partition(" ")
-        word, _, text = answer.partition(" ")
-        if word != "ok":
-            problems.append(DirectoryProblem(name, word == "unknown", f"{name} {text or word}"))
-    return tuple(problems)
+    return tuple(
+        DirectoryProblem(answer.name, answer.unknown, f"{answer.name} {answer.text}")
+        for answer in state.get(DIRECTORY) or ()
+        if not answer.good
+    )
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:

@@ -44,9 +44,9 @@ from corral.jobs.limits import (
 )
 from corral.jobs.model import JobSpec
 from corral.slurm.records import Job, Node
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.spec.slurm.hostlist import expand
 
 _REF: Final = re.compile(r"[0-9]{1,10}(_[0-9]{1,7})?")
 # An image may have another shell than the user's.

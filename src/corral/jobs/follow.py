@@ -36,7 +36,7 @@ from corral.jobs import usage
 from corral.jobs.handle import JobHandle
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState, going_on_states
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 
 BATCH: Final = -1
 

@@ -37,10 +37,10 @@ from corral.jobs.upload.manifest import Manifest
 from corral.jobs.upload.user_folder import JOBS, user_folder
 from corral.slurm.records import Association, Node
 from corral.slurm.tres import mib, of_type
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import partitions_of, users_of
 from corral.spec.sections.tailnet import mesh_of
+from corral.spec.slurm.hostlist import expand, fold
 
 _SHOWN: Final = 5
 _LONGEST_GRACE: Final = 65535  # sbatch --signal holds the time in 16 bits

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from corral.errors import CorralError
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.spec.values import HOST_LIST
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.reasons import explain
-from corral.spec.hostlist import expand, fold
+from corral.spec.slurm.hostlist import expand, fold
 
 _LIMIT: Final = re.compile(r"\b(?:(?:Assoc|QOS)[A-Z]\w+|AccountingPolicy|InvalidQOS)\b")
 HINT: Final = (

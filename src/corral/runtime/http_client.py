@@ -1,7 +1,8 @@
 """HTTP of the base install, by the standard library: one request at a time, in a thread.
 
 The clouds' clients, which have httpx and tenacity of an extra, are in ``providers/cloud/client``;
-docs/decisions/0010 has why this one does without. Nothing here makes a request again.
+docs/decisions/0010-typer-pydantic-ruamel.md has why this one does without. Nothing here makes a
+request again.
 """
 
 from __future__ import annotations

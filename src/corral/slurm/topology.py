@@ -16,7 +16,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.spec.hostlist import fold_in_order
+from corral.spec.slurm.hostlist import fold_in_order
 from corral.tables import read_table
 
 _HEAD: Final = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"')

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.errors import Code, CorralError
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.sections.people import User
+from corral.spec.slurm.hostlist import expand
 
 JOB_USER = User(name="corral", uid=2000)
 

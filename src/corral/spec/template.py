@@ -10,9 +10,9 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.spec import tree
 from corral.spec.findings import has_errors, shown
-from corral.spec.hostlist import expand
 from corral.spec.load import invalid, load_text
 from corral.spec.providers import CONTAINERS, OWNED
+from corral.spec.slurm.hostlist import expand
 
 Value = str | int | float
 

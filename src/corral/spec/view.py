@@ -9,9 +9,9 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.spec.findings import Level
-from corral.spec.hostlist import NODES_AT_MOST, count, expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.providers import Capabilities
+from corral.spec.slurm.hostlist import NODES_AT_MOST, count, expand, fold
 from corral.spec.tree import Path
 
 NAMED_AT_MOST: Final = 8

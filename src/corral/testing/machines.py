@@ -36,6 +36,7 @@ from corral.state.slurm.reservations import SlurmReservations
 from corral.state.storage.exports import Exports
 from corral.state.storage.fstab import FormerMounts
 from corral.state.system.clock import Clock
+from corral.state.system.directory import HomesAtLogin, KeysFromDirectory
 from corral.state.system.users import FormerPeople, Person, UserAccount
 
 RECORDED: Final = Facts(
@@ -102,6 +103,8 @@ ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
     Closed: lambda r: "",
     Holds: lambda r: "",
     Resumed: lambda r: "",
+    HomesAtLogin: lambda r: "on" if r.on else "off",
+    KeysFromDirectory: lambda r: "on" if r.on else "off",
     Packages: lambda r: "\n".join(f"installed {n}" for n in r.names),
 }
 """What the probe of a machine that holds the resource prints."""

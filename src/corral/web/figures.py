@@ -18,8 +18,8 @@ import httpx
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 from corral.web import history
 from corral.web.history import Grid, Span, finite
 from corral.web.slurm.efficiency import GpuUse, seconds_of

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from corral.inspect.rules import (
     remap_faults,
     unit_state,
 )
+from corral.inspect.storage import folder_answers
 from corral.inspect.xids import xids, xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, read_gpus
@@ -93,7 +95,8 @@ def test_health_judges_folder_fault(node: Node, stat: str) -> None:
     script = f"{agents.functions('folder-answer.sh', 'folder_answer')}\nfolder_answer /shared 4"
     env = {"PATH": f"{node.root}/bin:{os.environ['PATH']}"}
     asked = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
-    fault = folder_fault(asked.stdout)
+    (answer,) = folder_answers(f"/shared mounted {asked.stdout}").values()
+    fault = folder_fault(answer)
     assert node.run("--look")["mounts"][0] == ("fail" if fault else "ok")
 
 
@@ -224,7 +227,7 @@ HOSTS = (
 )
 
 
-def loopback(tmp_path: Path, text: str) -> tuple[str, ...]:
+def loopback(tmp_path: Path, text: str) -> tuple[IPv4Address, ...]:
     """What discovery judges of a hosts file of the machine node0."""
     file = tmp_path / "hosts"
     file.write_text(f"{text}\n")
@@ -248,7 +251,7 @@ def test_up_judges_name_problems(tmp_path: Path, text: str) -> None:
     addresses = loopback(tmp_path, text)
     block = HostsBlock((("10.0.0.5", "node0"),), str(tmp_path / "hosts"))
     _, _, lines = ran(tmp_path, block.probe()).partition("\n")
-    assert [line.split()[0] for line in lines.splitlines()] == list(addresses)
+    assert [line.split()[0] for line in lines.splitlines()] == [*map(str, addresses)]
     ran(tmp_path, block.write())
     assert ran(tmp_path, block.probe()).splitlines()[1:] == []
     assert loopback(tmp_path, (tmp_path / "hosts").read_text()) == ()

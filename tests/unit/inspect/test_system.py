@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -107,4 +108,4 @@ def test_sockets_that_listen() -> None:
         "   0: 0100007F:1AA4 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0\n"
         "   1: 0100007F:1AA5 0100007F:1AA4 01 00000000:00000000 00:00000000 00000000 0\n"
     )
-    assert machine.listening(text) == (("0100007F", 6820),)
+    assert machine.listening(text) == (machine.ListeningSocket(IPv4Address("127.0.0.1"), 6820, 0),)

@@ -14,12 +14,12 @@ from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
 from corral.slurm.conf.real_memory import real_memory
-from corral.spec.hostlist import fold
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.spec.sections.people import Access, Account, Limits, Qos, User
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
 from corral.state.secrets import Secret

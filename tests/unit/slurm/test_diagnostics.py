@@ -71,7 +71,11 @@ MODULES = ("slurm/records.py", "slurm/policy.py", "slurm/steps.py", "slurm/state
 DECLARED = {"spec/models.py", "spec/nodes.py", "spec/sections"}
 """The cluster file's own things of the same names: what is declared, read from no Slurm."""
 OTHERS = {
-    "Call": {"providers/cloud/calls.py", "testing/clouds/world.py"},  # of a cloud's API
+    "Call": {
+        "jobs/function/call.py",  # of a function, pickled
+        "providers/cloud/calls.py",  # of a cloud's API
+        "testing/clouds/world.py",  # of a simulated cloud's
+    },
     "Job": {"api/workload/handle.py"},  # what a notebook holds of a job it submitted
     "Limit": {"state/slurm/accounts.py"},  # declared limits of an account
     "Member": {

@@ -42,6 +42,7 @@ SAFE_OF = {
     "NCCL setting": re.compile(r"NCCL_[A-Z0-9_]+=[A-Za-z0-9=^.,:/_+-]+"),
     "version": re.compile(r"(>=|==|~=)?[0-9.]+"),
     "key file": re.compile(r"~?(/[A-Za-z0-9_.][A-Za-z0-9._@+-]*)+"),
+    "distinguished name": re.compile(r"[A-Za-z]+=[A-Za-z0-9]([A-Za-z0-9 .,=_@-]*[A-Za-z0-9])?"),
     "jump hosts": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@.:,-]*"),
     "ssh key": re.compile(r"[A-Za-z0-9][A-Za-z0-9@.-]* [A-Za-z0-9+/=]+( [A-Za-z0-9@._+-]+)?"),
 }

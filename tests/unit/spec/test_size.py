@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.load import BYTES_AT_MOST, load_text
 from corral.spec.rules import PROBLEMS_AT_MOST
+from corral.spec.slurm.hostlist import NODES_AT_MOST
 from tests.growth import AT_MOST, TIMES, growth
 
 LARGE: Final = BYTES_AT_MOST // 4

@@ -2,8 +2,8 @@
 # Functions of gates that ask Slurm, and of what waits for it. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral (api/operations/nodes, apply/restoration, elastic/rental, inspect/jobs, inspect/slurm,
-# roles/machine/nvidia, roles/slurm/compute, roles/slurm/packages)
+# Started by: corral (api/operations/nodes, apply/restoration, inspect/jobs, inspect/machine, inspect/slurm,
+#   roles/machine/nvidia, roles/slurm/compute, roles/slurm/packages)
 # Runs as: root
 # shellcheck source=src/corral/agents/slurm-nodes.sh
 . slurm-nodes.sh #include

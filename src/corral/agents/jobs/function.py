@@ -1,4 +1,4 @@
-# Installed as: lib/corral/function.py in the job's folder
+# Installed as: lib/corral/function.py in the job's folder (jobs/function/call)
 # Started by: each rank of a job of Cluster.submit or Cluster.map
 # Runs as: the job's user
 # pyright: basic

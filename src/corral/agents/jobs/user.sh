@@ -3,9 +3,9 @@
 #
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral (api/page/job_details, api/page/job_resubmission, api/page/job_templates, api/workload/notebook,
-# inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
-# jobs/control, jobs/datasets, jobs/follow, jobs/listeners, jobs/profile/recordings, jobs/upload/archive,
-# jobs/upload/user_folder), and the page
+#   inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
+#   jobs/control, jobs/datasets, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
+#   jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include

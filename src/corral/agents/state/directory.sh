@@ -4,7 +4,7 @@
 # Passwords pass through variables, pipes and shell builtins: they are in no argument list.
 #
 # Installed as: nowhere: sent in front of a call of one of them; and in corral-group-accounts
-# Started by: corral plan and up, corral prove, corral doctor, corral-group-accounts
+# Started by: corral (state/system/directory); corral-group-accounts
 # Runs as: root
 # shellcheck source=src/corral/agents/state/files.sh
 . state/files.sh #include

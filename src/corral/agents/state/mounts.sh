@@ -2,7 +2,7 @@
 # Functions that mount, unmount, and keep Corral's lines in /etc/fstab. POSIX sh and awk.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral (state/storage/fstab)
+# Started by: corral (inspect/storage, state/storage/fstab)
 # Runs as: root
 
 # holders PATH: who keeps a mount busy, by name and number; without psmisc's fuser, which may not be there.

@@ -13,12 +13,12 @@ from corral.inspect.rules import CLOCK_OFF_S, GpuProblem, driver_problem, on_loo
 from corral.slurm.version import SlurmVersion
 from corral.spec import values
 from corral.spec.findings import one_line
-from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
 from corral.spec.providers import HERE, OWNED
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import SHELL
+from corral.spec.slurm.hostlist import expand, fold
 from corral.spec.slurm.releases import Feature, Release, oldest_tested, since
 
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")

@@ -28,7 +28,7 @@ from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
 from corral.inspect.question import inquiry
 from corral.inspect.rules import Offset
 from corral.slurm.adopt.machine import Machine
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.state_dir import cluster_dir, state_dir
 
 ASK_S = 60.0

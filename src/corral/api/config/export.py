@@ -11,10 +11,10 @@ from corral.errors import Code, CorralError
 from corral.providers.autoinstall import Install, autoinstall_files, reservations
 from corral.providers.export_files import Export
 from corral.slurm import topology
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
 from corral.spec.providers import READER, TOOLS, part_of
+from corral.spec.slurm.hostlist import fold
 
 
 @dataclass(frozen=True, slots=True)

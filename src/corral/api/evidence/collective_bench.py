@@ -38,8 +38,8 @@ from corral.prove.fabric.transport import transport_of
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.measurement import TITLES
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 from corral.state_dir import cluster_dir
 
 OnRow = Callable[[Progress], None]

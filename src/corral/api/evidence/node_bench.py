@@ -24,8 +24,8 @@ from corral.prove.measure.measurement import Measured, Remark
 from corral.prove.measure.network import Expected, judge_links, matrix_of, read_links
 from corral.prove.measure.storage import judge_shares, medians, read_shares
 from corral.prove.model import Proof
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, DataNetwork
+from corral.spec.slurm.hostlist import expand
 from corral.state_dir import cluster_dir
 
 HISTORY: Final = "bench.jsonl"

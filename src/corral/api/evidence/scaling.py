@@ -28,8 +28,8 @@ from corral.prove.measure.scaling import (
     figures,
     read_scaling,
 )
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 
 CPU_MODEL = (1_000_000, 4, 64)
 GPU_MODEL = (124_000_000, 8, 512)

@@ -22,8 +22,8 @@ from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts
 from corral.roles.machine.mesh import addresses
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand, fold
 from corral.state.storage.job_folders import remedy
 
 LIMIT_S: Final = 24 * 3600.0

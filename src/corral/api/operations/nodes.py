@@ -21,9 +21,9 @@ from corral.jobs.follow import as_user
 from corral.providers.lookup import here, providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.spec.client import ClientSpec
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from corral.spec.slurm.hostlist import expand, fold
 
 UPDATE_TIMEOUT: Final = 30.0
 _USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")

@@ -28,8 +28,8 @@ from corral.inspect.jobs import job_request, pending_in, queued_job
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import NODES, partition_named, strictly
 from corral.slurm.records import Partition
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import fold
 
 TIMEOUT: Final = 60.0
 ApproveResume = Callable[[tuple[str, ...]], bool]

@@ -18,8 +18,8 @@ from corral.jobs.model import JobSpec
 from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 
 _PROGRAM: Final = "jobs/user.sh"
 

@@ -35,8 +35,8 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 
 FOLLOW_S: Final = 12 * 3600
 FIND_S: Final = 20

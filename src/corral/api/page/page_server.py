@@ -38,9 +38,9 @@ from corral.roles.services.metrics import PROMETHEUS
 from corral.runtime.http_client import HttpClient, RefusedError
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, has
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
+from corral.spec.slurm.hostlist import fold
 from corral.spec.slurm.releases import Feature
 
 PROBE_S: Final = 10.0

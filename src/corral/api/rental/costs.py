@@ -16,9 +16,9 @@ from corral.inspect.slurm import NODES, strictly
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, has_guard
+from corral.spec.slurm.hostlist import expand, fold
 from corral.state_dir import state_dir
 
 IDLE: Final = "(no job)"

@@ -16,11 +16,11 @@ from corral.cli.terminal.text import labels, one_line
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
 from corral.plurals import plural
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from corral.spec.providers import OWNED
 from corral.spec.sections.provider_setup import is_configured, section_of
+from corral.spec.slurm.hostlist import fold
 
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}

@@ -12,8 +12,8 @@ from corral.cli.terminal.text import clean, duration, labels, one_line
 from corral.cli.terminal.ui import Ui
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.plurals import plural
-from corral.spec.hostlist import fold
 from corral.spec.impacts import Impact
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import Roll
 
 STYLES: Final = {

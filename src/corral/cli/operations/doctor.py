@@ -24,8 +24,8 @@ from corral.doctor.pending_reason import WhyPending
 from corral.errors import Code, CorralError, Exit
 from corral.plurals import plural
 from corral.prove.checks.health import HealthLine
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import fold
 
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red", "none": "dim"}
 

@@ -15,7 +15,7 @@ from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
 from corral.cli.terminal.text import coloured
 from corral.cli.terminal.ui import Ui
 from corral.errors import Exit
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 app = verb_app()
 

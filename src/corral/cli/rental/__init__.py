@@ -1,1 +1,1 @@
-"""Verbs of rented machines: offers, cloud, cost, elastic, reap."""
+"""Verbs of rented machines: advise, offers, cloud, cost, elastic, reap."""

@@ -53,7 +53,7 @@ def advise(
     rehearsed: SIMULATED = "",
     as_json: JSON = False,
 ) -> int:
-    """Find the cheapest cluster on sale that trains a model in time.
+    """Find the cheapest cluster on sale for a training run.
 
     FILE holds the steps, a step measured on one node, memory, deadline and budget. Each kind of
     machine on sale is listed with the number of nodes that does the run for the least. Time is

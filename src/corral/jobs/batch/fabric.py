@@ -12,9 +12,9 @@ from typing import Final
 
 from corral.hosts.quote import Script, filled, join, piece, sh, shipped
 from corral.roles.machine.nccl_plugin import PLUGINS, TCPXO, NcclPlugin, of_fabrics
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.providers import machines_on
+from corral.spec.slurm.hostlist import expand, fold
 
 YOURS: Final = "yours, by --env or the job file"
 

@@ -26,8 +26,8 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.spec.hostlist import expand, fold
 from corral.spec.nodes import guarded_of
+from corral.spec.slurm.hostlist import expand, fold
 
 EPERM: Final = "1"
 REFUSED_BY: Final = "pam_slurm_adopt"

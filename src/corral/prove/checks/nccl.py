@@ -40,9 +40,9 @@ from corral.prove.probe import lines
 from corral.prove.survey import survey
 from corral.roles.machine.nccl_plugin import of_fabrics
 from corral.slurm.records import Node
-from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import packages_with
+from corral.spec.slurm.hostlist import expand, fold
 from corral.tables import read_table
 
 COLLECTIVES: Final = "all_reduce,all_gather"

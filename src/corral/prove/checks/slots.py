@@ -33,7 +33,7 @@ from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})

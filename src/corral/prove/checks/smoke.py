@@ -30,8 +30,8 @@ from corral.prove.context import ProveContext, clip, failed, passed, verdict_of,
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
 from corral.slurm import records
-from corral.spec.hostlist import fold
 from corral.spec.nodes import Node
+from corral.spec.slurm.hostlist import fold
 
 UNKNOWN: Final = "?"
 NOT_SEEN: Final = "not seen"
@@ -144,19 +144,18 @@ def judge_directory(seen: Collection[MachineState]) -> Judgement:
     for host in seen:
         if host.error is not None:
             continue
-        lines = host.get(DIRECTORY) or []
+        answers = host.get(DIRECTORY) or ()
         faults = directory_problems(host)
         servers = [fault for fault in faults if not fault.group]
         # One server is enough; SSSD asks the next one.
-        good = any(line.endswith(" ok") and "://" in line for line in lines)
+        good = any(answer.good and answer.server for answer in answers)
         counted = faults if not good else [fault for fault in faults if fault.group]
         problems += [f"on {host.node} {fault.text}" for fault in counted]
-        if not lines:
+        if not answers:
             problems.append(f"{host.node} has no answer of the directory")
         figures: dict[str, Figure] = {"servers that do not answer": len(servers)}
-        shown.append(
-            Evidence(host.node, "ldapsearch; getent group", clip("\n".join(lines)), figures)
-        )
+        shown_answers = "\n".join(answer.shown for answer in answers)
+        shown.append(Evidence(host.node, "ldapsearch; getent group", clip(shown_answers), figures))
     return verdict_of(problems, f"the directory answers on {plural(len(seen), 'node')}", *shown)
 
 

@@ -34,9 +34,9 @@ from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
 from corral.roles.machine.nccl_plugin import TCPXO
-from corral.spec.hostlist import expand
 from corral.spec.providers import either, machines_on
 from corral.spec.sections.provider_setup import section_of
+from corral.spec.slurm.hostlist import expand
 
 FABRIC: Final = "tcpxo"
 MACHINES: Final = machines_on(FABRIC)

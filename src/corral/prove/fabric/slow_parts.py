@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.prove.fabric.verdict import SEVERAL
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 _SLOW: Final = SEVERAL[1]
 _TOGETHER: Final = 0.6

@@ -17,7 +17,7 @@ from corral.prove.fabric.slow_parts import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
 from corral.prove.figures import Matrix
 from corral.prove.measure.measurement import Remark, graver_first, results_of, unreadable
-from corral.spec.hostlist import fold
+from corral.spec.slurm.hostlist import fold
 
 _CARRIED: Final = 0.9
 """Of the payload must show in the interface's own counter; headers only add to it."""

@@ -11,9 +11,9 @@ from corral.providers.cloud.model import CloudApi, Offer, State
 from corral.providers.cloud.offer_order import candidates
 from corral.providers.cloud.rehearsal import rehearsal_of
 from corral.providers.cloud.termination import find
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import elastic_of, with_present
+from corral.spec.slurm.hostlist import expand
 
 
 async def on_call(spec: ClusterSpec, apis: Mapping[str, CloudApi] | None = None) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Transport
 from corral.providers.gcp.machines import gpu_machines
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
+from corral.spec.slurm.hostlist import fold
 
 WARM_UP_S: Final = 1800
 """Seconds for slurmd of all nodes to come up and for their prologs, which pull two images."""

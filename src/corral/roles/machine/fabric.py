@@ -12,7 +12,7 @@ from corral.slurm.conf.conf_file import ConfFile, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.topology import Switch, block_file, tree_file
 from corral.slurm.version import has
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.spec.slurm.releases import Feature
 from corral.state.base import Desired
 from corral.state.packages import Packages

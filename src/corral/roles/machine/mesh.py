@@ -17,11 +17,11 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import Setting, assembled
 from corral.slurm.conf.model import Contribution
-from corral.spec.hostlist import fold_in_order
 from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.network import TAILSCALE, Mesh
 from corral.spec.sections.tailnet import mesh_of, tag_of
+from corral.spec.slurm.hostlist import fold_in_order
 from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File
 from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor

@@ -7,7 +7,7 @@ from typing import Final
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.client import PUBLISHED, published
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.state.base import Desired
 from corral.state.files import File
 

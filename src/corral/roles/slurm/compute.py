@@ -20,10 +20,10 @@ from corral.slurm.conf.impact import read_at_start
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.slurm.packages import Part
 from corral.slurm.version import has
-from corral.spec.hostlist import fold
 from corral.spec.impacts import Impact
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node
+from corral.spec.slurm.hostlist import fold
 from corral.spec.slurm.releases import Feature
 from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File

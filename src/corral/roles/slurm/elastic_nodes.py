@@ -10,7 +10,6 @@ from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.model import Contribution, NodeConf
-from corral.spec.hostlist import expand, fold_in_order
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (
     Node,
@@ -19,6 +18,7 @@ from corral.spec.nodes import (
     partitions_of,
 )
 from corral.spec.sections.cloud import Elastic
+from corral.spec.slurm.hostlist import expand, fold_in_order
 
 END_S: Final = 60
 

@@ -15,7 +15,7 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import SPOOL_DIR
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution, NodeConf
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.tables import Row, read_table

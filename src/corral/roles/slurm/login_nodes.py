@@ -13,8 +13,8 @@ from corral.roles.slurm import hung_reconfigure
 from corral.roles.slurm.auth_key import former_keys, key_paths
 from corral.slurm.packages import Family
 from corral.slurm.version import has
-from corral.spec.hostlist import expand
 from corral.spec.impacts import Impact
+from corral.spec.slurm.hostlist import expand
 from corral.spec.slurm.releases import Feature, since
 from corral.state.base import Desired, Gate
 from corral.state.files import File

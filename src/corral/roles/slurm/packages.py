@@ -19,9 +19,9 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
 from corral.slurm.version import SlurmVersion
-from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import guarded_of
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
     Desired,

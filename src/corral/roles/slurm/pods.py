@@ -28,8 +28,8 @@ from corral.slurm.conf.cluster import SRUN_PORTS
 from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import has
-from corral.spec.hostlist import expand, fold_in_order
 from corral.spec.impacts import Impact
+from corral.spec.slurm.hostlist import expand, fold_in_order
 from corral.spec.slurm.releases import Feature, since
 from corral.state.base import DesiredStage, Resource
 from corral.state.files import File

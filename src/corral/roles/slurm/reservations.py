@@ -5,8 +5,8 @@ from __future__ import annotations
 from corral.durations import span_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.spec.hostlist import expand
 from corral.spec.sections.reservations import Reservation
+from corral.spec.slurm.hostlist import expand
 from corral.state.base import Desired
 from corral.state.slurm.reservations import Declared, SlurmReservations
 

@@ -28,9 +28,9 @@ from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
 from corral.spec import values as texts
 from corral.spec.findings import Level
-from corral.spec.hostlist import fold_in_order
 from corral.spec.load import load_text
 from corral.spec.providers import OWNED
+from corral.spec.slurm.hostlist import fold_in_order
 from corral.spec.slurm.written_keys import keys_by_id
 
 _DEFAULTS: Final = MappingProxyType({row.key: row.values for row in DEFAULTS if not row.lines})

@@ -14,7 +14,7 @@ from corral.slurm.adopt.source import CONFS, Edit, Kind, Source, Spot, physical
 from corral.slurm.adopt.system_files import Export, Host, exports_of, hosts_of
 from corral.slurm.conf.parse import Line, Pair, parse
 from corral.slurm.version import SlurmVersion
-from corral.spec.hostlist import NODES_AT_MOST, count, expand
+from corral.spec.slurm.hostlist import NODES_AT_MOST, count, expand
 
 NAMES_AT_MOST: Final = 2_000_000
 """Of all hostlists together: 10,000 nodes in 200 partitions."""

@@ -14,7 +14,7 @@ from corral.slurm.conf.checks import refuse_broken
 from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, SlurmFiles, assembled
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.version import has
-from corral.spec.hostlist import fold_in_order
+from corral.spec.slurm.hostlist import fold_in_order
 from corral.spec.slurm.releases import Feature
 
 STATE_DIR: Final = "/var/spool/slurmctld"

@@ -6,8 +6,8 @@ from typing import Final
 
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
 from corral.slurm.conf.keys import every_key
-from corral.spec.hostlist import expand
 from corral.spec.impacts import IMPACTS, ImpactWord
+from corral.spec.slurm.hostlist import expand
 
 UNKNOWN: Final[ImpactWord] = "restart"
 """What changing a key does that no table has: a restart covers every key but a few."""

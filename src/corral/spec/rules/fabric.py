@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.spec.findings import Level
-from corral.spec.hostlist import NODES_AT_MOST, expand
+from corral.spec.slurm.hostlist import NODES_AT_MOST, expand
 from corral.spec.view import Problem, Rule, View, repeated, some
 
 AT: Final = ("network", "topology", "switches")

@@ -10,9 +10,9 @@ from typing import Any, Final
 from corral.spec import values
 from corral.spec.explain import near
 from corral.spec.findings import Level
-from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
 from corral.spec.providers import CONTAINERS
+from corral.spec.slurm.hostlist import NODES_AT_MOST
 from corral.spec.slurm.written_keys import all_keys
 from corral.spec.view import GroupView, Problem, Rule, View, repeated, some
 

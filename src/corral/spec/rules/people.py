@@ -9,10 +9,10 @@ from typing import Final
 from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level, one_line
-from corral.spec.hostlist import expand
 from corral.spec.nodes import login_nodes_of
 from corral.spec.rules.shared_resources import system
 from corral.spec.sections.people import Limits
+from corral.spec.slurm.hostlist import expand
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, repeated
 

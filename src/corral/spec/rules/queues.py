@@ -10,7 +10,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.spec.slurm.releases import Feature, Release, oldest_tested, published, since
 from corral.spec.view import Problem, Rule, View, repeated
 

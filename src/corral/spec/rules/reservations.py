@@ -9,10 +9,10 @@ from typing import Final
 from corral.durations import span_seconds
 from corral.errors import CorralError
 from corral.spec.findings import Level
-from corral.spec.hostlist import count, expand
 from corral.spec.nodes import partitions_of, users_of
 from corral.spec.rules.people import OWN_ACCOUNT, twice, undeclared
 from corral.spec.sections.reservations import Reservation
+from corral.spec.slurm.hostlist import count, expand
 from corral.spec.tree import Path
 from corral.spec.view import Problem, Rule, View, some
 

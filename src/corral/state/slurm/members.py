@@ -14,8 +14,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import holding_states
-from corral.spec.hostlist import fold
 from corral.spec.impacts import Impact
+from corral.spec.slurm.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Context, Seen, Standalone
 from corral.state.service import STAMPS
 

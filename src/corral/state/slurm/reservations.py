@@ -15,7 +15,7 @@ from corral.durations import clock
 from corral.hosts.quote import Script, call, join, sh
 from corral.slurm.policy import Reservation
 from corral.slurm.text import readable_reservation
-from corral.spec.hostlist import expand, fold
+from corral.spec.slurm.hostlist import expand, fold
 from corral.state.base import Change, Context, Seen, Standalone
 
 MARKS: Final = "/var/lib/corral/reservations"

@@ -15,7 +15,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota

@@ -13,7 +13,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.report.page import policy
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.web.routes.owner import planned
 from corral.web.state import Changer, Here, Owner, Viewer
 from corral.web.tasks.use_case_thread import in_thread

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.web.slurm.node_gpus import given
 from corral.web.slurm.snapshot import job_kind
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from corral.errors import CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past_jobs import Past
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.web.slurm.snapshot import job_kind
 
 MOST: Final = 10_000

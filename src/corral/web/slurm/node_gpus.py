@@ -12,7 +12,7 @@ from typing import Any, Final
 from corral import api
 from corral.slurm.records import Job, Node
 from corral.slurm.tres import indices
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 
 _VALUES: Final = {
     "corral_gpu_utilization_ratio": "use",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,12 @@ def test_each_gpu_is_listed_by_the_driver(
 ) -> None:
     """A driver is proposed where none is there, and not for a GPU that fell off the bus."""
     there = ("0000:02:00.0", "0000:03:00.0")
-    first = replace(machines("odd")[0], on_bus=there, listed=listed, programs=programs)
+    first = replace(
+        machines("odd")[0],
+        on_bus=there,
+        listed=listed,
+        programs=tuple(map(PurePosixPath, programs)),
+    )
     made = draft("lab", [first], Reached(), {})
     about = [w for w in made.warnings if "nvidia-smi" in w or "driver" in w]
     assert len(about) == bool(warning)

@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.adopt import view
 from corral.slurm.adopt.conversion import cluster_file
 from corral.slurm.adopt.review import corrected, judge
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from tests.growth import AT_MOST, TIMES, growth
 from tests.unit.slurm.adopt.files import GOOD, SLURM, existing
 

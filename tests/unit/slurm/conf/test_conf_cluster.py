@@ -14,7 +14,7 @@ from corral.slurm.conf.model import ClusterConf, PartitionConf
 from corral.slurm.conf.parse import parse
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes, render
 
 NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}[a-z]?[0-9]{0,3}", fullmatch=True).filter(

@@ -5,7 +5,7 @@ import { expand } from "../../../../src/corral/web/static/js/lib/hostlist.js";
 
 /** The Python reader's cases (tests/unit/spec/test_hostlist.py).
  * @type {{ names: Record<string, string[]>, broken: string[] }} */
-const CASES = JSON.parse(readFileSync("tests/unit/spec/hostlists.json", "utf8"));
+const CASES = JSON.parse(readFileSync("tests/unit/spec/slurm/hostlists.json", "utf8"));
 
 for (const [text, names] of Object.entries(CASES.names)) {
   test(`the hostlist "${text}" is read as Corral reads it`, () =>

@@ -22,9 +22,9 @@ from corral import durations
 from corral.errors import Code, CorralError
 from corral.providers.export_files import as_yaml
 from corral.providers.ssh.deepops.export import INVENTORY
-from corral.spec.hostlist import expand, fold
 from corral.spec.providers import OWNED
 from corral.spec.sections.people import User
+from corral.spec.slurm.hostlist import expand, fold
 from corral.state.storage.fstab import NFS_OPTIONS
 from corral.tables import Row, read_table
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 from corral.durations import max_time
 from corral.errors import Code, CorralError
 from corral.providers.export_files import Export, as_yaml, unexpressed
-from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (
     Node,
@@ -18,6 +17,7 @@ from corral.spec.nodes import (
     nodes_of,
     partitions_of,
 )
+from corral.spec.slurm.hostlist import expand
 from corral.state.storage.fstab import NFS_OPTIONS
 
 INVENTORY: Final = "inventory"

@@ -14,7 +14,7 @@ from corral.slurm.adopt.view import Existing, Row, Setting, named
 from corral.slurm.tres import gres_count, gres_of
 from corral.slurm.version import has
 from corral.spec.findings import Level, shown
-from corral.spec.hostlist import expand
+from corral.spec.slurm.hostlist import expand
 from corral.spec.slurm.releases import Feature, QuotedRelease, since
 
 

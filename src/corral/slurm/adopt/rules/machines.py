@@ -8,7 +8,7 @@ from typing import Final
 from corral.slurm.adopt.rule import I, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row
-from corral.spec.hostlist import fold_in_order
+from corral.spec.slurm.hostlist import fold_in_order
 
 FAST_MBPS: Final = 10_000
 """From here on gradients of small models travel faster than they are computed."""

@@ -12,7 +12,7 @@ from corral.slurm.adopt.source import Edit, Kind, Source, Spot
 from corral.slurm.adopt.system_files import Export, Host, words_of
 from corral.slurm.adopt.view import Existing
 from corral.spec.findings import Level, shown
-from corral.spec.hostlist import fold_in_order
+from corral.spec.slurm.hostlist import fold_in_order
 
 # The names that Debian, Ubuntu and RHEL write for the loopback addresses themselves.
 _LOCAL: Final = re.compile(

@@ -10,7 +10,7 @@ from corral.slurm.adopt.rules.nodes import about
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, expanded
 from corral.spec.findings import Level, shown
-from corral.spec.hostlist import fold_in_order
+from corral.spec.slurm.hostlist import fold_in_order
 
 _MANUAL: Final = "slurm.conf(5)"
 _SHORT: Final = 40

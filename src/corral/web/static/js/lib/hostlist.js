@@ -1,5 +1,5 @@
 // Slurm's hostlists for the filters, which are read as they are typed: what expand() of
-// corral/spec/hostlist.py gives. Both are tested by tests/unit/spec/hostlists.json.
+// corral/spec/slurm/hostlist.py gives. Both are tested by tests/unit/spec/slurm/hostlists.json.
 
 const NODES_AT_MOST = 65536;
 const TERMS = /(?:\[[^\]]*\]?|[^,[])+/g;

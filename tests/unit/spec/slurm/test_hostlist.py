@@ -11,10 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.spec.hostlist import NODES_AT_MOST, expand, fold, fold_in_order
 from corral.spec.nodes import nodes_of
-
-from .cases import LAB, changed, load_dict
+from corral.spec.slurm.hostlist import NODES_AT_MOST, expand, fold, fold_in_order
+from tests.unit.spec.cases import LAB, changed, load_dict
 
 CASES = json.loads((Path(__file__).parent / "hostlists.json").read_text())
 """What the page's reader is tested by too (tests/unit/web/js/hostlist.test.js)."""
