@@ -108,8 +108,7 @@ def _steps(machine: MachineReport, poll: str) -> dict[str, int] | None:
 
 def _contained(scene: Scene) -> bool:
     conf = scene.lead.get(SLURM_CONF)
-    flags = conf.values("PrologFlags") if conf else ()
-    return any(flag.strip().lower() == "contain" for value in flags for flag in value.split(","))
+    return "contain" in conf.words("PrologFlags") if conf else False
 
 
 BEGUN_S: Final = 60

@@ -19,12 +19,14 @@ from corral.inspect.machine import FIREWALL, NAME_S, NAMES, PORTS, USER_NAMESPAC
 from corral.inspect.network import ADDRESSES, LINKS
 from corral.inspect.rules import (
     CLOCK_OFF_S,
+    FileFault,
     NameFault,
     OwnerFault,
     UnitState,
     VersionFault,
     differing_files,
     directory_problems,
+    file_faults,
     folder_fault,
     missing_devices,
     mtu_problems,
@@ -50,7 +52,6 @@ from corral.inspect.slurm import (
 )
 from corral.inspect.storage import MOUNTS, OWNERS, READ_ONLY, ROOM, Room
 from corral.slurm.records import Node
-from corral.slurm.tres import listed
 
 FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
@@ -310,24 +311,18 @@ def isolation(scene: Scene) -> Iterator[Diagnosis]:
     conf = scene.lead.get(SLURM_CONF)
     if conf is None or not conf.text():
         return
-    node = scene.controller
-    if conf.get("ClusterName") is None:
-        yield finding("F31", node, "/etc/slurm/slurm.conf has no ClusterName")
-    if not any(scene.gpus.values()):
-        return
-    if "gpu" not in _words(conf.get("GresTypes")) or not any(map(listed, conf.values("Gres"))):
-        yield finding("F11", node, "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes")
     cgroup = scene.lead.get(CGROUP_CONF)
-    fenced = cgroup.get("ConstrainDevices") if cgroup else None
-    if (fenced or "").lower() not in ("yes", "true", "1"):
-        setting = f"ConstrainDevices={fenced}" if fenced else "no ConstrainDevices"
-        yield finding("F16", node, f"cgroup.conf: {setting}")
-    elif not any(word.endswith("cgroup") for word in _words(conf.get("TaskPlugin"))):
-        yield finding("F16", node, "slurm.conf: TaskPlugin has no task/cgroup")
-
-
-def _words(value: str | None) -> list[str]:
-    return [word.strip().lower() for word in (value or "").split(",")]
+    faults = set(file_faults(conf, cgroup, gpus=any(scene.gpus.values())))
+    if FileFault.NO_CLUSTER_NAME in faults:
+        yield finding("F31", scene.controller, FileFault.NO_CLUSTER_NAME)
+    if FileFault.NO_GPUS in faults:
+        yield finding("F11", scene.controller, FileFault.NO_GPUS)
+    if FileFault.DEVICES_OPEN in faults:
+        fenced = cgroup.get("ConstrainDevices") if cgroup else None
+        setting = f"cgroup.conf: ConstrainDevices={fenced}" if fenced else FileFault.DEVICES_OPEN
+        yield finding("F16", scene.controller, setting)
+    elif FileFault.NO_TASK_CGROUP in faults:
+        yield finding("F16", scene.controller, FileFault.NO_TASK_CGROUP)
 
 
 def devices(scene: Scene) -> Iterator[Diagnosis]:

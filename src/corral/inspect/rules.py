@@ -29,7 +29,9 @@ from corral.inspect.machine import CLOCK, DIRECTORY, NAMES, Resolved
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import MachineState
 from corral.inspect.storage import FolderAnswer
+from corral.slurm.conf.parse import Document, switch
 from corral.slurm.records import Node
+from corral.slurm.tres import listed
 from corral.slurm.version import SlurmVersion
 from corral.state.storage.job_folders import Risk, UnsafeFolder
 from corral.state.system.enroot import SYSCTL
@@ -141,6 +143,18 @@ RULES: Final = (
         {
             Observer.PROOF: Use(("smoke.registered",), ("nodes",)),
             Observer.DOCTOR: Use(("F08",), ("nodes",)),
+            Observer.ADOPT: Use(("real-memory-missing",), how="in a file that is not in use yet"),
+        },
+    ),
+    Rule(
+        "file_faults",
+        "what slurm.conf and cgroup.conf lack",
+        {
+            Observer.DOCTOR: Use(("F11", "F16", "F31"), ("slurmconf", "cgroupconf")),
+            Observer.ADOPT: Use(
+                ("cluster-name-missing", "gres-types-missing", "devices-open", "task-plugin"),
+                how="in files that are not in use yet",
+            ),
         },
     ),
     Rule(
@@ -301,6 +315,7 @@ RULES: Final = (
         {
             Observer.DOCTOR: Use(("F13",), ("devices", "gresconf")),
             Observer.HEALTH: Use(("health.gpus",), how="and GPUs that nvidia-smi does not list"),
+            Observer.ADOPT: Use(("device-missing",), how="of recorded machines; too many too"),
         },
     ),
     Rule(
@@ -477,6 +492,35 @@ def clock_offset(state: MachineState) -> Offset | None:
 def no_real_memory(node: Node) -> bool:
     """Whether slurm.conf has no RealMemory for a node: slurmctld's default is 1 MiB."""
     return node.memory <= 1
+
+
+class FileFault(StrEnum):
+    """What Slurm's files lack."""
+
+    NO_CLUSTER_NAME = "slurm.conf has no ClusterName"
+    NO_GPUS = "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes"
+    DEVICES_OPEN = "cgroup.conf has no ConstrainDevices=yes"
+    NO_TASK_CGROUP = "slurm.conf: TaskPlugin has no task/cgroup"
+
+
+def file_faults(slurm: Document, cgroup: Document | None, *, gpus: bool) -> Iterator[FileFault]:
+    """What slurm.conf and cgroup.conf lack.
+
+    Args:
+        slurm: slurm.conf.
+        cgroup: cgroup.conf; None where there is none.
+        gpus: nodes have GPUs.
+    """
+    if slurm.get("ClusterName") is None:
+        yield FileFault.NO_CLUSTER_NAME
+    if not gpus:
+        return
+    if "gpu" not in slurm.words("GresTypes") or not any(map(listed, slurm.values("Gres"))):
+        yield FileFault.NO_GPUS
+    if not switch(cgroup.get("ConstrainDevices") if cgroup else None):
+        yield FileFault.DEVICES_OPEN
+    if not any(word.endswith("cgroup") for word in slurm.words("TaskPlugin")):
+        yield FileFault.NO_TASK_CGROUP
 
 
 def memory_short(machine_mib: int, slurm_mib: int) -> bool:

@@ -514,6 +514,31 @@ OTHER_FACTS = {
 }
 
 
+CAUSES_IN_FILES = {
+    "what files declare of who logs on to whom; the doctor: keys and daemons of the cluster in use":
+        "auth-slurm-possible authentication setup-munge-key",
+    "a setting or a script that lets files differ later; the doctor: files that differ now":
+        "fault-hidden setup-one-copy",
+    "one file of hosts, without DNS; the doctor: what the resolver of each node answers":
+        "host-differs hosts-entry hosts-incomplete node-addr-missing",
+    "two files that do not agree; health.gpus: what a GPU of the node answers":
+        "gres-conf-missing gres-mismatch gres-record",
+    "a node's line of slurm.conf compared with gres.conf; the doctor: GresTypes and any Gres":
+        "gres-not-on-node",
+    "what AutoDetect will find by its library; the doctor: what slurmd found": "gres-autodetect",
+    "other settings of isolation than those of file_faults": "cores-memory-open process-tracking",
+    "an owner that files and scripts declare; the doctor: slurmctld refuses a folder":
+        "setup-uid slurm-uid-differs slurm-user-root",
+    "which ports are declared; the doctor and bench network: whether one answers": "ports",
+    "versions of recorded machines among themselves; the doctor: slurmd's and slurmctld's now":
+        "slurm-version-mix",
+    "a declared limit that jobs inherit; the doctor: the limit that slurmd has": "memlock",
+    "settings of accounting that need each other; the doctor: slurmdbd's own state":
+        "accounting accounting-enforced partition-qos slurmdbd-differs slurmdbd-needed",
+}  # fmt: skip
+"""Rules of adoption that find the cause of a failure in files, where others find its effect."""
+
+
 def test_a_failure_that_two_observers_find_has_a_rule() -> None:
     """Each check or measurement that finds a failure, with each other observer that finds it."""
     several = {name: by for name, by in failures().items() if len(by) > 1}
@@ -534,6 +559,14 @@ def test_a_failure_that_two_observers_find_has_a_rule() -> None:
         if not ruled(first, decides, second, by[second])
     }
     assert unruled_failures == set(OTHER_FACTS)
+    judged = {
+        rule.id
+        for rule in ADOPTION
+        for failure in re.findall(r"F\d+", rule.failure)
+        for second, others in failures().get(failure, {}).items()
+        if not ruled(Observer.ADOPT, rule.id, second, others)
+    }
+    assert judged == set(" ".join(CAUSES_IN_FILES.values()).split())
 
 
 def test_every_rule_is_in_the_table() -> None:

@@ -21,15 +21,18 @@ from corral.inspect.rules import (
     CORRECTED_AT_MOST,
     ROWS_AT_MOST,
     RULES,
+    FileFault,
     Observer,
     UnitState,
     clock_offset,
     driver_problem,
     ecc_faults,
+    file_faults,
     folder_fault,
     link_faults,
     memory_short,
     missing_devices,
+    no_real_memory,
     on_loopback,
     remap_faults,
     unit_state,
@@ -38,6 +41,10 @@ from corral.inspect.storage import folder_answers
 from corral.inspect.xids import xids, xids_by_number
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, read_gpus
+from corral.slurm import records
+from corral.slurm.adopt.machine import Machine
+from corral.slurm.conf.parse import parse
+from corral.slurm.states.nodes import NodeState
 from corral.state.network.host_names import HostsBlock
 from tests.unit.roles.slurm.health_node import RECORDED, Node
 from tests.unit.slurm.adopt.files import GOOD, existing, rule_ids
@@ -264,6 +271,52 @@ def test_adopt_judges_name_problems(tmp_path: Path, text: str) -> None:
     hosts = re.sub(r"\bnode01\b", "localhost", text)
     judged = rule_ids(existing({**GOOD, "hosts": f"{hosts}\n"}, "24.11"))
     assert ("own-name-loopback" in judged) is bool(addresses)
+
+
+SWITCHES = ("yes", "YES", "up", "true", "1", "no", "down", "false", "0", "maybe", None)
+
+
+@pytest.mark.parametrize("constrain", SWITCHES)
+@pytest.mark.parametrize("plugin", ["task/cgroup,task/affinity", "affinity,cgroup", "task/none"])
+@pytest.mark.parametrize("types", ["gpu", "GPU,mps", "mps", None])
+@pytest.mark.parametrize("named", [True, False])
+def test_adopt_judges_file_faults(
+    constrain: str | None, plugin: str, types: str | None, *, named: bool
+) -> None:
+    """A task plugin that is missing is not asked for where devices are open already."""
+    slurm = re.sub(r"(?m)^TaskPlugin=.*$", f"TaskPlugin={plugin}", GOOD["slurm.conf"])
+    slurm = re.sub(r"(?m)^GresTypes=.*\n", f"GresTypes={types}\n" if types else "", slurm)
+    slurm = slurm if named else re.sub(r"(?m)^ClusterName=.*\n", "", slurm)
+    cgroup = "" if constrain is None else f"ConstrainDevices={constrain}\n"
+    found = set(file_faults(parse(slurm), parse(cgroup), gpus=True))
+    files = {"slurm.conf": slurm, "cgroup.conf": f"CgroupPlugin=autodetect\n{cgroup}"}
+    view = existing({**GOOD, **files}, "24.11")
+    judged = rule_ids(view)
+    assert ("cluster-name-missing" in judged) is (FileFault.NO_CLUSTER_NAME in found)
+    assert ("gres-types-missing" in judged) is (FileFault.NO_GPUS in found)
+    assert ("devices-open" in judged) is (FileFault.DEVICES_OPEN in found)
+    assert ("task-plugin" in judged) is (FileFault.NO_TASK_CGROUP in found)
+
+
+@pytest.mark.parametrize("memory", ["0", "1", "2", "64000", None])
+def test_adopt_judges_no_real_memory(memory: str | None) -> None:
+    written = f" RealMemory={memory}" if memory else ""
+    slurm = re.sub(r" RealMemory=\S+", written, GOOD["slurm.conf"])
+    told = records.Node("node0", NodeState.parse("IDLE"), memory=int(memory or 1))
+    judged = rule_ids(existing({**GOOD, "slurm.conf": slurm}, "24.11"))
+    assert ("real-memory-missing" in judged) is no_real_memory(told)
+
+
+@pytest.mark.parametrize("there", [(), (0,), (1,), (0, 1), (0, 2), (0, 1, 2)])
+def test_adopt_judges_missing_devices(there: tuple[int, ...]) -> None:
+    """And a machine with more GPUs than its line in slurm.conf."""
+    devices = tuple(f"/dev/nvidia{number}" for number in there)
+    slurm = GOOD["slurm.conf"].replace("rtx5090:1", "rtx5090:2")
+    gres = "Name=gpu Type=rtx5090 File=/dev/nvidia[0-1]\n"
+    known = {"node0": Machine("node0", devices=devices)}
+    judged = rule_ids(existing({**GOOD, "slurm.conf": slurm, "gres.conf": gres}, "24.11", known))
+    missing = missing_devices(devices, 2, ("/dev/nvidia0", "/dev/nvidia1"))
+    assert ("device-missing" in judged) is bool(missing or len(devices) > 2)
 
 
 def test_a_folder_is_read_only_where_the_function_finds_it_so(tmp_path: Path) -> None:

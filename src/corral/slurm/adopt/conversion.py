@@ -26,6 +26,7 @@ from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
+from corral.slurm.conf.parse import switch
 from corral.spec import values as texts
 from corral.spec.findings import Level
 from corral.spec.load import load_text
@@ -397,7 +398,7 @@ def _partitions(
             renamed.append(f"PartitionName={comment(name)}: none of its nodes is declared")
             continue
         rows.setdefault(name, row)
-        if row.text("Default").lower() in ("yes", "1", "true", "up"):
+        if switch(row.text("Default")):
             default = name  # of several the last one counts, as in slurmctld
     if not rows:
         yield "partitions:              # slurm.conf has none with nodes"

@@ -18,12 +18,10 @@ from pydantic import BaseModel, ValidationError, create_model
 from corral.durations import INFINITE, UNITS, clock, interval_seconds, max_time, seconds
 from corral.errors import CorralError
 from corral.slurm.conf.conf_file import Pairs, Setting
+from corral.slurm.conf.parse import switch
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.written_keys import Form, Key, all_keys
 
-_ON: Final = frozenset({"yes", "up", "true", "1"})
-_OFF: Final = frozenset({"no", "down", "false", "0"})
-"""What Slurm's own reader takes for yes and no (s_p_handle_boolean of parse_config.c)."""
 _LICENSES: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,62}:[1-9][0-9]{0,6},?)+")
 
 
@@ -74,9 +72,10 @@ def _read_memory(text: str) -> int:
 
 
 def _read_switch(text: str) -> bool | None:
-    if text.lower() not in _ON | _OFF:
+    on = switch(text)
+    if on is None:
         raise ValueError("neither yes nor no")
-    return True if text.lower() in _ON else None
+    return on or None
 
 
 def read_licenses(text: str) -> Mapping[str, int]:

@@ -30,6 +30,20 @@ _BARE: Final = re.compile(r'[^ \t\r\f\v\n"#\\\0]+')
 _QUOTABLE: Final = re.compile(r'[^"#\\\n\0]*')
 
 
+_ON: Final = frozenset({"yes", "up", "true", "1"})
+_OFF: Final = frozenset({"no", "down", "false", "0"})
+
+
+def switch(text: str | None) -> bool | None:
+    """A value that is yes or no, as s_p_handle_boolean of parse_config.c reads it.
+
+    Returns:
+        None for none, and for a text that Slurm refuses.
+    """
+    word = (text or "").lower()
+    return True if word in _ON else False if word in _OFF else None
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One ``key=value`` of a line.
@@ -109,6 +123,10 @@ class Document:
     def values(self, key: str) -> tuple[str, ...]:
         """Every value of a key, wherever in a line it is."""
         return tuple(value for line in self._lines if (value := line.get(key)) is not None)
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """The words of a key that begins a line, which commas separate, in lower case."""
+        return tuple(word.strip().lower() for word in (self.get(key) or "").split(","))
 
     def set(self, key: str, value: str) -> None:
         """Give a key that begins a line another value, or add it at the end.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.conf.parse import parse
+from corral.slurm.conf.parse import parse, switch
 from tests.unit.slurm.clusters import CLUSTERS, render
 
 PIECES = st.sampled_from(
@@ -127,3 +130,25 @@ def test_rendered_files_have_no_rest() -> None:
         for text in render(conf).values():
             assert parse(text).text() == text
             assert all(line.rest == "" for line in parse(text).lines())
+
+
+@pytest.mark.parametrize(
+    ("text", "on"),
+    [("YES", True), ("up", True), ("1", True), ("no", False), ("Down", False), ("0", False),
+     ("on", None), ("", None), (None, None)],
+)  # fmt: skip
+def test_yes_and_no_as_slurm_reads_them(text: str | None, on: bool | None) -> None:
+    assert switch(text) is on
+
+
+def test_yes_and_no_of_slurm_are_listed_once(repo: Path) -> None:
+    """Six lists were there, and one left out "up"."""
+    lists: set[str] = set()
+    for file in (repo / "src/corral").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Set | ast.Tuple | ast.List):
+                words = {e.value for e in node.elts if isinstance(e, ast.Constant)}
+                if "yes" in words and words & {"up", "true"}:
+                    lists.add(str(file.relative_to(repo / "src/corral")))
+    others = {"providers/ssh/deepops/adoption.py", "slurm/adopt/conversion.py"}  # Ansible's, YAML's
+    assert lists == {"slurm/conf/parse.py", *others}

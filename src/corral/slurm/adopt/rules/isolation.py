@@ -9,6 +9,7 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.rules.cluster import NODES, there
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing
+from corral.slurm.conf.parse import switch
 from corral.slurm.version import has
 from corral.spec.findings import Level, shown
 from corral.spec.slurm.releases import Feature, since
@@ -113,7 +114,7 @@ def cores_and_memory(existing: Existing) -> Iterator[Problem]:
 def _constrain(existing: Existing, key: str, why: str) -> Iterator[Problem]:
     conf = existing.confs[Kind.CGROUP]
     setting = conf.get(key)
-    if setting and setting.value.lower() in ("yes", "true", "1", "up"):
+    if setting and switch(setting.value):
         return
     yield Problem(
         setting.spot if setting else conf.spot,

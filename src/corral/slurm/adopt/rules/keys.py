@@ -10,12 +10,12 @@ from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
+from corral.slurm.conf.parse import switch
 from corral.slurm.tres import SUFFIXES
 from corral.spec.findings import Level, shown
 from corral.spec.slurm.keys import Obsolete, key_table, obsolete_table
 
 _NUMBER: Final = re.compile(rf"([0-9]+|0x[0-9a-f]+)[{SUFFIXES}]?|UNLIMITED|INFINITE", re.I)
-_FLAG: Final = frozenset({"yes", "no", "up", "down", "true", "false", "1", "0"})
 _SOURCE: Final = "Slurm's parse_config.c"
 
 
@@ -204,7 +204,7 @@ def wrong_types(existing: Existing) -> Iterator[Problem]:
     """A word where a number or yes and no belong."""
     for _, setting, known in _known(existing):
         value = setting.value
-        if known.flag and value.lower() not in _FLAG:
+        if known.flag and switch(value) is None:
             yield Problem(
                 setting.spot,
                 f"{known.name} is yes or no, not {shown(value)}",

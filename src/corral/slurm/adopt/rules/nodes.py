@@ -44,18 +44,24 @@ def _least(machines: list[Machine], field: str) -> int:
 def real_memory_missing(existing: Existing) -> Iterator[Problem]:
     """RealMemory is unset, so it is 1 MiB."""
     for row in existing.nodes:
-        if row.get("RealMemory") or _no_hardware(row):
+        setting = row.get("RealMemory")
+        declared = row.number("RealMemory") if setting else None
+        # What is not a number, slurmctld refuses: another rule's.
+        if (setting and (declared is None or declared > 1)) or _no_hardware(row):
             continue
         memory = _least(_of(existing, row), "memory_mib")
         value = str(real_memory(memory)) if memory else ""
         hint = f"write RealMemory={value or 'MIB'}"
         hint += ", 97 % of what was reported" if value else ", 97 % of what slurmd -C reports"
+        now = setting.value if setting else "not set, so it is 1"
         yield Problem(
-            row.first.spot,
-            "RealMemory is not set, so it is 1 MiB: a job that asks for memory is refused with "
-            '"Memory specification can not be satisfied"',
+            setting.spot if setting else row.first.spot,
+            f"RealMemory is {now} MiB: a job that asks "
+            'for memory is refused with "Memory specification can not be satisfied"',
             hint,
-            (row.adds(f"RealMemory={value}"),) if value else (),
+            (setting.becomes(value) if setting else row.adds(f"RealMemory={value}"),)
+            if value
+            else (),
             where=about(row),
         )
 

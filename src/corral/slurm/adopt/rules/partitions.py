@@ -9,6 +9,7 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.rules.nodes import about
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, expanded
+from corral.slurm.conf.parse import switch
 from corral.spec.findings import Level, shown
 from corral.spec.slurm.hostlist import fold_in_order
 
@@ -88,7 +89,7 @@ def qos(existing: Existing) -> Iterator[Problem]:
 def defaults(existing: Existing) -> Iterator[Problem]:
     """No partition, no default, two defaults."""
     rows = existing.partitions
-    chosen = [r for r in rows if r.text("Default").lower() in ("yes", "1", "true", "up")]
+    chosen = [r for r in rows if switch(r.text("Default"))]
     for row in chosen[:-1]:
         yield Problem(
             row.settings["default"].spot,
