@@ -288,23 +288,23 @@ def test_adopt_judges_file_faults(
     slurm = re.sub(r"(?m)^GresTypes=.*\n", f"GresTypes={types}\n" if types else "", slurm)
     slurm = slurm if named else re.sub(r"(?m)^ClusterName=.*\n", "", slurm)
     cgroup = "" if constrain is None else f"ConstrainDevices={constrain}\n"
-    found = set(file_faults(parse(slurm), parse(cgroup), gpus=True))
+    faults = set(file_faults(parse(slurm), parse(cgroup), gpus=True))
     files = {"slurm.conf": slurm, "cgroup.conf": f"CgroupPlugin=autodetect\n{cgroup}"}
     view = existing({**GOOD, **files}, "24.11")
     judged = rule_ids(view)
-    assert ("cluster-name-missing" in judged) is (FileFault.NO_CLUSTER_NAME in found)
-    assert ("gres-types-missing" in judged) is (FileFault.NO_GPUS in found)
-    assert ("devices-open" in judged) is (FileFault.DEVICES_OPEN in found)
-    assert ("task-plugin" in judged) is (FileFault.NO_TASK_CGROUP in found)
+    assert ("cluster-name-missing" in judged) is (FileFault.NO_CLUSTER_NAME in faults)
+    assert ("gres-types-missing" in judged) is (FileFault.NO_GPUS in faults)
+    assert ("devices-open" in judged) is (FileFault.DEVICES_OPEN in faults)
+    assert ("task-plugin" in judged) is (FileFault.NO_TASK_CGROUP in faults)
 
 
 @pytest.mark.parametrize("memory", ["0", "1", "2", "64000", None])
 def test_adopt_judges_no_real_memory(memory: str | None) -> None:
     written = f" RealMemory={memory}" if memory else ""
     slurm = re.sub(r" RealMemory=\S+", written, GOOD["slurm.conf"])
-    told = records.Node("node0", NodeState.parse("IDLE"), memory=int(memory or 1))
+    node = records.Node("node0", NodeState.parse("IDLE"), memory=int(memory or 1))
     judged = rule_ids(existing({**GOOD, "slurm.conf": slurm}, "24.11"))
-    assert ("real-memory-missing" in judged) is no_real_memory(told)
+    assert ("real-memory-missing" in judged) is no_real_memory(node)
 
 
 @pytest.mark.parametrize("there", [(), (0,), (1,), (0, 1), (0, 2), (0, 1, 2)])

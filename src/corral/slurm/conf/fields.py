@@ -40,7 +40,7 @@ class _Form:
 
 
 def _read_number(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,9}", text):
+    if not re.fullmatch("[0-9]{1,10}", text):
         raise ValueError("not a number")
     return int(text)
 
