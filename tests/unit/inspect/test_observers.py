@@ -14,7 +14,19 @@ import pytest
 
 from corral import agents
 from corral.hosts.quote import Script
-from corral.inspect import cpu, gpu, machine, mesh, network, nvidia, services, storage, system
+from corral.inspect import (
+    cpu,
+    figures,
+    gpu,
+    machine,
+    mesh,
+    network,
+    nvidia,
+    services,
+    storage,
+    system,
+)
+from tests.unit.agents.senders import kept, taken
 from tests.unit.inspect.test_slurm_commands import called, constants, modules, shells
 
 ROOMS = ("state/", "roles/", "testing/", "jobs/batch/")
@@ -39,6 +51,10 @@ OBSERVED = {
 """What the table asks for, by how a shell reads it."""
 OTHERS = {
     ("api/mesh/tailnet.py", "tailnet_is_online"): "a gate waits until a new key is taken",
+    (
+        "api/evidence/collective_bench.py",
+        "benchmarks/collectives.py",
+    ): "a rank of the benchmark sizes buffers",
     ("api/operations/restore.py", "slurm_copy_once"): "copies the database, and starts slurmdbd "
     "only where it ran",
     (
@@ -47,6 +63,7 @@ OTHERS = {
     ): "a job's own script samples it as long as it runs",
     ("prove/checks/access.py", "proof-devices.pl"): "what a session within a job can open",
     ("prove/checks/nccl.py", "benchmarks/collectives.py"): "a rank of the benchmark sizes buffers",
+    ("prove/launch.py", "proof-devices.pl"): "what a job can open",
     ("prove/probe.py", "proof-devices.pl"): "what a job can open",
     (
         "providers/containers/container.py",
@@ -71,8 +88,18 @@ def written(text: str) -> set[str]:
     return {fact for shell in shells(ast.parse(text)) for fact in facts(shell)}
 
 
+def texts_of_others(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Programs that a module takes from another one's function or constant, Questions left out."""
+    for place, name in taken(tree):
+        if place.startswith("inspect/"):
+            continue
+        for program in kept().get(place, {}).get(name, set[str]()):
+            yield program, agents.program(program)
+
+
 def texts_sent(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Programs, and functions of programs, that a module has run, each with its text."""
+    yield from texts_of_others(tree)
     named = constants(tree)
     files = {str(file.relative_to(agents.FOLDER)) for file in agents.FOLDER.rglob("*.*")}
     for node in ast.walk(tree):
@@ -105,7 +132,7 @@ def observers() -> dict[str, str]:
 
 def test_the_table_asks_for_each_fact() -> None:
     """A pattern that no question has finds nothing elsewhere either."""
-    rooms = (cpu, gpu, machine, mesh, network, nvidia, services, storage, system)
+    rooms = (cpu, figures, gpu, machine, mesh, network, nvidia, services, storage, system)
     own = [
         value.shell for room in rooms for value in vars(room).values() if hasattr(value, "shell")
     ]
@@ -146,6 +173,9 @@ def test_shell_that_reads_the_same_is_seen(text: str, fact: str) -> None:
         ("call('folder-answer.sh', 'folder_answer', '/a', 1)", "folder_answer"),
         ("_P: Final = 'state/mounts.sh'\ndefined(_P, 'mounted_from')", "mounted_from"),
         ("program('health.sh')", "health.sh"),
+        ("from corral.roles.slurm.health import program\nsh('{p}', p=program())", "health.sh"),
+        ("from corral.roles.slurm import health\nsh('{p}', p=health.program())", "health.sh"),
+        ("from corral.prove.probe import DEVICES\nprogram(DEVICES)", "proof-devices.pl"),
     ],
 )
 def test_a_program_that_reads_the_same_is_seen(text: str, name: str) -> None:

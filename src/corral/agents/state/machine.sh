@@ -4,7 +4,7 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral (inspect/discovery, state/network/firewall, state/network/host_names, state/system/clock,
 # state/system/kernel)
-# Runs as: root
+# Runs as: root, or who runs corral (own_name_lines, of the machine that corral runs on)
 # shellcheck source=src/corral/agents/state/nvidia.sh
 . state/nvidia.sh #include
 

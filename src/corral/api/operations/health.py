@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -12,9 +11,9 @@ from corral.api.operations.nodes import chosen
 from corral.apply.connection import Connection
 from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
-from corral.hosts.quote import sh
+from corral.inspect.figures import FIGURES, Reading
+from corral.inspect.question import MachineState
 from corral.prove.checks.health import HealthLine, common, run_health_checks
-from corral.roles.services.metrics import program
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
 
@@ -82,17 +81,6 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
 
 
 TIMEOUT: Final = 30.0
-_LINE: Final = re.compile(r"([a-z_]+)\{([^}]*)\} ([0-9.eE+-]+)")
-_LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One value, as Prometheus' text has it: bytes, seconds, ratio, degrees, watts."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
 
 
 async def node_figures(
@@ -103,32 +91,10 @@ async def node_figures(
     Raises:
         CorralError: NOT_FOUND, the cluster is not up.
     """
-    script = sh("sh -c {program}", program=program())
     async with await Connection.open(spec) as session:
         session.require_running()
         known = [node for node in nodes if node in session.fleet.nodes]
-
-        async def figures_of(node: str) -> tuple[Reading, ...]:
-            try:
-                answer = await session.fleet.run(node, script, timeout=TIMEOUT)
-            except CorralError:
-                return ()
-            return readings(answer.stdout)
-
-        answers = await asyncio.gather(*(figures_of(node) for node in known))
-    return dict(zip(known, answers, strict=True))
-
-
-def readings(text: str) -> tuple[Reading, ...]:
-    """The values in a text; comments and what is not a value are left out."""
-    values: list[Reading] = []
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None:
-            continue
-        try:
-            value = float(match[3])
-        except ValueError:
-            continue
-        values.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
-    return tuple(values)
+        machines = await asyncio.gather(
+            *(MachineState.ask(session.fleet, node, (FIGURES,), timeout=TIMEOUT) for node in known)
+        )
+    return {machine.node: machine.get(FIGURES) or () for machine in machines}

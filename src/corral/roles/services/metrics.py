@@ -117,7 +117,7 @@ def _exporters(name: str, site: Site) -> tuple[Resource, ...]:
     return (
         Packages("metrics", ("prometheus-node-exporter",)),
         Directory(TEXTFILES, "prometheus:prometheus"),
-        File(PROGRAM, program()),
+        File(PROGRAM, agents.program("figures.sh")),
         File(service, _FIGURES_SERVICE),
         File(timer, _FIGURES_TIMER),
         Timer(FIGURES),
@@ -249,12 +249,6 @@ def _target(site: Site, name: str, port: int) -> dict[str, Any]:
 
 def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-@cache
-def program() -> str:
-    """The shell program that prints what jobs and GPUs of a node use."""
-    return agents.program("figures.sh")
 
 
 @cache
