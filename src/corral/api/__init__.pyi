@@ -91,7 +91,6 @@ from corral.api.operations.diagnosis import doctor_log as doctor_log
 from corral.api.operations.encryption import Encryption as Encryption
 from corral.api.operations.encryption import encryption_of as encryption_of
 from corral.api.operations.health import ClusterHealth as ClusterHealth
-from corral.api.operations.health import Reading as Reading
 from corral.api.operations.health import node_figures as node_figures
 from corral.api.operations.health import node_health as node_health
 from corral.api.operations.key_rotation import Rotated as Rotated
@@ -209,6 +208,7 @@ from corral.api.workload.queue import logs as logs
 from corral.api.workload.tunnel import Forwarded as Forwarded
 from corral.api.workload.tunnel import forward as forward
 from corral.doctor.drain_reason import fixed_by_plan as fixed_by_plan
+from corral.inspect.figures import Reading as Reading
 from corral.jobs.arrays import ArrayOutcome as ArrayOutcome
 from corral.jobs.arrays import Part as Part
 from corral.jobs.batch.fabric import Setting as Setting

@@ -12,6 +12,7 @@ from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.script import Broken, Command, commands_of
 from corral.slurm.adopt.source import Edit, Kind, Source, Spot
 from corral.slurm.adopt.view import Existing
+from corral.slurm.tres import gres_of
 from corral.spec.findings import SHOWN_AT_MOST, one_line
 from corral.spec.providers import machines_on
 from corral.spec.rules.drivers import driver_fault, driver_table, is_blackwell, toolkit_fault
@@ -127,9 +128,9 @@ def one_copy(existing: Existing) -> Iterator[Problem]:
 
 
 def _gpus(existing: Existing) -> list[str]:
-    """Names of GPUs in the files and of the machines, each once; other words may be among them."""
+    """Names of GPUs in the files and of the machines, each once."""
     kinds = [row.text("Type") for row in existing.gres]
-    kinds += [part for row in existing.nodes for part in re.split("[:,(]", row.text("Gres"))]
+    kinds += [kind for row in existing.nodes for _, kind, _ in gres_of(row.text("Gres"))]
     kinds += [name for m in existing.machines.values() for name in m.gpu_names]
     return list(dict.fromkeys(one_line(kind)[:SHOWN_AT_MOST] for kind in kinds))
 
