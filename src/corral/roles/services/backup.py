@@ -110,6 +110,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     settings = {
         "folder": backup.folder,
         "keep": backup.keep,
+        "every": every,
         "request": request_of(site.spec, {}, artifacts=backup.artifacts),
     }
     resources: tuple[Resource, ...] = (
