@@ -111,7 +111,8 @@ class HttpClient:
                 return Response(content, headers, answer.length or 0)
         except urllib.error.HTTPError as error:
             raise RefusedError(error.code, str(error.reason), _beginning(error)) from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # ValueError: a redirect to what is not an address (http://[x/, http://..a/).
             why = str(getattr(error, "reason", "")) or str(error) or type(error).__name__
             raise NoResponseError(why) from error
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ import pytest
 from corral import agents
 
 pytestmark = pytest.mark.skipif(not shutil.which("age"), reason="age is not installed")
+DAY = 86400
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to other users")
 CONTENT = b"an archive\n" * 100_000
 LINES = "\n".join(
     base64.b64encode(CONTENT[at : at + 32768]).decode() for at in range(0, len(CONTENT), 32768)
@@ -50,8 +53,18 @@ class Controller:
         self.reads(f"sys.stdout.write({GOOD!r})")
 
     def keeps(self, count: int) -> None:
-        conf = {"folder": str(self.archives), "keep": count, "request": {"cluster": "lab"}}
-        self.conf.write_text(json.dumps(conf))
+        conf = {"folder": str(self.archives), "keep": count, "every": DAY}
+        self.conf.write_text(json.dumps({**conf, "request": {"cluster": "lab"}}))
+
+    def has(self, days: float, stamp: str = "") -> str:
+        """An archive of so many days ago, with a name of that time or of the stamp; gives it."""
+        written = time.time() - days * DAY
+        stamp = stamp or time.strftime("%Y%m%d-%H%M%S", time.gmtime(written))
+        path = self.archives / f"lab-{stamp}.tar.zst.age"
+        path.write_text("old")
+        path.chmod(0o600)
+        os.utime(path, (written, written))
+        return path.name
 
     def reads(self, code: str) -> None:
         text = "import json, sys, time\nassert json.load(sys.stdin) == {'cluster': 'lab'}\n"
@@ -97,8 +110,7 @@ def test_an_archive_that_its_key_opens(controller: Controller) -> None:
 
 
 def test_the_newest_are_kept_and_other_files_stay(controller: Controller) -> None:
-    for stamp in ("20250101-000000", "20250102-000000", "20250103-000000"):
-        (controller.archives / f"lab-{stamp}.tar.zst.age").write_text("old")
+    *_, newest = [controller.has(days) for days in (3, 2, 1)]
     others = ["lab-notes.txt", "other-20250101-000000.tar.zst.age", "x.lab-20250101-000000.tar"]
     for other in others:
         (controller.archives / other).write_text("not of this program")
@@ -108,7 +120,73 @@ def test_the_newest_are_kept_and_other_files_stay(controller: Controller) -> Non
     assert set(others) <= set(names)
     archives = [name for name in names if name not in others]
     assert len(archives) == 2
-    assert archives[0] == "lab-20250103-000000.tar.zst.age"
+    assert archives[0] == newest
+
+
+def made(controller: Controller) -> str:
+    """Run it; gives the name of what it made."""
+    status, output, _ = controller.run()
+    assert status == 0
+    path = Path(output.partition(":")[0])
+    assert path.exists()
+    assert str(path) == controller.last.read_text().split()[2]
+    return path.name
+
+
+def test_after_a_clock_in_the_future_the_new_archive_stays(controller: Controller) -> None:
+    controller.keeps(1)
+    controller.has(-400)
+    name = made(controller)
+    assert controller.names() == [name]
+
+
+def test_archives_of_the_future_are_reported(controller: Controller) -> None:
+    ahead = controller.has(-400)
+    past = controller.has(3)
+    status, _, errors = controller.run()
+    assert status == 0
+    assert errors == (
+        f"1 archives in {controller.archives} are newer than now, such as {ahead}: check the "
+        "clock; they count as the newest until you remove them\n"
+    )
+    assert past not in controller.names()
+    assert len(controller.names()) == 2
+
+
+def test_files_are_old_by_their_time_and_not_by_their_name(controller: Controller) -> None:
+    newer = controller.has(1, "20250101-000000")
+    controller.has(5, "20990101-000000")
+    name = made(controller)
+    assert controller.names() == [newer, name]
+
+
+def test_a_name_that_is_taken_is_not_replaced(controller: Controller) -> None:
+    controller.keeps(30)
+    stamps = [time.strftime("%Y%m%d-%H%M%S", time.gmtime(time.time() + s)) for s in range(20)]
+    taken = [controller.has(1, stamp) for stamp in stamps]
+    assert made(controller) not in taken
+    assert all((controller.archives / name).read_text() == "old" for name in taken)
+
+
+def test_restarts_again_and_again_do_not_remove_the_archives_of_weeks(
+    controller: Controller,
+) -> None:
+    controller.keeps(4)
+    weeks = [controller.has(days) for days in (3, 2, 1, 0.1)]
+    for _ in range(3):
+        name = made(controller)
+        assert controller.names() == [*weeks[1:], name]
+
+
+def test_what_this_program_did_not_write_is_not_counted(controller: Controller) -> None:
+    mine = [controller.has(days) for days in (2, 1)]
+    link, hard, foreign = (controller.has(-d) for d in (1, 2, 3))
+    (controller.archives / foreign).chmod(0o644)
+    (controller.archives / link).unlink()
+    (controller.archives / link).symlink_to(controller.key)
+    os.link(controller.archives / hard, controller.archives / "second")
+    name = made(controller)
+    assert controller.names() == sorted([mine[1], link, hard, foreign, "second", name])
 
 
 FAULTS = {
@@ -121,7 +199,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("code", FAULTS.values(), ids=FAULTS)
 def test_what_is_not_complete_is_no_archive(controller: Controller, code: str) -> None:
-    (controller.archives / "lab-20250101-000000.tar.zst.age").write_text("old")
+    controller.has(1, "20250101-000000")
     controller.keeps(1)
     controller.reads(code)
     status, _, errors = controller.run()
@@ -150,6 +228,44 @@ def test_a_folder_that_others_write_in_or_a_link(controller: Controller) -> None
     controller.archives.symlink_to(real)
     assert controller.run()[0] == 1
     assert list(real.iterdir()) == []
+
+
+def test_a_link_above_the_folder(controller: Controller) -> None:
+    real = controller.archives / "real"
+    (real / "inner").mkdir(parents=True, mode=0o700)
+    link = controller.archives / "link"
+    link.symlink_to(real)
+    controller.archives = link / "inner"
+    controller.keeps(2)
+    status, _, errors = controller.run()
+    assert status == 1
+    assert f"no backup was made: {link}: " in errors
+    assert list((real / "inner").iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777], ids=oct)
+def test_a_folder_above_that_others_write_in(controller: Controller, mode: int) -> None:
+    above = controller.archives.rename(controller.archives.with_name("above"))
+    controller.archives = above / "archives"
+    controller.archives.mkdir(mode=0o700)
+    above.chmod(mode)
+    controller.keeps(2)
+    status, _, errors = controller.run()
+    assert status == (mode == 0o777)
+    assert (f"{above} is not root's alone" in errors) == bool(status)
+    assert bool(controller.names()) != bool(status)
+
+
+@needs_root
+def test_a_folder_above_that_belongs_to_a_user(controller: Controller) -> None:
+    above = controller.archives.rename(controller.archives.with_name("above"))
+    controller.archives = above / "archives"
+    controller.archives.mkdir(mode=0o700)
+    os.chown(above, 2001, 2001)
+    controller.keeps(2)
+    status, _, errors = controller.run()
+    assert status == 1
+    assert f"{above} belongs to uid 2001" in errors
 
 
 def test_killed_it_leaves_no_archive_and_the_next_one_cleans_up(controller: Controller) -> None:

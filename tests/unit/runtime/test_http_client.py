@@ -117,6 +117,22 @@ def test_redirects_are_followed_where_they_may_be(wire: Wire) -> None:
     assert len(wire.hosts) == 3
 
 
+@pytest.mark.parametrize("place", ["http://[x/", "http://a:b/"])
+def test_a_redirect_to_what_is_no_address_is_no_response(wire: Wire, place: str) -> None:
+    wire.answers = [MOVED.replace(b"http://other.example.org/y", place.encode())]
+    with pytest.raises(NoResponseError):
+        send(HttpClient())
+
+
+def test_a_name_with_an_empty_part_is_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(connection: http.client.HTTPConnection) -> None:
+        connection.host.encode("idna")  # as socket.getaddrinfo does
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
+    with pytest.raises(NoResponseError):
+        HttpClient(proxies=False).send("GET", "http://..a/", timeout_s=1, at_most=1)
+
+
 @pytest.mark.parametrize("proxies", [True, False])
 def test_proxies_of_the_environment(
     wire: Wire, monkeypatch: pytest.MonkeyPatch, *, proxies: bool

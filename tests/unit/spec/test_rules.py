@@ -267,6 +267,15 @@ FIRES: list[Case] = [
         {"backup": {"every": "1d", "to": [AGE], "folder": "/srv"}},
         "backup.folder",
     ),
+    *(
+        (
+            "backup-folder",
+            LAB,
+            {"backup": {"every": "1d", "to": [AGE], "folder": folder}},
+            "backup.folder",
+        )
+        for folder in ("/var/log", "/var/lib", "/etc/ssh", "/usr/local/bin")
+    ),
     ("backup-disk", LAB, {"backup": {"every": "1d", "to": [AGE]}}, "backup.folder"),
     ("proof-interval", LAB, {"proof": {"every": "5m"}}, "proof.every"),
     (

@@ -11,6 +11,10 @@
 ``backup/write.py``, which reads the cluster. Its archive goes through zstd and age by pipes: plain
 text is on no disk. The file gets its name when it is complete. ``/var/lib/corral/backup/last`` has
 the last one: when it was finished, seconds since 1970, its bytes, and its path.
+
+Neither the clock nor the names decide alone what is removed: the archive just made stays, and those
+made soon after another go first, so that a controller that restarts again and again does not
+remove the archives of the weeks before.
 """
 
 import base64
@@ -24,11 +28,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count, pairwise
 from pathlib import Path
 
 CONF = Path(os.environ.get("CORRAL_BACKUP_CONF", "/etc/corral/backup.json"))
 RECIPIENTS = os.environ.get("CORRAL_BACKUP_RECIPIENTS", "/etc/corral/backup-recipients")
 WRITE = os.environ.get("CORRAL_BACKUP_WRITE", "/usr/local/lib/corral/backup-write.py")
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+SKEW_S = 300
+"""By how much the clock of a file server may be ahead."""
 LAST = Path(os.environ.get("CORRAL_BACKUP_LAST", "/var/lib/corral/backup/last"))
 
 
@@ -37,16 +45,32 @@ class FailedError(Exception):
 
 
 def opened(folder):
-    """The folder, which must be root's alone to write in: another could replace archives."""
-    try:
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise FailedError(f"{folder}: {error.strerror}") from None
-    status = os.fstat(number)
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise FailedError(f"{folder} is not root's alone: chown root {folder}; chmod 700 {folder}")
+    """The folder, locked; nobody but root can write in it, or replace it or one above it."""
+    number = os.open("/", FOLDER)
+    alone(number, "/", stat.S_ISVTX)
+    path = ""
+    parts = Path(folder).parts[1:]
+    for left, part in enumerate(parts, 1 - len(parts)):
+        path = f"{path}/{part}"
+        above = number
+        try:
+            number = os.open(part, FOLDER, dir_fd=above)
+        except OSError as error:
+            raise FailedError(f"{path}: {error.strerror}; no part may be a link") from None
+        finally:
+            os.close(above)
+        alone(number, path, stat.S_ISVTX if left else 0)
     fcntl.flock(number, fcntl.LOCK_EX)
     return number
+
+
+def alone(number, path, sticky):
+    """Fail where others could replace what is in a folder; the sticky bit prevents that."""
+    status = os.fstat(number)
+    if status.st_uid not in {0, os.geteuid()}:
+        raise FailedError(f"{path} belongs to uid {status.st_uid}, who can replace what is in it")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & sticky:
+        raise FailedError(f"{path} is not root's alone: others can replace what is in it")
 
 
 def copied(lines, sink):
@@ -120,13 +144,54 @@ def remove(folder, old):
         os.unlink(name, dir_fd=folder)
 
 
+def unused(folder, cluster, pattern):
+    """A name for an archive made now. After a clock was set back, its name may be taken."""
+    taken = set(names(folder, pattern))
+    forms = (
+        time.strftime(f"{cluster}-%Y%m%d-%H%M%S.tar.zst.age", time.gmtime(second))
+        for second in count(int(time.time()))
+    )
+    return next(name for name in forms if name not in taken)
+
+
+def archives(folder, pattern):
+    """When each archive was written, and its name, the oldest first; no file of somebody else."""
+    rows = []
+    for name in names(folder, pattern):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        ours = (stat.S_IFREG | 0o600, os.geteuid(), 1)
+        if (status.st_mode, status.st_uid, status.st_nlink) == ours:
+            rows.append((status.st_mtime, name))
+    return sorted(rows)
+
+
+def too_many(rows, made, keep, every):
+    """Which archives go: those made soon after another, the newest first, then the oldest.
+
+    Args:
+        rows: all archives, as ``archives`` has them.
+        made: the name of the one just made, which stays.
+        keep: how many are kept.
+        every: seconds between two, as declared.
+    """
+    others = [name for _, name in rows if name != made]
+    soon = {
+        name
+        for (before, _), (written, name) in pairwise(rows)
+        if name != made and written - before < every / 2
+    }
+    order = [name for name in reversed(others) if name in soon]
+    order += [name for name in others if name not in soon]
+    return order[: max(0, len(rows) - keep)]
+
+
 def main():
     """Write an archive, then remove those that are too many."""
     conf = json.loads(CONF.read_text("utf-8"))
     request, place = conf["request"], conf["folder"]
     ours = re.escape(request["cluster"]) + r"-\d{8}-\d{6}\.tar\.zst\.age"
-    name = time.strftime(f"{request['cluster']}-%Y%m%d-%H%M%S.tar.zst.age", time.gmtime())
     folder = opened(place)
+    name = unused(folder, request["cluster"], ours)
     # Nobody else writes while this one has the lock: what is left is of one that was killed.
     remove(folder, names(folder, rf"\.{ours}\.partial"))
     try:
@@ -137,9 +202,17 @@ def main():
     new = LAST.with_name(f"{LAST.name}.new")
     new.write_text(f"{int(time.time())} {size} {place}/{name}\n", "utf-8")
     new.replace(LAST)
-    archives = names(folder, ours)
-    remove(folder, archives[: -conf["keep"]])
-    print(f"{place}/{name}: {size} bytes, {min(len(archives), conf['keep'])} archives kept")
+    rows = archives(folder, ours)
+    future = [name for written, name in rows if written > time.time() + SKEW_S]
+    if future:
+        print(
+            f"{len(future)} archives in {place} are newer than now, such as {future[-1]}: check "
+            "the clock; they count as the newest until you remove them",
+            file=sys.stderr,
+        )
+    old = too_many(rows, name, conf["keep"], conf["every"])
+    remove(folder, old)
+    print(f"{place}/{name}: {size} bytes, {len(rows) - len(old)} archives kept")
 
 
 if __name__ == "__main__":

@@ -135,8 +135,11 @@ class JobFuture(Future[T], Generic[T]):
 
 
 def finish(future: JobFuture[Any], result: Any, error: BaseException | None) -> None:
-    """End a future; one that was cancelled meanwhile stays so."""
-    with suppress(InvalidStateError):
+    """End a future; one that was cancelled meanwhile stays so.
+
+    A callback that raises SystemExit ends nothing but itself, as it would in a thread.
+    """
+    with suppress(InvalidStateError, SystemExit, KeyboardInterrupt):
         if error is not None:
             future.set_exception(error)
         else:
@@ -232,7 +235,10 @@ class Watcher:
                 self._thread.start()
 
     def _run(self) -> None:
-        asyncio.run(self._watched())
+        try:
+            asyncio.run(self._watched())
+        except BaseException as error:  # no future may wait for a thread that has ended
+            self._give_up(error)
 
     async def _watched(self) -> None:
         """Poll until no future is left; a broken connection is made again."""
@@ -263,6 +269,8 @@ class Watcher:
 
     def _give_up(self, error: BaseException) -> None:
         with self._lock:
+            if self._thread is not threading.current_thread():
+                return  # it had no future left; another thread has the new ones
             left, self._futures, self._thread = self._futures, {}, None
         for future in left.values():
             finish(future, None, error)
@@ -317,6 +325,10 @@ async def _end(fleet: Fleet, future: JobFuture[Any], state: JobState | None) -> 
     except CorralError as failure:
         if failure.code is Code.UNREACHABLE:
             raise
+        result, error = None, failure
+    except asyncio.CancelledError:
+        raise
+    except BaseException as failure:  # an answer is a user's file: it is this future's error alone
         result, error = None, failure
     finish(future, result, error)
 

@@ -76,7 +76,7 @@ def result_of(job: JobHandle, answer: Answer) -> Any:
     """
     try:
         return pickle.loads(answer.data)  # noqa: S301  # read_answer: only the job's user wrote it
-    except Exception as error:  # whatever the objects' own methods raise
+    except BaseException as error:  # whatever the objects' own methods raise, SystemExit too
         raise CorralError(
             Code.PARSE_FAILED,
             f"the result of job {job.ref} cannot be read here: {error}",
@@ -103,10 +103,11 @@ def exception_of(job: JobHandle, answer: Answer, python: str) -> BaseException:
                 f"which is sent as text; or give the job a Python {python}: python=PATH",
             )
         case "size":
-            size = f"{int(about.get('size', 0)) >> 20} MiB"
+            size = about.get("size")
+            shown = f"{size >> 20} MiB" if type(size) is int else "too large"
             return CorralError(
                 Code.NOT_GOOD,
-                f"the result of job {job.ref} is {size}: {MOST_BYTES >> 20} are the most",
+                f"the result of job {job.ref} is {shown}: {MOST_BYTES >> 20} MiB are the most",
                 hint="write it to shared storage, and return its path",
             )
         case _:
@@ -118,7 +119,7 @@ def _raised(job: JobHandle, answer: Answer) -> BaseException:
     traceback = str(about.get("traceback", ""))
     try:
         error = pickle.loads(answer.data)  # noqa: S301  # read_answer: only the job's user wrote it
-    except Exception:  # its class is not here, or its pickle is not complete
+    except BaseException:  # its class is not here or ends the program, or half a pickle
         error = None
     if isinstance(error, BaseException):
         error.__cause__ = RemoteTraceback(f"\n{traceback}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -22,6 +21,9 @@ from corral.spec.tree import Path as Place
 from corral.spec.values import Model as SpecModel
 
 BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+LEAST: Final = 1e-6
+MOST: Final = 1e24
+"""Of numbers in the file: beyond any run, and products and quotients of them are finite."""
 HINT: Final = "the guide has one to start from: What would it cost to train this?"
 
 
@@ -39,25 +41,30 @@ class Measured(Model):
     """A step on one node."""
 
     gpu: OfferType = _field("Words of the GPU's name, as `corral offers` shows it: H100 SXM.")
-    gpus: int | None = _field("GPUs of that node.", default=None, ge=1)
-    step: float | None = _field("Seconds of a step on that node.", default=None, gt=0)
+    gpus: int | None = _field("GPUs of that node.", default=None, ge=1, le=1024)
+    step: float | None = _field("Seconds of a step on that node.", default=None, ge=LEAST, le=MOST)
     record: str | None = _field(
         "Output of `corral bench scaling --json`, in place of gpus and step.",
         default=None,
         min_length=1,
     )
     gbps: float | None = _field(
-        "Rate in Gb/s of the network that the record was measured on.", default=None, gt=0
+        "Rate in Gb/s of the network that the record was measured on.",
+        default=None,
+        ge=LEAST,
+        le=MOST,
     )
-    memory_gib: float | None = _field("Memory of one such GPU.", default=None, gt=0)
+    memory_gib: float | None = _field("Memory of one such GPU.", default=None, ge=LEAST, le=MOST)
 
 
 class OtherGpu(Model):
     """Another GPU, by your own measurement."""
 
     name: OfferType = _field("Words of the GPU's name, as `corral offers` shows it.")
-    speed: float | None = _field("Times as fast as the measured GPU.", default=None, gt=0)
-    memory_gib: float | None = _field("Memory of one GPU.", default=None, gt=0)
+    speed: float | None = _field(
+        "Times as fast as the measured GPU.", default=None, ge=LEAST, le=MOST
+    )
+    memory_gib: float | None = _field("Memory of one GPU.", default=None, ge=LEAST, le=MOST)
 
 
 class OnOffers(Model):
@@ -71,13 +78,13 @@ class Link(OnOffers):
     """The network between nodes."""
 
     gbps: float | None = _field(
-        "Rate in Gb/s of all of a node's interfaces that carry it.", default=None, gt=0
+        "Rate in Gb/s of all of a node's interfaces that carry it.", default=None, ge=LEAST, le=MOST
     )
     hardware: OfferType | None = _field(
         "Its name in Corral's table of networks, as for `corral bench run --hardware`.",
         default=None,
     )
-    message_us: float | None = _field("Microseconds of one message.", default=None, ge=0)
+    message_us: float | None = _field("Microseconds of one message.", default=None, ge=0, le=MOST)
 
 
 class Interruptions(OnOffers):
@@ -98,17 +105,19 @@ class Checkpoint(Model):
 class Storage(Model):
     """A file system for the time of the run."""
 
-    gib: float = _field("Its size.", gt=0)
-    per_gib_month: float = _field("Dollars of one GiB in a month.", ge=0)
+    gib: float = _field("Its size.", ge=LEAST, le=MOST)
+    per_gib_month: float = _field("Dollars of one GiB in a month.", ge=0, le=MOST)
 
 
 class TrainingFile(Model):
     """A training run: what is to be done, what was measured, what is allowed."""
 
-    steps: int | None = _field("Steps of the run.", default=None, ge=1)
-    tokens: float | None = _field("Tokens of the run, in place of steps.", default=None, gt=0)
+    steps: int | None = _field("Steps of the run.", default=None, ge=1, le=10**24)
+    tokens: float | None = _field(
+        "Tokens of the run, in place of steps.", default=None, ge=LEAST, le=MOST
+    )
     tokens_per_step: float | None = _field(
-        "Tokens of the measured step; a record has its own.", default=None, gt=0
+        "Tokens of the measured step; a record has its own.", default=None, ge=LEAST, le=MOST
     )
     batch: Literal["fixed", "grows"] = _field(
         "fixed: more GPUs share each step. grows: each GPU keeps its part, so that steps are "
@@ -116,12 +125,14 @@ class TrainingFile(Model):
         default="fixed",
     )
     parameters: float | None = _field(
-        "Parameters of the model; a record has its own.", default=None, gt=0
+        "Parameters of the model; a record has its own.", default=None, ge=LEAST, le=MOST
     )
     dtype: Literal["float32", "bfloat16", "float16"] = _field(
         "Type of the gradients that nodes exchange; a record has its own.", default="float32"
     )
-    gpu_memory_gib: float | None = _field("Memory that each GPU needs.", default=None, gt=0)
+    gpu_memory_gib: float | None = _field(
+        "Memory that each GPU needs.", default=None, ge=LEAST, le=MOST
+    )
     measured: Measured = _field("A step on one node.")
     gpus: tuple[OtherGpu, ...] = _field("Other GPUs, by your own measurements.", default=())
     speed_from_peaks: bool = _field(
@@ -139,7 +150,9 @@ class TrainingFile(Model):
         "Time from the launch until the training runs, also after an interruption.", default=None
     )
     deadline: Duration = _field("Time that all of it may take.")
-    budget: float | None = _field("Dollars that all of it may cost.", default=None, gt=0)
+    budget: float | None = _field(
+        "Dollars that all of it may cost.", default=None, ge=LEAST, le=MOST
+    )
     nodes: int = _field("The most nodes.", default=8, ge=1, le=256)
     providers: tuple[CloudName, ...] = _field("Only these clouds; left out: all.", default=())
     regions: tuple[Region, ...] = _field("Only these regions; left out: all.", default=())
@@ -253,7 +266,7 @@ def _recorded(path: Path) -> Workload:
     per_node, plain = int(figures["ranks_per_node"]), _plain(figures["trained"])
     if figures["device"] == "cpu":
         raise ValueError("it was measured without GPUs")
-    if per_node not in plain:
+    if per_node < 1 or per_node not in plain:
         raise ValueError("plain DDP was not measured on one node")
     several = [ranks for ranks in plain if ranks > per_node]
     computes = TypeAdapter(dict[int, Compute]).validate_python(
@@ -263,14 +276,18 @@ def _recorded(path: Path) -> Workload:
     cost = TypeAdapter(Cost).validate_python(figures["cost"]) if several else None
     alone = float(plain[per_node]["seconds"])
     times = (alone, *(t for compute in computes.values() for t in astuple(compute)))
-    if not alone > 0 or not all(map(math.isfinite, (*times, *astuple(cost or Cost(0.0, 0.0))))):
+    times = (*times, *astuple(cost or Cost(0.0, 0.0)))
+    if not LEAST <= alone <= MOST or not all(abs(time) <= MOST for time in times):
         raise ValueError("it has times that cannot be")
+    size, tokens = float(figures["size"]), float(figures["tokens"])
+    if not 0 <= size <= MOST or not (tokens == 0 or LEAST <= tokens <= MOST):
+        raise ValueError("it has a size or tokens that cannot be")
     return Workload(
         per_node,
         alone,
         computes[min(several, default=per_node)],
-        float(figures["size"]),
-        float(figures["tokens"]) * per_node,
+        size,
+        tokens * per_node,
         cost,
         str(figures["device"]),
     )

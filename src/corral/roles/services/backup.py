@@ -19,9 +19,10 @@ from corral.roles.slurm.auth_key import MUNGE_KEY
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.spec.models import ClusterSpec
 from corral.state.base import Desired, Resource
-from corral.state.files import Directory, File, Gone
+from corral.state.files import File, Gone
 from corral.state.packages import Packages
 from corral.state.service import UNITS, Timer
+from corral.state.storage.root_folders import RootFolder
 
 FORMAT: Final = 1
 """Of the archives; a reader refuses a newer one."""
@@ -110,11 +111,12 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     settings = {
         "folder": backup.folder,
         "keep": backup.keep,
+        "every": every,
         "request": request_of(site.spec, {}, artifacts=backup.artifacts),
     }
     resources: tuple[Resource, ...] = (
         Packages("backup", ("age", "python3", "zstd")),
-        Directory(backup.folder, mode="700"),
+        RootFolder(backup.folder),
         File(PROGRAM, program("backup/scheduled.py"), mode="755"),
         File(WRITE, program("backup/write.py")),
         File(CONF, json.dumps(settings, indent=1) + "\n", mode="600"),

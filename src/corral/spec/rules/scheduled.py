@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.durations import interval_seconds
 from corral.spec.findings import Level
+from corral.spec.rules.shared_resources import system
 from corral.spec.view import Problem, Rule, View
 
 PROOF_SHORTEST: Final = 600
@@ -71,13 +73,18 @@ def own_folder(view: View) -> Iterator[Problem]:
     if not interval_seconds(backup.every):
         return
     mounts = [s.mount for s in view.spec.storage if f"{s.mount}/".startswith(f"{backup.folder}/")]
-    if not mounts and backup.folder.count("/") > 1:
+    if mounts:
+        place = f"has {mounts[0]} in it"
+    elif backup.folder.count("/") == 1:
+        place = "is at the top of the file system"
+    elif system().has(PurePosixPath(backup.folder)):
+        place = "is a folder of the system"
+    else:
         return
-    place = f"has {mounts[0]} in it" if mounts else "is at the top of the file system"
     yield Problem(
         ("backup", "folder"),
         f"{backup.folder} {place}, and the folder of archives becomes root's alone (mode 0700)",
-        f"name a separate folder, such as {backup.folder}/corral-backup",
+        "name a separate folder, such as /var/backups/corral, or one below a mount",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, as_completed, wait
@@ -205,6 +207,56 @@ def test_an_unread_answer_is_the_futures_error_and_a_lost_connection_is_not(
     assert future.exception(0) is slurm.error
 
 
+class Leaves:
+    """Unpickling it ends the program."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (3,)
+
+
+@pytest.mark.parametrize(
+    ("state", "name", "bad"),
+    [
+        (JobState.COMPLETED, "returned", Answer({"kind": "result"}, pickle.dumps(Leaves()))),
+        (JobState.FAILED, "raised", Answer({"kind": "exception"}, pickle.dumps(Leaves()))),
+        (JobState.FAILED, "raised", Answer({"kind": "size", "size": None}, b"")),
+        (JobState.FAILED, "raised", Answer({"kind": "size", "size": [1]}, b"")),
+    ],
+    ids=["result", "exception", "size", "sizes"],
+)
+def test_a_bad_answer_is_the_error_of_its_own_future(
+    slurm: Slurm, future: JobFuture[int], state: JobState, name: str, bad: Answer
+) -> None:
+    slurm.states, slurm.answers = {"12": state}, {name: bad}
+    slurm.poll(future)
+    assert isinstance(future.exception(0), CorralError)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), RuntimeError("a bug")], ids=repr)
+def test_whatever_one_answer_raises_other_futures_go_on(
+    slurm: Slurm, future: JobFuture[int], monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    handle = JobHandle(13, "job", "corral", "/shared/job", 1, "node0")
+    other: JobFuture[int] = JobFuture(Job(future.job.spec, handle))
+
+    async def answered(_: Fleet, asked: JobHandle, __: JobState) -> tuple[Any, None]:
+        if asked.ref == "12":
+            raise raised
+        return 5, None
+
+    monkeypatch.setattr(function, "_answer", answered)
+    slurm.states = {"12": JobState.COMPLETED, "13": JobState.COMPLETED}
+    asyncio.run(function._poll(FLEET, "node0", {"12": future, "13": other}))
+    assert future.exception(0) is raised
+    assert other.result(0) == 5
+
+
+def test_a_callback_that_ends_the_program_ends_itself(future: JobFuture[int]) -> None:
+    future.add_done_callback(lambda _: sys.exit(3))
+    finish(future, 5, None)
+    assert future.result(0) == 5
+
+
 def test_the_doctor_explains_what_the_job_printed() -> None:
     when = "CANCELLED AT 2026-11-29T08:00:00 DUE TO TIME LIMIT"
     line = f"slurmstepd: error: *** JOB 12 ON node0 {when} ***"
@@ -218,7 +270,7 @@ def test_the_doctor_explains_what_the_job_printed() -> None:
 class Broken:
     """In place of ``Connection``: none is made."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
         self.tried = 0
 
@@ -228,13 +280,18 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    ("error", "tries"), [(RuntimeError("a bug"), 1), (CorralError(Code.UNREACHABLE, "gone"), 3)]
+    ("error", "tries"),
+    [
+        (RuntimeError("a bug"), 1),
+        (SystemExit(3), 1),
+        (CorralError(Code.UNREACHABLE, "gone"), 3),
+    ],
 )
 def test_no_future_is_left_without_an_end(
     spec: ClusterSpec,
     future: JobFuture[int],
     monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    error: BaseException,
     tries: int,
 ) -> None:
     """A connection is tried again for a while; then, and at any other error, all futures end."""

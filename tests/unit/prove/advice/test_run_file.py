@@ -70,7 +70,15 @@ def test_a_step_and_parameters(tmp_path: Path) -> None:
         ("parameters: 1.0e+6\n", "", "1:1", "without a record parameters must be there"),
         ("parameters: 1.0e+6", "parameters: .inf", "2:13", "parameters"),
         (", step: 2.0", "", "3:11", "without a record step must be there"),
-        ("step: 2.0", "step: -2", "3:38", "measured.step is -2; it must be more than 0"),
+        ("step: 2.0", "step: -2", "3:38", "measured.step is -2; it must be at least 1e-06"),
+        ("step: 2.0", "step: 1.0e-320", "3:38", "it must be at least 1e-06"),
+        ("steps: 100", "tokens: 1.0e+308\ntokens_per_step: 1.0", "1:9", "it must be at most 1e+24"),
+        (
+            "steps: 100",
+            "tokens: 1.0\ntokens_per_step: 1.0e-300",
+            "2:18",
+            "it must be at least 1e-06",
+        ),
         ("12h", "12 hours", "4:11", "deadline"),
         ("12h", "0h", "4:11", "deadline must be more than 0"),
         ("12h", "12h\nlinks: [{provider: lambda}]", "5:9", "either gbps or hardware"),
@@ -144,6 +152,27 @@ def test_times_that_cannot_be_are_refused(tmp_path: Path) -> None:
     printed["figures"]["cost"]["beta"] = float("nan")
     (tmp_path / "scaling.json").write_text(json.dumps(printed))
     assert "times that cannot be" in refused(tmp_path, RECORDED).tail
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"ranks_per_node": 0}, "not measured on one node"),
+        ({"size": 1e300}, "a size or tokens that cannot be"),
+        ({"tokens": 1e-300}, "a size or tokens that cannot be"),
+        ({"seconds": 1e-320}, "times that cannot be"),
+    ],
+)
+def test_figures_that_cannot_be_divided_by_are_refused(
+    changed: dict[str, float], words: str, tmp_path: Path
+) -> None:
+    printed = recorded(tmp_path, "h200x2-sockets")["figures"]
+    alone = next(t for t in printed["trained"] if t["way"] == "ddp" and t["ranks"] == 1)
+    (alone if "seconds" in changed else printed).update(changed)
+    if changed.get("ranks_per_node") == 0:
+        alone["ranks"] = 0
+    (tmp_path / "scaling.json").write_text(json.dumps({"figures": printed}))
+    assert words in refused(tmp_path, RECORDED).tail
 
 
 def test_what_is_in_the_record_is_not_in_the_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from corral.roles.services import backup
 from corral.spec.sections.backup import ScheduledBackup
 from corral.state.files import File
+from corral.state.storage.root_folders import RootFolder
 from tests.unit.roles.test_cluster import laptop, site
 
 KEY = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
@@ -42,3 +43,11 @@ def test_what_the_program_reads() -> None:
     assert "OnUnitActiveSec=86400s" in timer
     service = given["/etc/systemd/system/corral-backup.service"].content
     assert "RequiresMountsFor=/shared/old" in service
+
+
+def test_the_folder_is_not_taken_over_from_a_user() -> None:
+    declared = ScheduledBackup(every="1d", to=(KEY,), folder="/shared/old")
+    (share,) = backup.on_controller(site(laptop(backup=declared)))
+    (entry,) = share.desired
+    (folder,) = [r for r in entry.resources if r.id == "directory:/shared/old"]
+    assert folder == RootFolder("/shared/old", "700")
