@@ -18,6 +18,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.hosts.quote import sh
+from corral.hosts.transport import Result
 from corral.prove.context import as_user
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec
@@ -124,15 +125,20 @@ def place(
     yield here
 
 
-def over_ssh(place: Place, node: str, command: str) -> str:
-    """What the command prints that lina runs by logging in to the node with her key."""
+def logged_in(place: Place, user: str, node: str, command: str) -> Result:
+    """The end of a command that a user runs by logging in to the node with lina's key."""
     script = sh(
         "ssh -i {key} -o StrictHostKeyChecking=no -o BatchMode=yes {to} {command}",
         key=KEY,
-        to=f"lina@{node}",
+        to=f"{user}@{node}",
         command=command,
     )
-    done = place.plain.run("node0", script, timeout=120)
+    return place.plain.run("node0", script, timeout=120)
+
+
+def over_ssh(place: Place, node: str, command: str) -> str:
+    """What the command prints that lina runs by logging in to the node with her key."""
+    done = logged_in(place, "lina", node, command)
     assert done.ok, done.tail
     return done.stdout
 
@@ -155,6 +161,47 @@ def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
     while (line := place.plain.run("node0", record).stdout.strip()) != "lina|vision|long|COMPLETED":
         assert time.monotonic() < end, line
         time.sleep(0.5)
+
+
+def test_an_entry_with_the_name_of_a_local_user_lets_nobody_in_as_them(place: Place) -> None:
+    assert over_ssh(place, "node1", "id -un").strip() == "lina"
+    place.modify("add", "corral")
+    try:
+        refused = logged_in(place, "corral", "node1", "id -un")
+        assert not refused.ok
+        assert "Permission denied (publickey" in refused.stderr
+        # SSSD itself does not know the entry, so it takes no password for the name either.
+        assert not place.plain.run("node1", sh("getent -s sss passwd corral")).ok
+        assert not place.plain.run("node1", sh("sss_ssh_authorizedkeys corral | grep .")).ok
+    finally:
+        place.modify("delete", "corral")
+
+
+def test_an_entry_with_a_number_or_group_of_the_machine_is_not_known(place: Place) -> None:
+    slurm = place.plain.run("node1", sh("getent passwd slurm")).stdout
+    assert slurm.split(":")[2:4] == ["64030", "64030"]
+    for name in ("sly", "gus", "otto"):
+        assert place.plain.run("node1", sh("getent passwd {n}", n=name)).stdout == ""
+        assert not logged_in(place, name, "node1", "id").ok
+    assert not place.plain.run("node1", sh("getent -s sss passwd 64030")).ok
+    assert not place.plain.run("node1", sh("getent -s sss group sudo")).ok
+    assert place.plain.run("node1", sh("id -Gn lina")).stdout.split() == ["vision"]
+    assert "lina" not in place.plain.run("node1", sh("getent group sudo")).stdout
+
+
+def test_sssd_does_not_start_where_the_machines_own_cannot_be_left_out(place: Place) -> None:
+    try:
+        named_so = sh("echo 'two words:x:6500:' >>/etc/group && systemctl restart sssd")
+        assert not place.plain.run("node2", named_so).ok
+        why = place.plain.run("node2", sh("journalctl -q -u sssd -n 15 --no-pager")).stdout
+        assert "SSSD can hold no list with two words" in why
+    finally:
+        again = sh(
+            "sed -i '/^two words:/d' /etc/group && systemctl reset-failed sssd; "
+            "systemctl restart sssd"
+        )
+        done = place.plain.run("node2", again)
+        assert done.ok, done.tail
 
 
 def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_more(
@@ -184,14 +231,19 @@ def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_
     assert place.association("milo") == "vision|long|"
 
 
-def test_a_number_of_the_files_own_user_is_named(place: Place) -> None:
+def test_a_name_of_the_files_own_user_is_named_and_a_number_of_theirs_is_nobody(
+    place: Place,
+) -> None:
+    place.modify("add", "corral")
     place.modify("add", "otto")
     try:
         with pytest.raises(CorralError) as error:
             place.up()
-        assert "uid 2000 of otto in the directory is corral's on this machine" in error.value.tail
+        named_so = "corral, a member of vision, has the name of a user of this machine (2000)"
+        assert named_so in error.value.tail
         assert place.association("otto") == ""
     finally:
+        place.modify("delete", "corral")
         place.modify("delete", "otto")
     assert place.pending() == []
 

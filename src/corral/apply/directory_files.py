@@ -24,7 +24,7 @@ def directory_files(spec: ClusterSpec) -> DirectoryFiles | None:
     directory = spec.directory
     if directory is None:
         return None
-    ca = _read("directory.ca", directory.ca) if directory.ca else ""
+    ca = _read("directory.ca", directory.ca).replace("\r\n", "\n") if directory.ca else ""
     if directory.ca and _BEGIN not in ca:
         raise CorralError(
             Code.USAGE,
@@ -33,8 +33,13 @@ def directory_files(spec: ClusterSpec) -> DirectoryFiles | None:
         )
     if not directory.password_file:
         return DirectoryFiles(ca)
-    lines = _read("directory.password_file", directory.password_file).splitlines()
-    password = lines[0] if lines else ""
+    password = _read("directory.password_file", directory.password_file).partition("\n")[0]
+    if "\r" in password:
+        raise CorralError(
+            Code.USAGE,
+            f"the first line of {directory.password_file} ends in a carriage return",
+            hint="directory.password_file: write it with line feeds alone (sed -i 's/\\r$//' FILE)",
+        )
     # SSSD's settings drop blanks at both ends of a value.
     if not password or password != password.strip() or not password.isprintable():
         raise CorralError(
@@ -48,7 +53,8 @@ def directory_files(spec: ClusterSpec) -> DirectoryFiles | None:
 
 def _read(field: str, name: str) -> str:
     try:
-        return Path(name).expanduser().read_text("utf-8")
+        # As it is: read_text would hide a carriage return.
+        return Path(name).expanduser().read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text"
         raise CorralError(

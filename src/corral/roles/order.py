@@ -88,8 +88,8 @@ ORDER: Final = (
     Stage("mounts", (storage.ROLE,)),
     Stage("homes", (people.ROLE,)),
     Stage("people", (people.ROLE,)),
-    Stage("directory", (directory.ROLE,), "people of the directory"),
     Stage("job-folders", (storage.ROLE,)),
+    Stage("directory", (directory.ROLE,), "people of the directory"),
     Stage("upgrade-controller", (packages.ROLE,)),
     Stage("drivers", (nvidia.ROLE,)),
     Stage("reboots", (nvidia.ROLE,)),
@@ -116,8 +116,9 @@ ORDER: Final = (
 """Why so: the keys are copied once they are made; machines that leave are drained while slurmctld
 still knows them; shared folders are mounted before homes are made on them; a machine reboots for
 its driver before daemons start; slurmdbd is there before slurmctld asks for it, and slurmctld
-before slurmd registers; who may log in changes last, when all of it works. Users of the
-file come before the directory's, whose names may clash with theirs; members' accounts come behind
+before slurmd registers; who may log in changes last, when all of it works. The top of shared
+storage is made safe before homes of the directory's people are made in it. Users of the file come
+before the directory's, whose names may clash with theirs; members' accounts come behind
 all else, which a clash then does not hold up."""
 
 IN_SLURM_FILES: Final = (

@@ -1,7 +1,7 @@
 #!/bin/sh
 # An OpenLDAP server with TLS and people, on a node of a test's cluster. POSIX sh.
 #
-# Its arguments: the name that its certificate has, the reader's password, a public key of alice's. Prints the
+# Its arguments: the name that its certificate has, the reader's password, a public key. Prints the
 # authority's certificate.
 set -eu
 name=$1 password=$2 key=$3
@@ -47,7 +47,7 @@ olcObjectClasses: ( 1.3.6.1.4.1.24552.500.1.1.2.0 NAME 'ldapPublicKey' SUP top A
 END
 systemctl restart slapd
 
-person() { # NAME NUMBER
+person() { # NAME NUMBER GROUP
   cat <<END
 
 dn: uid=$1,ou=people,dc=example,dc=org
@@ -58,7 +58,7 @@ uid: $1
 cn: $1
 sn: $1
 uidNumber: $2
-gidNumber: 5000
+gidNumber: ${3:-5000}
 homeDirectory: /home/$1
 userPassword: $password
 END
@@ -89,5 +89,19 @@ END
   printf 'sshPublicKey: %s\n' "$key"
   person milo 5002
   person otto 2000
+  # Entries that would be somebody of a node: by name, by number, by primary group, by the name of a group.
+  person corral 6001
+  printf 'sshPublicKey: %s\n' "$key"
+  person sly 64030
+  printf 'sshPublicKey: %s\n' "$key"
+  person gus 6002 64030
+  cat <<END
+
+dn: cn=sudo,ou=groups,dc=example,dc=org
+objectClass: posixGroup
+cn: sudo
+gidNumber: 6003
+memberUid: lina
+END
 } | ldapadd -x -D cn=admin,dc=example,dc=org -w "$password" -H ldapi:/// >&2
 cat ca.pem

@@ -60,6 +60,19 @@ def test_what_sssd_cannot_hold_is_refused(folder: Path, password: str) -> None:
     assert "word" not in str(error.value.message).replace("password", "")
 
 
+def test_a_carriage_return_is_named(folder: Path) -> None:
+    (folder / "password").write_bytes(b"s3cret word\r\nmore\r\n")
+    with pytest.raises(CorralError) as error:
+        directory_files(spec(folder))
+    assert "ends in a carriage return" in error.value.message
+    assert "s3cret" not in str(error.value)
+    (folder / "password").write_text("s3cret word\n")
+    (folder / "ca").write_bytes(CERTIFICATE.replace("\n", "\r\n").encode())
+    files = directory_files(spec(folder))
+    assert files is not None
+    assert files.ca == CERTIFICATE
+
+
 def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     for field in ("ca", "password_file"):
         with pytest.raises(CorralError) as error:

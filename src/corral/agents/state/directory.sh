@@ -10,6 +10,8 @@
 . state/files.sh #include
 # shellcheck source=src/corral/agents/state/sshd.sh
 . state/sshd.sh #include
+# shellcheck source=src/corral/agents/folder-checks.sh
+. folder-checks.sh #include
 
 # directory_port URI: its host and port.
 directory_port() (
@@ -127,6 +129,26 @@ keys_on() {
 # keys_off PATH
 keys_off() { rm -f "$1" && sshd_reload; }
 
+# homes_exposed PATH: who could replace the folder of homes, or what is in it; nothing where nobody but root could.
+homes_exposed() (
+  held "$1" 0 2>&1 || exit 0
+  roots "$(readlink -f -- "$1")" 2>&1 || :
+)
+
+# homes_probe PATH: "absent", "root", or "!" with who could replace it.
+homes_probe() (
+  if ! [ -e "$1" ] && ! [ -L "$1" ]; then echo absent; exit 0; fi
+  exposed=$(homes_exposed "$1")
+  echo "${exposed:+! }${exposed:-root}"
+)
+
+# homes_make PATH: the folder itself must be made here: mkdir fails where somebody was faster.
+homes_make() (
+  mkdir -p "${1%/*}/" && mkdir -m 755 "$1" || exit 1
+  exposed=$(homes_exposed "$1")
+  [ -z "$exposed" ] || { echo "$exposed" >&2; exit 1; }
+)
+
 # pam_profile_probe PATTERN: on where a line of common-session has it.
 pam_profile_probe() { if grep -qs "$1" /etc/pam.d/common-session; then echo on; else echo off; fi; }
 
@@ -157,11 +179,14 @@ member_fault() (
       exit 0
       ;;
   esac
+  # SSSD itself knows nobody of these names and numbers since its last start (corral-directory-local).
+  if own=$(getent -s files passwd "$user"); then
+    echo "$user, a member of $group, has the name of a user of this machine ($(printf '%s\n' "$own" | cut -d: -f3)): take one of them out"
+    exit 0
+  fi
   entry=$(timeout 20 getent -s sss passwd "$user") || { echo gone; exit 0; }
   uid=$(printf '%s\n' "$entry" | cut -d: -f3)
-  if own=$(getent -s files passwd "$user"); then
-    echo "$user of the directory ($uid) has the name of a user of this machine ($(printf '%s\n' "$own" | cut -d: -f3)): take one of them out"
-  elif own=$(getent -s files passwd "$uid"); then
+  if own=$(getent -s files passwd "$uid"); then
     echo "uid $uid of $user in the directory is ${own%%:*}'s on this machine: give one of them another number"
   fi
 )
@@ -179,6 +204,7 @@ members_of_groups() (
       echo "problem $group is a group that SSSD does not know: correct directory.groups; where the directory does not answer, see corral doctor"
       continue
     }
+    set -f # a name is no pattern
     for user in $members; do
       fault=$(member_fault "$user" "$group")
       case $fault in
@@ -187,6 +213,7 @@ members_of_groups() (
         *) echo "problem $fault" ;;
       esac
     done
+    set +f
   done
 )
 

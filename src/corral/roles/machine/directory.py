@@ -14,7 +14,6 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.spec.sections.directory import Directory
 from corral.state.base import Desired, Gate, Impact, Resource
-from corral.state.files import Directory as Folder
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
 from corral.state.service import UNITS, Service, Stopped, Timer
@@ -24,6 +23,9 @@ from corral.state.system.directory import (
     DOMAIN,
     FINGERPRINT,
     GROUP_ACCOUNTS,
+    KEYS,
+    LOCAL,
+    LOCAL_CONF,
     PASSWORD,
     PASSWORD_CONF,
     PROFILE_FILE,
@@ -32,6 +34,7 @@ from corral.state.system.directory import (
     DirectoryPassword,
     GroupAccounts,
     HomesAtLogin,
+    HomesFolder,
     KeysFromDirectory,
     OwnSssd,
     RootFile,
@@ -51,8 +54,11 @@ Priority: 0
 Session-Type: Additional
 Session-Interactive-Only: yes
 Session:
-	required			{PROFILE_LINE}
+	optional			{PROFILE_LINE}
 """
+_DROP_IN: Final = f"{UNITS}/sssd.service.d/corral.conf"
+# +: as root, whoever SSSD runs as (systemd.service(5)). SSSD does not start where it fails.
+_BEFORE: Final = f"# Written by Corral.\n[Service]\nExecStartPre=+{LOCAL} {CONF} {LOCAL_CONF}\n"
 _UNIT: Final = (
     "# Written by Corral.\n[Unit]\nDescription=Slurm accounts of the directory's groups\n"
 )
@@ -73,6 +79,8 @@ def sssd_conf(directory: Directory) -> str:
         "id_provider = ldap",
         "auth_provider = ldap",
         "access_provider = simple",
+        # Who may be root is not the directory's to say (sssd-sudo starts by its socket).
+        "sudo_provider = none",
         f"simple_allow_groups = {groups}",
         f"ldap_uri = {', '.join(directory.uris)}",
         f"ldap_search_base = {directory.base}",
@@ -119,10 +127,10 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     names = tuple(n for n in site.names if not site.is_pod(n))
     if directory is None or files is None:
         return (Share((Desired(names, _gone()),)),) if names else ()
-    desired = [Desired(names, _sssd(directory, files))]
-    maker = _home_maker(site, directory)
-    if maker:
-        desired.append(Desired((maker,), (Folder(directory.homes),)))
+    desired = (
+        Desired(names, _sssd(site, directory, files)),
+        Desired(_home_makers(site, directory, names), (HomesFolder(directory.homes),)),
+    )
     gates = tuple(
         Gate(
             f"the directory answers on {name}",
@@ -135,22 +143,27 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
         )
         for name in names
     )
-    return (Share(tuple(desired), gates, "people of the directory"),)
+    return (Share(desired, gates, "people of the directory"),)
 
 
-def _sssd(directory: Directory, files: DirectoryFiles) -> tuple[Resource, ...]:
+def _sssd(site: Site, directory: Directory, files: DirectoryFiles) -> tuple[Resource, ...]:
     secret = (DirectoryPassword(files),) if directory.bind_dn else _without_password()
     authority = File(CA, files.ca) if directory.ca else Gone(CA)
     read = (*((CA,) if directory.ca else ()), *((PASSWORD,) if directory.bind_dn else ()), CONF)
+    # Users of this machine are kept out of SSSD at its start.
+    before = ("packages:sssd", *(f"user:{user.name}" for user in site.users), "former-people")
     return (
         OwnSssd(),
         Packages("sssd", PACKAGES),
         authority,
         *secret,
         RootFile(CONF, sssd_conf(directory), mode="600"),
-        Service("sssd", read, impact=Impact.NONE, packages=("packages:sssd",)),
+        File(LOCAL, local_program(), mode="755"),
+        File(_DROP_IN, _BEFORE),
+        Service("sssd", (*read, LOCAL, _DROP_IN), impact=Impact.NONE, packages=before),
         File(PROFILE_FILE, _PROFILE),
         HomesAtLogin(on=True),
+        File(KEYS, keys_program(), mode="755"),
         KeysFromDirectory(on=True),
     )
 
@@ -162,22 +175,26 @@ def _without_password() -> tuple[Resource, ...]:
 def _gone() -> tuple[Resource, ...]:
     return (
         HomesAtLogin(on=False),
+        # systemd reads its units again when it disables one.
+        Gone(_DROP_IN),
         Stopped("sssd"),
         Gone(CONF),
+        Gone(LOCAL_CONF),
+        Gone(LOCAL),
         *_without_password(),
         Gone(CA),
         KeysFromDirectory(on=False),
+        Gone(KEYS),
     )
 
 
-def _home_maker(site: Site, directory: Directory) -> str:
-    """The node that makes the folder of shared homes; "" where each has its own, or it is there."""
+def _home_makers(site: Site, directory: Directory, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The node that makes the folder of shared homes; all of them where each has its own."""
     folder = PurePosixPath(directory.homes)
     for storage in site.spec.storage:
-        inside = folder.is_relative_to(storage.mount) and str(folder) != storage.mount
-        if inside and storage.kind != "existing":
-            return storage.server or site.controller
-    return ""
+        if folder.is_relative_to(storage.mount):
+            return (storage.server or site.controller,)
+    return names
 
 
 def accounts(site: Site) -> tuple[Share, ...]:
@@ -209,6 +226,18 @@ def accounts(site: Site) -> tuple[Share, ...]:
         Timer(NAME),
     )
     return (Share((Desired(here, resources),), title="accounts of members of the groups"),)
+
+
+@cache
+def local_program() -> str:
+    """The text of the program that runs before SSSD."""
+    return agents.program("directory-local.sh")
+
+
+@cache
+def keys_program() -> str:
+    """The text of the program that sshd asks for keys."""
+    return agents.program("directory-keys.sh")
 
 
 @cache

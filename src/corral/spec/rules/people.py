@@ -181,13 +181,16 @@ def directory_kind(view: View) -> Iterator[Problem]:
 
 
 def directory_encrypted(view: View) -> Iterator[Problem]:
-    """Plain LDAP with a password, which everybody on the network could read."""
+    """Plain LDAP: everybody on the network could read a password, or answer with their own key."""
     directory = view.spec.directory
     if directory is None or directory.tls == "on":
         return
-    if directory.bind_dn is not None and any(_plain(uri) for uri in directory.uris):
-        message = f"the password of {directory.bind_dn} would cross the network unencrypted"
-        hint = "leave tls out (ldap:// then begins TLS), or leave bind_dn out"
+    plain = next((uri for uri in directory.uris if _plain(uri)), None)
+    if plain is not None:
+        message = f"anybody on the path to {plain} could answer with a key of theirs and log in"
+        if directory.bind_dn is not None:
+            message = f"the password of {directory.bind_dn} would cross the network unencrypted"
+        hint = "leave tls out (ldap:// then begins TLS), or write ldaps:// alone"
         yield Problem(("directory", "tls"), message, hint)
 
 
@@ -255,6 +258,22 @@ def directory_homes(view: View) -> Iterator[Problem]:
             yield Problem(place, message, hint)
 
 
+def directory_homes_storage(view: View) -> Iterator[Problem]:
+    """Homes where others than root may make folders: the first to do so has another's home."""
+    directory = view.spec.directory
+    if directory is None:
+        return
+    folder, place = PurePosixPath(directory.homes), ("directory", "homes")
+    for storage in view.spec.storage:
+        if folder == PurePosixPath(storage.mount):
+            message = f"in {folder}, the top of shared storage, all users may make folders"
+            yield Problem(place, message, f"write a folder in it, such as {folder}/home")
+        elif folder.is_relative_to(storage.mount) and storage.kind == "existing":
+            message = f"Corral does not keep {storage.mount} (kind: existing), so not its owners"
+            hint = "write /home, or a folder of storage that Corral serves"
+            yield Problem(place, message, hint)
+
+
 def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
     for i, account in enumerate(view.spec.accounts):
         yield ("accounts", i, "limits"), account.limits
@@ -316,8 +335,8 @@ RULES: Final = (
          ("access.login",), login_nodes, ("groups.nodes",)),
     Rule("directory-kind", _E, "A directory that needs more of each machine than LDAP.",
          ("directory.kind",), directory_kind),
-    Rule("directory-unencrypted", _E, "A directory's password that would cross the network "
-         "unencrypted.",
+    Rule("directory-unencrypted", _E, "A directory that is read unencrypted: passwords could be "
+         "read, and keys and people forged.",
          ("directory.tls", "directory.uris", "directory.bind_dn"), directory_encrypted),
     Rule("directory-password", _E, "bind_dn without password_file, or the other way round.",
          ("directory.bind_dn", "directory.password_file"), directory_password),
@@ -329,4 +348,7 @@ RULES: Final = (
     Rule("directory-homes", _E, "Homes of the directory's people in a folder of the system, or in "
          "one where the nodes of logins cannot make any.",
          ("directory.homes", "access.login"), directory_homes, ("storage",)),
+    Rule("directory-homes-storage", _E, "Homes of the directory's people at the top of shared "
+         "storage, or on storage that Corral does not keep.",
+         ("directory.homes",), directory_homes_storage, ("storage",)),
 )  # fmt: skip

@@ -41,7 +41,7 @@ class Directory(Model):
     tls: Literal["on", "off"] = about(
         "none",
         "on: ldap:// begins TLS before anything else is sent (StartTLS), as ldaps:// does; off: "
-        "ldap:// is not encrypted, and people log in by key only.",
+        "it does not, which lint refuses where `uris` has ldap://.",
         default="on",
     )
     ca: KeyPath | None = about(

@@ -13,6 +13,7 @@ from typing import Final
 from corral.hosts.quote import Script, call, sh
 from corral.spec.sections.directory import Directory
 from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
+from corral.state.files import Directory as Folder
 from corral.state.files import File
 
 PROGRAM: Final = "state/directory.sh"
@@ -27,10 +28,13 @@ CA: Final = "/etc/corral/directory-ca.pem"
 PROFILE: Final = "corral-homes"
 PROFILE_FILE: Final = f"/usr/share/pam-configs/{PROFILE}"
 PROFILE_LINE: Final = "pam_mkhomedir.so umask=0077"
+LOCAL: Final = "/usr/local/sbin/corral-directory-local"
+LOCAL_CONF: Final = "/etc/sssd/conf.d/20-corral-local.conf"
+KEYS: Final = "/usr/local/sbin/corral-directory-keys"
 GROUP_ACCOUNTS: Final = "group-accounts"
-_KEYS: Final = """\
+_KEYS: Final = f"""\
 # Written by Corral: public keys of the directory's people (sshPublicKey).
-AuthorizedKeysCommand /usr/bin/sss_ssh_authorizedkeys
+AuthorizedKeysCommand {KEYS} %u
 AuthorizedKeysCommandUser nobody
 """
 
@@ -158,6 +162,34 @@ class OwnSssd(Standalone):
         )
         return Change(
             self.id, "SSSD has its own settings", "there", "", sh("exit 1"), refuses=refusal
+        )
+
+
+class HomesFolder(Folder):
+    """The folder of homes: root's, with nobody else who could put a home or another folder there.
+
+    One that is there is never taken over from somebody else.
+    """
+
+    def probe(self) -> Script:
+        """``absent``, ``root``, or ``!`` and who could replace it."""
+        return call(PROGRAM, "homes_probe", self.path)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Make it, or leave it to a person."""
+        if seen.text == "absent":
+            script = call(PROGRAM, "homes_make", self.path)
+            return Change(self.id, f"folder of homes {self.path}", "", "root", script)
+        if seen.text == "root":
+            return None
+        why = seen.text.removeprefix("! ")
+        refusal = (
+            f"others could put homes into {self.path}: {why}; look at what is in it and make that "
+            "folder root's, closed to others (chown root:root, chmod 755), or name another one in "
+            "directory.homes"
+        )
+        return Change(
+            self.id, f"{self.path} is open to others", why, "", sh("exit 1"), refuses=refusal
         )
 
 

@@ -13,15 +13,19 @@ from corral.roles.order import desired_stages
 from corral.spec.sections.directory import Directory
 from corral.state.base import Resource
 from corral.state.files import File, Gone
-from corral.state.service import Stopped, Timer
+from corral.state.service import Service, Stopped, Timer
 from corral.state.system.directory import (
     CA,
     CONF,
     FINGERPRINT,
+    KEYS,
+    LOCAL,
+    LOCAL_CONF,
     PASSWORD,
     PASSWORD_CONF,
     GroupAccounts,
     HomesAtLogin,
+    KeysFromDirectory,
     RootFile,
 )
 from tests.unit.roles.test_cluster import directory
@@ -50,6 +54,7 @@ def test_sssd_reads_the_directory_by_tls_alone_and_lets_the_groups_in() -> None:
     assert "ldap_id_use_start_tls = true" in lines
     assert f"ldap_tls_cacert = {CA}" in lines
     assert "simple_allow_groups = vision, guests" in lines
+    assert "sudo_provider = none" in lines
     assert "override_homedir = /shared/home/%u" in lines
     assert "ldap_schema = rfc2307" in lines
     assert not [line for line in lines if line.startswith("ldap_default_authtok =")]
@@ -79,6 +84,35 @@ def test_every_node_has_sssd_and_the_server_of_homes_makes_their_folder() -> Non
     assert {gate.node for gate in share.gates} == set(site.names)
 
 
+def test_what_is_this_machines_own_is_left_out_before_sssd_starts() -> None:
+    here = held(directory(), "a0")
+    drop_in = here["file:/etc/systemd/system/sssd.service.d/corral.conf"]
+    assert isinstance(drop_in, File)
+    assert f"ExecStartPre=+{LOCAL} {CONF} {LOCAL_CONF}\n" in drop_in.content
+    sssd = here["service:sssd"]
+    assert isinstance(sssd, Service)
+    assert {f"file:{LOCAL}", drop_in.id, "user:alice", "former-people"} <= set(sssd.watches)
+    order = list(here)
+    assert order.index(f"file:{LOCAL}") < order.index("service:sssd")
+    assert order.index(f"file:{KEYS}") < order.index(KeysFromDirectory(on=True).id)
+    for program in (LOCAL, KEYS):
+        file = here[f"file:{program}"]
+        assert isinstance(file, File)
+        assert (file.owner, file.mode) == ("root:root", "755")
+
+
+def test_homes_of_its_own_are_checked_on_each_node() -> None:
+    site = with_section(declared(homes="/home"))
+    assert all("directory:/home" in held(site, node) for node in site.names)
+
+
+def test_a_home_that_cannot_be_made_ends_no_login() -> None:
+    profile = held(directory(), "a0")["file:/usr/share/pam-configs/corral-homes"]
+    assert isinstance(profile, File)
+    assert "\toptional\t" in profile.content
+    assert "required" not in profile.content
+
+
 def test_members_get_their_accounts_on_the_controller_and_by_a_timer() -> None:
     site = directory()
     (share,) = accounts(site)
@@ -106,7 +140,7 @@ def test_without_a_directory_what_corral_put_there_goes() -> None:
     here = held(site, "a0").values()
     assert Stopped("sssd") in here
     assert HomesAtLogin(on=False) in here
-    assert Gone(CONF) in here
+    assert {Gone(CONF), Gone(LOCAL_CONF), Gone(LOCAL), Gone(KEYS)} <= set(here)
     (share,) = accounts(site)
     assert Timer(NAME, on=False) in share.desired[0].resources
 

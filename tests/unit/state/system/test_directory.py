@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts.quote import Script, call
+from corral import agents
+from corral.hosts.quote import Script, call, sh
+from corral.roles.machine.directory import sssd_conf
+from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.state.base import HERE, Context, Seen
 from corral.state.system.directory import (
     CONF,
@@ -17,6 +20,7 @@ from corral.state.system.directory import (
     DirectoryPassword,
     GroupAccounts,
     HomesAtLogin,
+    HomesFolder,
     KeysFromDirectory,
     OwnSssd,
     RootFile,
@@ -54,8 +58,8 @@ class Site:
 GETENT = """#!/bin/sh
 # getent -s SERVICE DATABASE KEY: by name, or a user by number.
 awk -F: -v key="$4" -v number="$3" '
-  $1 == key || (number == "passwd" && $3 == key) { print; found = 1 }
-  END { exit !found }' "$SITE/$2.$3"
+  key == "" || $1 == key || (number == "passwd" && $3 == key) { print; found = 1 }
+  END { exit found ? 0 : 2 }' "$SITE/$2.$3"
 """
 SACCTMGR = """#!/bin/sh
 case "$*" in
@@ -128,7 +132,10 @@ def test_a_name_or_number_of_this_machine_is_named(site: Site) -> None:
         "problem uid 2001 of otto in the directory is ada's on this machine: give one of them "
         "another number"
     )
-    assert "ada of the directory (6000) has the name of a user of this machine" in problems[1]
+    assert problems[1] == (
+        "problem ada, a member of vision, has the name of a user of this machine (2001): take one "
+        "of them out"
+    )
     assert all("has a name that Slurm cannot hold" in line for line in problems[2:])
     assert len(problems) == 4
 
@@ -246,3 +253,141 @@ def test_what_a_server_answers_is_a_word_and_a_sentence(site: Site, status: int,
     assert (gate.returncode == 0) == (status == 0)
     if status:
         assert gate.stderr.startswith(line.replace(f" {line.split()[1]} ", " ", 1))
+
+
+def installed(site: Site, name: str) -> Path:
+    file = site.folder / name
+    file.write_text(agents.program(name))
+    return file
+
+
+def before_sssd(site: Site) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """What the program that runs before SSSD did, and the file that it writes."""
+    section = Directory(
+        uris=("ldaps://a",),
+        base="ou=lab,dc=example,dc=org",
+        groups=(DirectoryGroup(name="vision", account="vision"),),
+    )
+    settings, file = site.folder / "50-corral.conf", site.folder / "20-corral-local.conf"
+    settings.write_text(sssd_conf(section))
+    settings.chmod(0o600)
+    program = installed(site, "directory-local.sh")
+    return site.run(sh("sh {p} {s} {f}", p=program, s=settings, f=file)), file
+
+
+def test_sssd_starts_with_names_and_numbers_of_this_machine_left_out(site: Site) -> None:
+    site.write("files.group", "root:x:0:", "sudo:x:27:ada", "people:x:2001:")
+    ended, file = before_sssd(site)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert file.read_text().splitlines()[1:] == [
+        "[nss]",
+        "filter_users = root, ada",
+        "filter_groups = root, sudo, people",
+        "",
+        "[domain/corral]",
+        "ldap_user_search_base = ou=lab,dc=example,dc=org?subtree?(!(|(uidNumber=0)(uidNumber=2001)"
+        "(uid=root)(uid=ada)(gidNumber=0)(gidNumber=27)(gidNumber=2001)))",
+        "ldap_group_search_base = ou=lab,dc=example,dc=org?subtree?(!(|(gidNumber=0)(gidNumber=27)"
+        "(gidNumber=2001)(cn=root)(cn=sudo)(cn=people)))",
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+    site.write("files.passwd", "root:x:0:0::/root:/bin/sh", "new:x:2002:2002::/home/new:/bin/sh")
+    assert before_sssd(site)[0].returncode == 0
+    assert "filter_users = root, new\n" in file.read_text()
+    assert not list(site.folder.glob(".corral-local*"))
+
+
+@pytest.mark.parametrize(
+    ("database", "lines", "why"),
+    [
+        ("passwd", ("ada:x:2001:2001::/:/bin/sh",), "getent lists no root"),
+        ("passwd", (), "getent does not list the users"),
+        ("group", (), "getent does not list the groups"),
+        ("passwd", ("root:x:0:0::/:/bin/sh", "a)(b:x:1:1::/:/bin/sh"), "no list with a)(b"),
+        ("passwd", ("root:x:0:0::/:/bin/sh", "a,b:x:1:1::/:/bin/sh"), "no list with a,b"),
+        ("group", ("root:x:0:", "two words:x:9:"), "no list with two words"),
+        ("group", ("root:x:0:", "odd:x:*:"), "no list with *"),
+    ],
+)
+def test_sssd_does_not_start_without_the_complete_list(
+    site: Site, database: str, lines: tuple[str, ...], why: str
+) -> None:
+    site.write("files.group", "root:x:0:")
+    assert before_sssd(site)[0].returncode == 0
+    site.write(f"files.{database}", *lines)
+    ended, file = before_sssd(site)
+    assert ended.returncode != 0
+    assert why in ended.stderr
+    assert "filter_users = root, ada\n" in file.read_text()
+    assert not list(site.folder.glob(".corral-local*"))
+
+
+def test_keys_are_shown_for_people_of_the_directory_alone(site: Site) -> None:
+    shown = site.folder / "bin/sss_ssh_authorizedkeys"
+    shown.write_text('#!/bin/sh\necho "key of $1"\n')
+    shown.chmod(0o755)
+    long = "l" * 32
+    site.write(
+        "sss.passwd", *(f"{n}:*:{i}:5000::/:/bin/sh" for n, i in [*PEOPLE.items(), (long, 9)])
+    )
+    program = installed(site, "directory-keys.sh")
+
+    def keys(name: str) -> str:
+        ended = site.run(sh("sh {p} {n}", p=program, n=name))
+        assert (ended.returncode, ended.stderr) == (0, "")
+        return ended.stdout
+
+    assert keys("lina") == "key of lina\n"
+    assert keys(long) == f"key of {long}\n"
+    # A name of this machine, a number of it, nobody, and names that no user has.
+    for name in ("ada", "root", "otto", "nobody-here", "", "5001", "-x", "Lina", "a b", f"{long}l"):
+        assert keys(name) == "", name
+    # Where the machine's own list cannot be read nobody gets in by a key.
+    (site.folder / "files.passwd").unlink()
+    (site.folder / "bin/getent").write_text(
+        '#!/bin/sh\n[ "$2" = sss ] || exit 1\necho "$4:*:7:7::/:/bin/sh"\n'
+    )
+    assert keys("lina") == ""
+
+
+def test_a_name_of_a_group_is_no_pattern(site: Site) -> None:
+    site.write("sss.group", "vision:*:5000:*")
+    script = sh(
+        "cd {folder}\n{call}",
+        folder=site.folder,
+        call=call(PROGRAM, "group_accounts_pending", "lab", "vision:vision:"),
+    )
+    (problem,) = site.run(script).stdout.splitlines()
+    assert problem.startswith("problem *, a member of vision, has a name that Slurm cannot hold")
+
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of others")
+
+
+@ROOT
+def test_the_folder_of_homes_is_made_and_never_taken_from_somebody_else(site: Site) -> None:
+    top = site.folder / "shared"
+    top.mkdir()
+    top.chmod(0o1777)
+    homes = HomesFolder(str(top / "home"))
+    assert site.run(homes.probe()).stdout == "absent\n"
+    change = homes.diff(Seen(0, "absent"), HERE_CONTEXT)
+    assert change is not None
+    assert site.run(change.script).returncode == 0
+    assert site.run(homes.probe()).stdout == "root\n"
+    assert homes.diff(Seen(0, "root"), HERE_CONTEXT) is None
+    # Somebody was faster than the change.
+    assert site.run(change.script).returncode != 0
+    os.chown(top / "home", 5001, 5001)
+    seen = site.run(homes.probe()).stdout.strip()
+    assert seen.startswith(f"! {top}/home belongs to ")
+    refused = homes.diff(Seen(0, seen), HERE_CONTEXT)
+    assert refused is not None
+    assert f"others could put homes into {top}/home: {top}/home belongs to" in refused.refuses
+    os.chown(top / "home", 0, 0)
+    (top / "home").chmod(0o1777)
+    assert "others may write to it" in site.run(homes.probe()).stdout
+    (top / "home").chmod(0o711)
+    assert site.run(homes.probe()).stdout == "root\n"
+    top.chmod(0o777)
+    assert "without the sticky bit" in site.run(homes.probe()).stdout
