@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOT_HERE = {
     *("storage.mounts", "access.adopt"),
+    "smoke.directory",
     *("multinode.nccl", "multinode.tcpxo", "multinode.tcpxo-speed"),
 }
 """Checks of what this cluster does not have: test_people.py, test_prove_nccl.py, test_mega.py and

@@ -204,7 +204,7 @@ members_of_groups() (
       echo "problem $group is a group that SSSD does not know: correct directory.groups; where the directory does not answer, see corral doctor"
       continue
     }
-    set -f # a name is no pattern
+    set -f # names are not patterns
     for user in $members; do
       fault=$(member_fault "$user" "$group")
       case $fault in

@@ -79,7 +79,7 @@ def sssd_conf(directory: Directory) -> str:
         "id_provider = ldap",
         "auth_provider = ldap",
         "access_provider = simple",
-        # Who may be root is not the directory's to say (sssd-sudo starts by its socket).
+        # The directory does not decide who may be root (sssd-sudo starts by its socket).
         "sudo_provider = none",
         f"simple_allow_groups = {groups}",
         f"ldap_uri = {', '.join(directory.uris)}",
