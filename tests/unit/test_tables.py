@@ -479,7 +479,7 @@ NO_TABLES = {
         "cli/terminal/usage.py: _BOUND_WORDS", "doctor/pending_reason.py: _KINDS",
         "prove/fabric/consistency.py: _NAMES",
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
-        "slurm/adopt/rules/keys.py: _FLAG", "slurm/adopt/rules/setup.py: _COPIES",
+        "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
         "web/static/js/logs/logtext.js: INKS",
         "web/static/js/logs/logtext.js: STYLES",

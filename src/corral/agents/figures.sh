@@ -5,7 +5,7 @@
 # CORRAL_CGROUP and CORRAL_PROC stand in for /sys/fs/cgroup and /proc in tests.
 #
 # Installed as: /usr/local/lib/corral/figures.sh on compute nodes; else nowhere: an argument of sh -c
-# (api/operations/health, inspect/figures, roles/services/metrics, web/reference/metrics)
+# (api/operations/health, inspect/jobs, roles/services/metrics, web/reference/metrics)
 # Started by: corral-figures.timer; corral, which reads the figures at once; who writes the metrics' reference
 # Runs as: root
 LC_ALL=C

@@ -208,7 +208,7 @@ from corral.api.workload.queue import logs as logs
 from corral.api.workload.tunnel import Forwarded as Forwarded
 from corral.api.workload.tunnel import forward as forward
 from corral.doctor.drain_reason import fixed_by_plan as fixed_by_plan
-from corral.inspect.figures import Reading as Reading
+from corral.inspect.jobs import Reading as Reading
 from corral.jobs.arrays import ArrayOutcome as ArrayOutcome
 from corral.jobs.arrays import Part as Part
 from corral.jobs.batch.fabric import Setting as Setting

@@ -1,11 +1,13 @@
-"""Questions about jobs: the queue, accounting, steps on nodes, arrays, scripts."""
+"""Questions about jobs: the queue, accounting, steps on nodes, arrays, scripts, what they use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from corral.agents import program
 from corral.errors import CorralError
 from corral.hosts.quote import call, defined, join, sh
 from corral.inspect.question import Question, T, text
@@ -362,3 +364,34 @@ def submit_line(job: int) -> Question[str]:
         job=job,
     )
     return Question("line", shell, text)
+
+
+_FIGURE: Final = re.compile(r"([a-z_]+)\{([^}]*)\} ([0-9.eE+-]+)")
+_LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value, as Prometheus' text has it: bytes, seconds, ratio, degrees, watts."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def readings(answer: str) -> tuple[Reading, ...]:
+    """The values in a text; comments and what is not a value are left out."""
+    values: list[Reading] = []
+    for line in answer.splitlines():
+        match = _FIGURE.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        values.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
+    return tuple(values)
+
+
+FIGURES: Final = Question("figures", sh("sh -c {program}", program=program("figures.sh")), readings)

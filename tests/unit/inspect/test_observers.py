@@ -16,7 +16,6 @@ from corral import agents
 from corral.hosts.quote import Script
 from corral.inspect import (
     cpu,
-    figures,
     gpu,
     machine,
     mesh,
@@ -132,7 +131,7 @@ def observers() -> dict[str, str]:
 
 def test_the_table_asks_for_each_fact() -> None:
     """A pattern that no question has finds nothing elsewhere either."""
-    rooms = (cpu, figures, gpu, machine, mesh, network, nvidia, services, storage, system)
+    rooms = (cpu, gpu, machine, mesh, network, nvidia, services, storage, system)
     own = [
         value.shell for room in rooms for value in vars(room).values() if hasattr(value, "shell")
     ]

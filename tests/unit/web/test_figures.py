@@ -11,7 +11,7 @@ import pytest
 
 from corral.api.page.job_details import HIDDEN, extras_of
 from corral.errors import CorralError
-from corral.inspect.figures import readings
+from corral.inspect.jobs import readings
 from corral.slurm.records import Job
 from corral.slurm.rest import read
 from corral.slurm.text import parse_counted

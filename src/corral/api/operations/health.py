@@ -11,7 +11,7 @@ from corral.api.operations.nodes import chosen
 from corral.apply.connection import Connection
 from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
-from corral.inspect.figures import FIGURES, Reading
+from corral.inspect.jobs import FIGURES, Reading
 from corral.inspect.question import MachineState
 from corral.prove.checks.health import HealthLine, common, run_health_checks
 from corral.spec.models import ClusterSpec
