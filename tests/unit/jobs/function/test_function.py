@@ -165,7 +165,7 @@ def test_a_result_that_is_too_large(folder: Path) -> None:
     assert job.run().returncode == 1
     error = job.raised()
     assert isinstance(error, CorralError)
-    assert str(error) == "the result of job 42 is 3 MiB: 32 are the most"
+    assert str(error) == "the result of job 42 is 3 MiB: 32 MiB are the most"
 
 
 def test_a_result_that_is_no_pickle(folder: Path) -> None:
