@@ -148,7 +148,7 @@ def test_a_running_job_is_cancelled(lab: Cluster, work: ModuleType) -> None:
     ("name", "code", "text"),
     [
         ("leave", Code.NOT_GOOD, "ended without a result"),
-        ("large", Code.NOT_GOOD, "is 33 MiB: 32 are the most"),
+        ("large", Code.NOT_GOOD, "is 33 MiB: 32 MiB are the most"),
     ],
 )
 def test_no_result(lab: Cluster, work: ModuleType, name: str, code: Code, text: str) -> None:

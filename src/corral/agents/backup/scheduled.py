@@ -41,7 +41,7 @@ LAST = Path(os.environ.get("CORRAL_BACKUP_LAST", "/var/lib/corral/backup/last"))
 
 
 class FailedError(Exception):
-    """Why there is no archive, in one sentence."""
+    """Why no archive was made, in one sentence."""
 
 
 def opened(folder):

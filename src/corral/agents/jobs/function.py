@@ -102,7 +102,7 @@ def body_of(error, dumps):
 
 
 def refused(folder, rank, about, data=b""):
-    """Write why there is no result, where no other rank has; returns the exit status."""
+    """Write why the job has no result, unless another rank did; returns the exit status."""
     if about["kind"] != "exception":
         print("corral: no result: " + json.dumps(about), file=sys.stderr)
     path = folder / "raised"

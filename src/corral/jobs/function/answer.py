@@ -85,7 +85,7 @@ def result_of(job: JobHandle, answer: Answer) -> Any:
 
 
 def exception_of(job: JobHandle, answer: Answer, python: str) -> BaseException:
-    """Why there is no result: the function's own exception, or an error in words.
+    """Why a job has no result: the function's own exception, or an error in words.
 
     Args:
         job: the job.

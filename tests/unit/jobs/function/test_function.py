@@ -211,7 +211,7 @@ def test_what_cannot_be_sent_is_refused() -> None:
     with pytest.raises(CorralError) as caught:
         call.pack(print, [(threading.Lock(),)])
     assert caught.value.code is Code.USAGE
-    with pytest.raises(CorralError, match="are 65 MiB: 64 are the most"):
+    with pytest.raises(CorralError, match="are 65 MiB: 64 MiB are the most"):
         call.pack(print, [(bytes(65 << 20),)])
 
 
