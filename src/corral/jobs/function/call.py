@@ -94,7 +94,8 @@ def pack(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Call
     if size > MOST_SENT:
         raise CorralError(
             Code.USAGE,
-            f"the function and its arguments are {size >> 20} MiB: {MOST_SENT >> 20} MiB are the most",
+            f"the function and its arguments are {size >> 20} MiB: "
+            f"{MOST_SENT >> 20} MiB are the most",
             hint="put data on shared storage, and pass its path",
         )
     return Call(
