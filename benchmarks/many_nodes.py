@@ -68,18 +68,20 @@ def run_measured(argv: list[str]) -> None:
     raise SystemExit(done.returncode)
 
 
-def containers() -> tuple[int, float]:
+def containers(nodes: int) -> tuple[int, float]:
     """Containers of the cluster, and their memory in MiB together."""
     argv = ["podman", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsageBytes}}"]
-    stats = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    own = [line for line in stats.splitlines() if f"corral-bench-many-{os.getpid()}-" in line]
+    # By name: of all containers podman 4.3 fails when one is removed meanwhile.
+    names = [f"corral-bench-many-{os.getpid()}-node{i}" for i in range(nodes)]
+    own = subprocess.run([*argv, *names], capture_output=True, text=True, check=True).stdout
     units = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 1024.0}
     total = 0.0
-    for line in own:
+    lines = own.splitlines()
+    for line in lines:
         text = line.split()[1]
         unit = next(u for u in ("KiB", "MiB", "GiB", "B") if text.endswith(u))
         total += float(text.removesuffix(unit)) * units[unit]
-    return len(own), total
+    return len(lines), total
 
 
 def main() -> None:
@@ -98,7 +100,7 @@ def main() -> None:
                 took[what] = used([str(file) if w == "FILE" else w for w in words])
                 print(what, took[what], flush=True)
                 if what.startswith("up, from"):
-                    count, memory = containers()
+                    count, memory = containers(args.nodes)
         finally:
             if "down" not in took:
                 argv = [sys.executable, "-m", "corral", "down", str(file), "--yes"]

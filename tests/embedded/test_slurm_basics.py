@@ -6,13 +6,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.hosts.quote import join, reread, sh
+from corral.hosts.quote import Script, join, reread, sh
 
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
 PAGE = Path(__file__).parents[2] / "docs/guide/slurm-basics.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", flags=re.M | re.S)
+# The page's cluster is new; this one may still end jobs of other tests (completing), or slurmctld
+# has not heard from a slurmd in time (idle*).
+IDLE = sh(
+    'for i in $(seq 300); do [ "$(sinfo --noheader --format=%t | sort -u)" = idle ] && break;'
+    " sleep 0.2; done"
+)
 CLEAN_UP = sh("rm -f /shared/hello.sh /shared/hello-*.out /shared/part-*.out")
 
 
@@ -31,6 +37,11 @@ def pattern(line: str) -> str:
     return r"\s*" + r"\s+".join(words) + r"\s*"
 
 
+def waited(text: str) -> list[Script]:
+    """What comes before a command whose output names nodes that are idle."""
+    return [IDLE] if text.startswith(("sinfo", "srun")) else []
+
+
 def missing(shown: str, printed: str) -> list[str]:
     """Lines that the page shows, and that are not in the output in that order."""
     rest = iter(printed.splitlines())
@@ -45,7 +56,9 @@ def test_the_page_shows_what_slurm_prints(cluster: Live) -> None:
     commands = blocks()
     assert len(commands) >= 11
     setup = sh("exec 2>&1; cd /shared || exit 1")
-    scripts = [(cluster.controller, join([setup, reread(text)])) for text, _ in commands]
+    scripts = [
+        (cluster.controller, join([setup, *waited(text), reread(text)])) for text, _ in commands
+    ]
     try:
         answers = cluster.each(scripts, timeout=120)
     finally:
