@@ -7,10 +7,10 @@ the likely cause and what to do. The CLI, the Python API and the page all read t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 BAD_JSON: Final = (
     *(ValueError, KeyError, TypeError, AttributeError),
@@ -98,6 +98,8 @@ class CorralError(Exception):
         status: the command's exit status, None when there is none.
         tail: last lines of the command's output.
         hint: the likely cause and what to do.
+        fields: what is wrong with each field of a request, by its name; empty where it is not
+            about fields.
     """
 
     code: Code
@@ -107,6 +109,7 @@ class CorralError(Exception):
     status: int | None = None
     tail: str = ""
     hint: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
         where = f"{self.node}: " if self.node else ""
@@ -117,9 +120,13 @@ class CorralError(Exception):
         """The exit status for this error."""
         return CODES[self.code].exit
 
-    def as_dict(self) -> dict[str, str | int | None]:
-        """Code, message, node, command, last lines and hint: ``--json`` and the page's API."""
-        return {
+    def as_dict(self) -> dict[str, Any]:
+        """Code, message, node, command, last lines and hint: ``--json`` and the page's API.
+
+        ``fields`` is there where the error is about fields of a request.
+        """
+        about = {"fields": dict(self.fields)} if self.fields else {}
+        return about | {
             "code": self.code.value,
             "message": self.message,
             "node": self.node,

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from corral.hosts.quote import sh
+from corral.spec.slurm.node_features import island_of
 from tests.browser.conftest import FETCHED, LIVE, OTHER, Browser, Served, run_root, wait_until
 from tests.browser.test_page import go, log_in, owner_job
 from tests.embedded.conftest import Live
@@ -33,11 +34,13 @@ def placed(owner: Browser) -> Any:
     def more(route: Any) -> None:
         reply = route.fetch()
         answer = reply.json()
-        at = {name: answer["columns"].index(name) for name in ("name", "features")}
+        names = ("name", "features", "island")
+        at = {name: answer["columns"].index(name) for name in names}
         rows = []
         for name, features in FEATURES.items():
             row = list(answer["rows"][0])
             row[at["name"]], row[at["features"]] = name, features
+            row[at["island"]] = island_of(features)
             rows.append(row)
         route.fulfill(response=reply, body=json.dumps({**answer, "rows": rows}))
 

@@ -333,9 +333,10 @@ def parse_job(fields: Mapping[str, Any]) -> JobSpec:
     try:
         return JobSpec.model_validate(dict(fields))
     except ValidationError as error:
+        errors = error.errors(include_url=False)
         faults = [
             f"{'.'.join(str(part) for part in fault['loc'])}: {_fault(fault)}".lstrip(": ")
-            for fault in error.errors(include_url=False)
+            for fault in errors
         ]
         raise CorralError(
             Code.USAGE,
@@ -345,4 +346,5 @@ def parse_job(fields: Mapping[str, Any]) -> JobSpec:
                 for name, field in JobSpec.model_fields.items()
                 if any(fault.startswith(name) for fault in faults)
             ),
+            fields={str(fault["loc"][0]): _fault(fault) for fault in errors if fault["loc"]},
         ) from error

@@ -17,6 +17,7 @@ from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 from corral.spec.sections.directory import Directory
+from corral.spec.slurm.node_features import ISLANDS_JOINED, NO_CGROUPS, island_of
 
 LIMIT_S: Final = 60.0
 """Seconds for one node's answer; more for clusters of many names."""
@@ -84,14 +85,14 @@ def island(node: Node) -> str:
 
     "" for none, and for one that jobs may leave (``roles.machine.mesh``).
     """
-    if "islands-joined" in node.features:
+    if ISLANDS_JOINED in node.features:
         return ""
-    return next((f for f in node.features if f.startswith("island-")), "")
+    return island_of(node.features)
 
 
 def fenced(node: Node) -> bool:
     """False where there are no cgroups (``roles.slurm.pods``)."""
-    return "no-cgroups" not in node.features
+    return NO_CGROUPS not in node.features
 
 
 async def survey(ctx: ProveContext) -> Survey:

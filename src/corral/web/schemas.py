@@ -28,6 +28,7 @@ class Failure(TypedDict):
     tail: NotRequired[str]
     command: NotRequired[str]
     status: NotRequired[int | None]
+    fields: NotRequired[dict[str, str]]
 
 
 class Me(TypedDict):
@@ -68,6 +69,7 @@ class NodeRow(TypedDict):
     gres: str
     partitions: list[str]
     features: list[str]
+    island: str
     address: str
     version: str
     boot_at: int | None

@@ -22,6 +22,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.sections.network import TAILSCALE, Mesh
 from corral.spec.sections.tailnet import mesh_of, tag_of
 from corral.spec.slurm.hostlist import fold_in_order
+from corral.spec.slurm.node_features import ISLANDS_JOINED, island_feature
 from corral.state.base import Desired, Resource
 from corral.state.files import Directory, File
 from corral.state.network.mesh import STATE, MeshMember, MeshProgram, Supervised, Supervisor
@@ -34,8 +35,6 @@ SOCKS: Final = 1055
 """Port of tailscaled's proxy where it has no interface; on loopback."""
 UNIT: Final = "/etc/systemd/system/tailscaled.service"
 SOCKET: Final = "/run/tailscale/tailscaled.sock"
-JOINED: Final = "islands-joined"
-"""Slurm feature of nodes whose island one job may leave."""
 PORT: Final = 41641
 """UDP port of tailscaled where it may choose: its own default."""
 
@@ -179,8 +178,8 @@ def _features(site: Site, node: str) -> tuple[str, ...]:
     island = _island_of(site).get(node)
     if not island:
         return ()
-    more = (JOINED,) if island in bridged(site) else ()
-    return (f"island-{island}", *more)
+    more = (ISLANDS_JOINED,) if island in bridged(site) else ()
+    return (island_feature(island), *more)
 
 
 def islands(site: Site) -> tuple[tuple[str, tuple[str, ...]], ...]:

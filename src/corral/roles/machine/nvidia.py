@@ -42,8 +42,8 @@ _MODPROBE_TEXT: Final = """\
 blacklist nouveau
 options nouveau modeset=0
 """
-# Before 560 the open module takes workstation GPUs only with this option (README, open modules);
-# newer ones do not know it and only log that.
+# Before open_branch the open module takes workstation GPUs only with this option; newer ones do not
+# know it and only log that.
 _UNSUPPORTED: Final = "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n"
 
 # Ubuntu sets --no-persistence-mode and StopWhenUnneeded (580.178.04 of 22.04 and 24.04): each
@@ -261,7 +261,7 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
     facts = site.facts[node.name]
     choice = choose(site, node)
     text = _MODPROBE_TEXT
-    if choice.opened and choice.branch < 560:  # noqa: PLR2004  # see _UNSUPPORTED
+    if choice.opened and choice.branch < driver_table().open_branch:
         text += _UNSUPPORTED
     resources: list[Resource] = [*_source(nvidia, facts, choice)]
     if not choice.signed:
@@ -353,8 +353,9 @@ def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
 
 
 def _fabric_manager(nvidia: Nvidia, facts: Facts, choice: Choice) -> str:
-    """Its package; from branch 590 on, and on Debian, the vendor's has no branch in its name."""
-    if nvidia.from_vendor and (facts.os_id == "debian" or choice.branch >= 590):  # noqa: PLR2004
+    """Its package; in newer branches, and on Debian, the vendor's has no branch in its name."""
+    newer = choice.branch >= driver_table().one_fabric_manager
+    if nvidia.from_vendor and (facts.os_id == "debian" or newer):
         return "nvidia-fabricmanager"
     return f"nvidia-fabricmanager-{choice.branch}"
 

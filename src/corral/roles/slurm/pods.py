@@ -30,6 +30,7 @@ from corral.slurm.conf.model import Contribution
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
 from corral.spec.slurm.hostlist import expand, fold_in_order
+from corral.spec.slurm.node_features import NO_CGROUPS
 from corral.spec.slurm.releases import Feature, since
 from corral.state.base import DesiredStage, Resource
 from corral.state.files import File
@@ -39,8 +40,6 @@ from corral.state.service import Service
 
 RELAY: Final = "/usr/local/lib/corral/mesh-relay.py"
 ETC: Final = "/etc/slurm"
-NO_CGROUPS: Final = "no-cgroups"
-"""Slurm feature of nodes where jobs are not fenced from each other."""
 OWN_SRUN_PORTS: Final = "63001-64999"
 """For srun on the node itself: those of the controller's srun are the relay's."""
 _LOOP: Final = "127.0.0.1"

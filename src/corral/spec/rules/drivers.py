@@ -51,6 +51,8 @@ class Drivers(Row):
     blackwell_branch: int
     blackwell_cuda: str
     fitting_branch: int
+    open_branch: int
+    one_fabric_manager: int
     needs: Mapping[str, int]
     toolkits: tuple[Toolkit, ...]
     below: str

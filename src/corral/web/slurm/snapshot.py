@@ -13,6 +13,7 @@ from corral.prove.measure.gpu import board_watts
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.tres import gres_of
+from corral.spec.slurm.node_features import island_of
 from corral.web.slurm.search import SHOWN
 
 K = TypeVar("K")
@@ -24,7 +25,7 @@ MAX_CHANGED_NODES: Final = 1000
 NODE_COLUMNS: Final = (
     "name", "state", "usable", "resumable", "reason", "reason_user", "reason_at", "cpus",
     "cpus_used", "load", "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres",
-    "partitions", "features", "address", "version", "boot_at", "watts",
+    "partitions", "features", "island", "address", "version", "boot_at", "watts",
     "watts_most", "kind",
 )  # fmt: skip
 JOB_COLUMNS: Final = (
@@ -70,6 +71,7 @@ def node_row(node: Node) -> list[Any]:
         "resumable": node.state.resumable,
         "reason_user": node.reason_by,
         "features": node.active_features,
+        "island": island_of(node.active_features),
         "watts_most": _most_watts(node.gres),
         "kind": node_kind(node.state),
     }

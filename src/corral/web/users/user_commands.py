@@ -193,5 +193,6 @@ def _unread(why: str) -> CorralError:
 
 def error_of(fields: dict[str, Any]) -> CorralError:
     """An error as the helper wrote it."""
-    words = {key: fields[key] for key in ("node", "command", "tail", "hint") if fields.get(key)}
+    names = ("node", "command", "tail", "hint", "fields")
+    words = {name: fields[name] for name in names if fields.get(name)}
     return CorralError(Code(fields["code"]), fields["message"], **words)

@@ -21,6 +21,7 @@ const NODE = {
   gres: "gpu:h200:4",
   partitions: ["main"],
   features: ["island-a", "ib"],
+  island: "a",
   address: "10.0.0.1",
   version: "24.11.5",
   boot_at: 1790000000,

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   begunWith,
-  faultsOf,
   typedOf,
   wordsOf,
 } from "../../../../src/corral/web/static/js/jobs/resubmission.js";
@@ -40,19 +39,6 @@ test("a value comes back from its field as it was", () => {
   assert.deepEqual(begunWith(true), { defaultChecked: true });
   assert.deepEqual(begunWith(undefined), {});
   assert.deepEqual(begunWith(["a"]), { defaultValue: "a" });
-});
-
-test("what a refusal states of a field is found", () => {
-  const message =
-    "the job cannot be run as asked: nodes: too few; time: String should match pattern '^x$'; a: b";
-  assert.deepEqual(faultsOf(message, ["nodes", "time"]), {
-    nodes: "too few",
-    time: "this is not in the form that is described here",
-  });
-  assert.deepEqual(faultsOf("the job cannot be run as asked: env.A: wrong", ["env"]), {
-    env: "wrong",
-  });
-  assert.deepEqual(faultsOf("slurmctld does not answer", ["nodes"]), {});
 });
 
 test("each of one's own jobs that ended is offered to be submitted again", () => {

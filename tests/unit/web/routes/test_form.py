@@ -135,6 +135,26 @@ def test_a_command_takes_no_file_of_the_server_along(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_refusal_states_what_is_wrong_with_each_field() -> None:
+    """Through the process that reads the form, so that the page need not read sentences."""
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            page.app.state.corral.own = Sent()
+            await page.login(USER)
+            wrong = {"command": ["true"], "nodes": 0, "time": "soon; nodes: 1", "env": {"A B": "1"}}
+            for route in ("preview", "spec"):
+                reply = await page.post(f"jobs/{route}", wrong)
+                fields = reply.json()["error"]["fields"]
+                assert fields.pop("nodes") == "it is 0 and must be at least 1"
+                assert "soon; nodes: 1" in fields.pop("time")
+                assert list(fields) == ["env"]
+            reply = await page.post("jobs/spec", {"script": "/"})
+            assert "fields" not in reply.json()["error"]
+
+    run(work())
+
+
 def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
     async def work() -> dict[str, Any]:
         async with Page(FakeRest(), spec=spec()) as page:

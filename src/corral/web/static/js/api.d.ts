@@ -224,6 +224,7 @@ export interface Failure {
   tail?: string;
   command?: string;
   status?: number | null;
+  fields?: Record<string, string>;
 }
 
 /** What a line of a script asks for, as a field of the form has it. */
@@ -664,6 +665,7 @@ export interface NodeRow {
   gres: string;
   partitions: string[];
   features: string[];
+  island: string;
   address: string;
   version: string;
   boot_at: number | null;

@@ -153,9 +153,7 @@ export function groupsOf(node, grouping) {
   const groups = {
     partition: () => (node.partitions.length ? node.partitions : ["no partition"]),
     state: () => [node.state.toLowerCase()],
-    island: () => [
-      node.features.find((feature) => feature.startsWith("island-"))?.slice(7) || "no island",
-    ],
+    island: () => [node.island || "no island"],
     rack: () => [
       racks?.[node.name] || node.features.find((feature) => /^rack/i.test(feature)) || "no rack",
     ],

@@ -52,22 +52,3 @@ export function begunWith(value) {
   if (value === undefined) return {};
   return typeof value === "boolean" ? { defaultChecked: value } : { defaultValue: typedOf(value) };
 }
-
-/**
- * What a refusal states of each field: "nodes: too few; time: not a time".
- * @param {string} message
- * @param {string[]} names
- * @returns {Record<string, string>}
- */
-export function faultsOf(message, names) {
-  /** @type {Record<string, string>} */
-  const faults = {};
-  for (const part of message.replace(/^[^:]*: /, "").split("; ")) {
-    const [, name, text] = /^(\w+)[.\w]*: (.*)/s.exec(part) ?? [];
-    if (names.includes(name)) {
-      const form = text.startsWith("String should match pattern");
-      faults[name] = form ? "this is not in the form that is described here" : text;
-    }
-  }
-  return faults;
-}

@@ -1,6 +1,6 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { begunWith, faultsOf, wordsOf } from "./resubmission.js";
+import { begunWith, wordsOf } from "./resubmission.js";
 import { TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
 import { complain, el, Loaded, pre, toast } from "../lib/view.js";
@@ -258,11 +258,9 @@ class JobForm extends Component {
    */
   failed(thrown) {
     const failure = refused(thrown);
-    const faults = faultsOf(
-      failure.message,
-      this.fields.map(([name]) => name),
-    );
-    const [first] = Object.keys(faults);
+    const shown = this.fields.map(([name]) => name).filter((name) => failure.fields[name]);
+    const faults = Object.fromEntries(shown.map((name) => [name, failure.fields[name]]));
+    const [first] = shown;
     if (!first) complain(failure);
     this.setState({ faults }, () => {
       const input = this.form.current?.elements.namedItem(first);

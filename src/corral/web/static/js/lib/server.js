@@ -62,6 +62,7 @@ export class Refused extends Error {
     this.hint = failure.hint || "";
     this.tail = failure.tail || "";
     this.node = failure.node || "";
+    this.fields = failure.fields || {};
   }
 }
 

@@ -143,10 +143,10 @@ export function bar(used, total, small = false) {
  * @param {Kind} kind
  */
 export const badge = (text, kind) =>
-  el("span", { class: `state ${kind}` }, text.toLowerCase().replaceAll("_", " "));
+  el("span", { class: `state ${kind}` }, text.toLowerCase().replaceAll(/[_+]/g, " "));
 
 /** @param {NodeRow} node */
-export const nodeBadge = (node) => badge(node.state.split("+").join(" "), node.kind);
+export const nodeBadge = (node) => badge(node.state, node.kind);
 
 /** Which open notices there are, oldest first.
  * @type {{ key: number, text: string, bad: boolean, hint: string }[]} */

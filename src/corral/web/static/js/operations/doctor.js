@@ -36,7 +36,7 @@ function Unexplained({ report: { out_of_service: out, failed_checks: failed } })
     el(
       "p",
       { key: node, class: "row" },
-      badge(state.split("+").join(" "), "warn"),
+      badge(state, "warn"),
       el("a", { href: `#node/${node}` }, node),
       el("span", { class: "reason" }, reason || "no reason given"),
       el("span", { class: "dim" }, by && `set by ${by}`),
