@@ -12,8 +12,9 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import get_args
 
@@ -126,12 +127,12 @@ def body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int]
 
 
 def alike(folder: Path) -> list[list[str]]:
-    """Functions of modules that do the same; programs for nodes are separate files."""
+    """Functions and methods that do the same; programs for nodes are separate files."""
     places: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
         if "agents" in path.relative_to(folder).parts:
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body, size = body_of(node)
                 if size >= SMALLEST_ALIKE:
@@ -151,6 +152,38 @@ def test_functions_that_do_the_same_are_seen(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(text.format("first", "path", "file"))
     (tmp_path / "b.py").write_text(text.format("second", "name", "read"))
     assert alike(tmp_path) == [["a.first", "b.second"]]
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Imports for type checks included: they are for a reader who follows them, too."""
+    source = REPO / "src"
+    paths = {
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in PYTHON
+        if file.is_relative_to(source)
+    }
+    imports: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        names = (name for each in ast.walk(ast.parse(path.read_text())) for name in imported(each))
+        imports[module] = {nearest(name, paths) for name in names} - {module, ""}
+    assert len(tuple(TopologicalSorter(imports).static_order())) == len(paths)
+
+
+def imported(node: ast.AST) -> list[str]:
+    """What a statement imports: modules, and names in them."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def nearest(name: str, modules: Container[str]) -> str:
+    """The module that a name is, or is in; "" for one of another project."""
+    if name in modules:
+        return name
+    above = name.rpartition(".")[0]
+    return above if above in modules else ""
 
 
 def test_modules_are_named_by_nouns() -> None:

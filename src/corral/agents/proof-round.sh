@@ -334,7 +334,7 @@ listed && for node in $(ours); do
     timeout 20 scontrol update nodename="$node" state=undrain; then
     # slurmctld counts an undrained node as not responding until it has pinged it.
     tries=0
-    while [ "$tries" -lt 75 ] && scontrol show node "$node" -o | node_states | grep -q NOT_RESPONDING; do
+    while [ "$tries" -lt 75 ] && scontrol show node "$node" -o | nodes_unanswered | grep -q .; do
       sleep 0.2
       tries=$((tries + 1))
     done

@@ -57,7 +57,7 @@ SLURM_S = 300.0
 """Each command of the programs has 20 s."""
 PAUSES_S = (2.0, 5.0, 15.0, 0.0)
 CALL_S = 90.0
-"""Of one call in all: urllib's limit is that of one read, and single bytes may drip for ever."""
+"""Of one call in all: urllib's limit is that of one read, and single bytes may come without end."""
 ANSWER_MAX = 16 << 20
 
 Call = Callable[[str, str, str, Any], Any]
@@ -395,7 +395,7 @@ def main() -> int:
         keys = {cloud: (KEYS / f"{cloud}.key").read_text().strip() for cloud in conf["clouds"]}
         try:
             state: dict[str, Any] = json.loads(STATE.read_text())
-        except (FileNotFoundError, ValueError):  # spoilt by a power cut: clouds know the launches
+        except (FileNotFoundError, ValueError):  # damaged by a power cut: clouds know the launches
             state = {}
         turn = Round(conf, state, caller(conf["clouds"], keys, conf["clients"]), slurm)
         try:

@@ -89,6 +89,16 @@ drained_nodes() {
   node_lines | awk -F '\t' 'index("+" $2 "+", "+DRAIN+") { print $1, $3, $4 }'
 }
 
+# nodes_unanswered: as node_states, those whose slurmd does not answer slurmctld.
+nodes_unanswered() {
+  node_states | awk '("+" $2 "+") ~ /[+](NOT_RESPONDING|NO_RESPOND)[+]/'
+}
+
+# nodes_not_drained: names of those without the flag DRAIN.
+nodes_not_drained() {
+  node_states | awk '!index("+" $2 "+", "+DRAIN+") { print $1 }'
+}
+
 # nodes_silent: as node_states, those whose slurmd is not registered and answering, or whose machine goes or comes: the
 # flags that slurm/states/nodes.py calls broken or powered, but for FAIL.
 nodes_silent() {

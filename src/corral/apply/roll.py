@@ -38,7 +38,6 @@ FINAL: Final = frozenset({Code.HOST_KEY_CHANGED, Code.NOT_FOUND})
 
 REBOOTS: Final = "reboots"
 BACK: Final = "is back, with another boot id"
-RESUMED: Final = "resumed: takes jobs again"
 LATER: Final = "stays drained: slurmctld does not list it; the next corral up resumes it"
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
@@ -122,7 +121,7 @@ class Rolling:
         before = check(await self._ask(node, BOOT_ID), "reading the boot id").stdout.strip()
         await self._work(node, changes)
         if any(c.impact is Impact.REBOOT for c in changes):
-            await self._back(node, before)
+            await self.is_back(node, before)
         for gate in self._stage.gates:
             if gate.node == node:
                 await self._gate(gate)
@@ -163,7 +162,7 @@ class Rolling:
             "again later, cancel the jobs, or raise software.drain_minutes",
         )
 
-    async def _back(self, node: str, before: str) -> None:
+    async def is_back(self, node: str, before: str) -> None:
         """Wait until the machine has booted: it answers, and with another boot id."""
         begin = time.monotonic()
         self._note(node, REBOOTS)
@@ -193,18 +192,17 @@ class Rolling:
         """Take back the drain, when it is ours; wait until the node takes jobs."""
         seen = await self._until(node, BACK_S if was_up else 0, _settled)
         if seen is not None and not drained_by_roll(seen):
-            drained = f"stays drained: {seen.reason}" if seen.state.drained else "takes jobs again"
-            self._note(node, drained)
+            self._note(node, as_it_is(seen))
             return
         if seen is not None:
             name = f"NodeName={node}"
             script = sh("timeout 30 scontrol update {name} State=RESUME", name=name)
             check(await self._control(script), f"resuming {node}")
         if was_up:
-            seen = await self._until(node, RESUMED_S, _in_service)
-            if seen is None or not _in_service(seen):
+            seen = await self._until(node, RESUMED_S, is_back)
+            if seen is None or not is_back(seen):
                 raise _stays_out(node, seen)
-        self._note(node, RESUMED if seen else LATER)
+        self._note(node, f"resumed: {as_it_is(seen)}" if seen else LATER)
 
     async def _until(self, node: str, seconds: float, good: Callable[[Node], bool]) -> Node | None:
         """What slurmctld last reports of a node: it is good, or time is over."""
@@ -255,8 +253,16 @@ def _settled(node: Node) -> bool:
     return node.state.registered or not drained_by_roll(node)
 
 
-def _in_service(node: Node) -> bool:
-    return node.state.registered and not node.state.drained
+def is_back(node: Node) -> bool:
+    """What a roll waits for: a node in a maintenance reservation is back and takes no jobs yet."""
+    return node.state.registered and node.state.in_service
+
+
+def as_it_is(node: Node) -> str:
+    """What is left of a node whose drain is not this roll's."""
+    if node.state.drained:
+        return f"stays drained: {node.reason}"
+    return "takes jobs again" if node.state.usable else f"is not drained, and is {node.state}"
 
 
 def _stays_out(node: str, seen: Node | None) -> CorralError:

@@ -104,6 +104,7 @@ RULES: Final = (
             Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
             Observer.STATUS: Use(("nodes",), ("nodes",)),
             Observer.PAGE: Use(("usable", "kind")),
+            Observer.UP: Use(("notes",), how="what a node does that a roll leaves as it is"),
         },
     ),
     Rule(
@@ -259,6 +260,17 @@ RULES: Final = (
         {
             Observer.PROOF: Use(("smoke.registered",), ("memory",)),
             Observer.HEALTH: Use(("health.memory",)),
+            Observer.ADOPT: Use(("real-memory-wrong",), how="of the machines that are known"),
+        },
+    ),
+    Rule(
+        "memory_unused",
+        "a machine of whose memory Slurm hands out less than half",
+        {
+            Observer.PROOF: Use(
+                ("smoke.registered",), ("memory",), "not in containers, which share a machine"
+            ),
+            Observer.ADOPT: Use(("real-memory-wrong",), how="a warning"),
         },
     ),
     Rule(
@@ -324,6 +336,7 @@ RULES: Final = (
         {
             Observer.BENCH: Use(("gpu",)),
             Observer.HEALTH: Use(("health.ecc",)),
+            Observer.PAGE: Use(("faulty",), how="uncorrected ones, which DCGM counts"),
         },
     ),
     Rule(
@@ -352,6 +365,13 @@ RULES: Final = (
         {
             Observer.BENCH: Use(("gpu",)),
             Observer.HEALTH: Use(("health.xid",), how="since a person resumed the node"),
+        },
+    ),
+    Rule(
+        "job_xids",
+        "Xids that are a job's own matter, or only counted",
+        {
+            Observer.PAGE: Use(("faulty",), how="the number alone is known, not the message"),
         },
     ),
 )
@@ -526,6 +546,11 @@ def file_faults(slurm: Document, cgroup: Document | None, *, gpus: bool) -> Iter
 def memory_short(machine_mib: int, slurm_mib: int) -> bool:
     """Whether a machine has less memory than Slurm hands out there."""
     return machine_mib < slurm_mib
+
+
+def memory_unused(machine_mib: int, slurm_mib: int) -> bool:
+    """Whether Slurm hands out less than half of a machine's memory: RealMemory is wrong."""
+    return slurm_mib * 2 < machine_mib
 
 
 @dataclass(frozen=True, slots=True)

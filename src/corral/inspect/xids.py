@@ -50,6 +50,12 @@ def xids() -> tuple[Xid, ...]:
 
 
 @cache
+def job_xids() -> frozenset[int]:
+    """Those that are the job's own matter, or only counted: no fault of the GPU."""
+    return frozenset(number for row in xids() if row.do == "job" for number in row.numbers)
+
+
+@cache
 def xids_by_number() -> Mapping[int, Xid]:
     """The row of each number."""
     return MappingProxyType({number: row for row in xids() for number in row.numbers})

@@ -14,8 +14,7 @@ from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import check
 from corral.inspect.jobs import in_unix_times, job_queue
 from corral.inspect.question import Answer, inquiry
-from corral.jobs import requests
-from corral.jobs.batch import containers
+from corral.jobs.batch import containers, options
 from corral.jobs.batch.containers import mounts_of
 from corral.jobs.batch.fabric import (
     Setting,
@@ -72,7 +71,7 @@ def shell_script(job: JobSpec, place: Place) -> Script:
         words.append(f"--mem={place.mem}")
     if job.seconds:
         words.append(f"--time={clock(job.seconds)}")
-    words += requests.words(job)
+    words += options.words(job)
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
     # salloc holds the entire allocation; srun alone would take as many shells as tasks. Its own
     # LaunchParameters=use_interactive_step is not set everywhere.
@@ -154,7 +153,7 @@ async def explain(
         ),
         *(
             Setting(f"--{name}", value or "yes", "asked of Slurm for the job", "all")
-            for name, value in requests.options(job)
+            for name, value in options.pairs(job)
         ),
     )
     known = {setting.name for setting in rendezvous}

@@ -34,6 +34,7 @@ from corral.hosts.quote import Script, call, sh
 from corral.inspect.jobs import TIME_SETTING, AboutJob, about_job, queue_places
 from corral.jobs import usage
 from corral.jobs.handle import JobHandle
+from corral.slurm.array_tasks import task_ref
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState, going_on_states
 from corral.spec.slurm.hostlist import expand
@@ -188,7 +189,7 @@ class Outcome:
     @property
     def ref(self) -> str:
         """What Slurm calls it: ``12``, ``12_3``."""
-        return str(self.id) if self.task is None else f"{self.id}_{self.task}"
+        return task_ref(self.id, self.task)
 
     @property
     def good(self) -> bool:

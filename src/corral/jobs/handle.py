@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import task_ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class JobHandle:
     @property
     def ref(self) -> str:
         """What Slurm calls it: ``12``, or ``12_3`` for a part of an array."""
-        return str(self.id) if self.task is None else f"{self.id}_{self.task}"
+        return task_ref(self.id, self.task)
 
     def part(self, task: int) -> JobHandle:
         """The handle of one part of an array.

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from corral import durations
 from corral.errors import Code, CorralError
 from corral.jobs import requests
-from corral.jobs.batch.containers import image_of, mount_of
+from corral.jobs.batch.image_names import image_of, mount_of
 from corral.jobs.directives import carried
 from corral.jobs.profile.profiler import Profiler
 from corral.jobs.sweep import ArrayIndices, Sweep, indices, points
@@ -226,9 +226,10 @@ class JobSpec(Model):
 
     @model_validator(mode="after")
     def _no_option_twice(self) -> JobSpec:
-        if repeated := requests.twice(self):
-            field, option = repeated
-            raise ValueError(f"{field} is given, and {option} in sbatch too: leave out one")
+        for option, field in requests.FIELDS.items():
+            again = requests.option_in(self.sbatch, f"--{option}")
+            if again is not None and getattr(self, field):
+                raise ValueError(f"{field} is given, and {again} in sbatch too: leave out one")
         return self
 
     @model_validator(mode="after")

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from corral.errors import CorralError
 from corral.spec.slurm.hostlist import expand
 from corral.spec.values import HOST_LIST
-
-if TYPE_CHECKING:
-    from corral.jobs.model import JobSpec
 
 _NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}"
 _CLOCK: Final = "([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?"
@@ -36,7 +33,6 @@ EVENTS: Final = frozenset(
     | {"TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"}
 )
 """What Slurm mails about; it ignores words that it does not know (proc_args.c)."""
-_AT_THE_END: Final = "END,FAIL"
 
 
 def _hosts(text: str) -> str:
@@ -77,53 +73,9 @@ FIELDS: Final = MappingProxyType(
 """The field of ``JobSpec`` by sbatch's option."""
 
 
-def options(job: JobSpec) -> tuple[tuple[str, str], ...]:
-    """Options of sbatch and salloc with their values; an option without a value has ""."""
-    address, _, events = (job.mail or "").partition(":")
-    after = (each.partition(":") for each in job.after)
-    pairs = {
-        "account": job.account,
-        "qos": job.qos,
-        "nodelist": job.nodelist,
-        "exclude": job.exclude,
-        "constraint": job.constraint,
-        "licenses": job.licenses,
-        "begin": job.begin,
-        "dependency": ",".join(f"after{how or 'ok'}:{number}" for number, _, how in after),
-        "mail-user": address,
-        "mail-type": (events or _AT_THE_END).upper() if address else "",
-    }
-    given = tuple((name, value) for name, value in pairs.items() if value)
-    return (*given, ("exclusive", "")) if job.exclusive else given
-
-
-def words(job: JobSpec) -> list[str]:
-    """The options as words, those of ``JobSpec.sbatch`` last."""
-    named = [f"--{name}={value}" if value else f"--{name}" for name, value in options(job)]
-    return [*named, *job.sbatch]
-
-
-def ended_in_vain(job: JobSpec) -> tuple[str, ...]:
-    """What ends a job whose dependency can never come true, for sbatch; salloc has no such option.
-
-    Slurm else leaves it pending for good (DependencyNeverSatisfied), and who follows it with it.
-    """
-    option = "--kill-on-invalid-dep"
-    return (f"{option}=yes",) if job.after and option_in(job.sbatch, option) is None else ()
-
-
 def option_in(sbatch: tuple[str, ...], option: str) -> str | None:
     """The option of that name, None where it is not given."""
     return next((each for each in sbatch if each.partition("=")[0] == option), None)
-
-
-def twice(job: JobSpec) -> tuple[str, str] | None:
-    """A field that is set and whose option is in ``JobSpec.sbatch`` too, with that option."""
-    for option, field in FIELDS.items():
-        again = option_in(job.sbatch, f"--{option}")
-        if again is not None and getattr(job, field):
-            return field, again
-    return None
 
 
 def _dependency(value: str) -> tuple[str, ...]:

@@ -116,6 +116,11 @@ def array_label(text: str) -> ArrayLabel | None:
     return ArrayLabel(int(match[1]), int(match[2]) if match[2] else None, match[3] or "")
 
 
+def task_ref(job: int, task: int | None) -> str:
+    """A job by its number, a task of an array by both: ``12``, ``12_3``."""
+    return str(job) if task is None else f"{job}_{task}"
+
+
 def label_of(array: str, task: str, *, begun: bool = True) -> str:
     """The label of a task, or of those that have not begun, from the two fields of a record.
 

@@ -238,7 +238,8 @@ class Partition(Model):
     """A Slurm partition: all nodes of the groups that it names."""
 
     name: PartitionName = about(
-        "drain", "Name of the partition; one that vanishes goes when its jobs have ended."
+        "drain",
+        "Name of the partition; one that leaves the file is removed once its jobs have ended.",
     )
     groups: tuple[Name, ...] = about("reload", "Groups whose nodes it holds.", min_length=1)
     default: bool = about("reload", "Jobs that name no partition go here.", default=False)

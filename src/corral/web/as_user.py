@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
+from corral.slurm.rest.past_jobs import job_of
 from corral.spec.models import ClusterSpec
 from corral.web.settings import Settings
 from corral.web.slurm.slurmrest import Login, SlurmRest, dumps
@@ -93,7 +94,7 @@ async def _job(rest: SlurmRest, login: Login, request: Request) -> Job | None:
     if job is not None or request.do not in {"log", "extras", "recorded"}:
         return job
     try:
-        return await rest.past_job(login, request.job)
+        return job_of(await rest.past_tasks(login, request.job), request.job)
     except CorralError as error:
         if error.code is not Code.NOT_FOUND:
             raise

@@ -21,6 +21,7 @@ from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 from corral.web import history
+from corral.web.daemon_client import daemon_client
 from corral.web.history import Grid, Span, finite
 from corral.web.slurm.efficiency import GpuUse, seconds_of
 
@@ -148,13 +149,7 @@ class Prometheus:
     def __init__(
         self, address: str, transport: httpx.AsyncBaseTransport | None = None, cluster: str = ""
     ) -> None:
-        kind, _, path = address.partition(":")
-        if kind == "unix" and transport is None:
-            transport = httpx.AsyncHTTPTransport(uds=path)
-        base = "http://localhost" if kind == "unix" else address
-        self._http = httpx.AsyncClient(
-            base_url=base, timeout=ANSWER_S, transport=transport, trust_env=False
-        )
+        self._http = daemon_client(address, timeout=ANSWER_S, transport=transport)
         self._cluster = cluster
         self._histories: dict[Span, tuple[Grid, dict[str, Any]]] = {}
         self._remembering = {span: asyncio.Lock() for span in history.SPANS}

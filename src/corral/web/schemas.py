@@ -289,6 +289,7 @@ class NodeGpu(TypedDict):
     watts: float | None
     xid: float | None
     ecc: float | None
+    faulty: bool
 
 
 class NodeEvent(TypedDict):

@@ -150,18 +150,22 @@ def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str
 OWN_READER = re.compile(
     r"(State|Reason|NodeAddr)=(\[|\\+\()|grep.*[' ](State|Reason|NodeAddr)="
     r"|sinfo .*%[0-9]*[tTE]\b.*\| *(awk|sed|grep|while)|=\$\(timeout [0-9]+ sinfo"
+    r"|node_states[^|]*\| *(awk|sed|grep)"
     r"|[\"'](POWERED_DOWN|POWERING_DOWN|INVALID_REG|drain|inval)[\"'] in "
 )
 """A pattern of sed or grep for a node's field; sinfo's words of states; a state taken apart."""
 
 
 def test_no_other_shell_text_reads_nodes() -> None:
-    files = [path for path in FOLDER.parent.rglob("*.*") if path.suffix in (".py", ".sh")]
+    own = FOLDER / "slurm-nodes.sh"
+    files = [p for p in FOLDER.parent.rglob("*.*") if p.suffix in (".py", ".sh") and p != own]
     assert [path for path in files if OWN_READER.search(path.read_text())] == []
     assert OWN_READER.search("sed -n 's/.* State=\\([^ ]*\\) .*/\\1/p'")
     assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
     assert OWN_READER.search("sinfo -h -N -p corral-proof -o '%N %t' | awk '$2 == x'")
     assert OWN_READER.search('if "drain" in node.state:')
+    assert OWN_READER.search("node_states | grep -q NOT_RESPONDING")
+    assert OWN_READER.search("node_states <x | awk '$2 ~ /DRAIN/'")
 
 
 STATES = [
@@ -188,6 +192,21 @@ def test_which_nodes_are_not_registered(tmp_path: Path, awk: str) -> None:
         n for n, s in nodes.items() if s.flags & {*POWERED_OFF, "POWERING_UP", "REBOOT_REQUESTED"}
     }
     assert {line.split()[0] for line in away} == gone | moving
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_which_nodes_do_not_answer_and_which_are_not_drained(tmp_path: Path, awk: str) -> None:
+    """As slurm/states/nodes.py, for each flag."""
+    states = ["IDLE", "DOWN*", "IDLE*+DRAIN", *(f"MIXED+{f}" for f in node_flags()), "IDLE+NODRAIN"]
+    lines = [
+        LINE.format(name=f"n{i}", system="x", state=state, rest="")
+        for i, state in enumerate(states)
+    ]
+    nodes = {node.name: node.state for node in parse_nodes("\n".join(lines))}
+    unanswered = {line.split()[0] for line in printed(tmp_path, awk, "nodes_unanswered", lines)}
+    assert unanswered == {name for name, state in nodes.items() if state.silent}
+    not_drained = set(printed(tmp_path, awk, "nodes_not_drained", lines))
+    assert not_drained == {name for name, state in nodes.items() if not state.drained}
 
 
 @pytest.mark.parametrize("awk", AWKS)

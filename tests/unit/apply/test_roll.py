@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,6 +225,23 @@ def test_what_the_health_check_drained_meanwhile_stays_drained(cluster: Cluster)
     cluster.run(stage("n1", change=change))
     assert "RESUME n1" not in cluster.log
     assert "n1: stays drained: disk: full" in cluster.notes
+
+
+@pytest.mark.parametrize("state", ["ERROR", "IDLE+FAIL", "UNKNOWN", "IDLE+DRAIN"])
+def test_a_node_that_is_still_out_after_its_resume_is_reported(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """As ``corral resume`` judges it: ERROR and FAIL counted as back."""
+    monkeypatch.setattr(rolling, "RESUMED_S", 0)
+    tool = cluster.root / "slurm" / "bin" / "scontrol"
+    tool.write_text(tool.read_text().replace("echo 'IDLE|'", f"echo '{state}|'"))
+    with pytest.raises(CorralError, match=rf"resumed and is {re.escape(state)} after"):
+        cluster.run(stage("n1"))
+
+
+def test_a_node_that_is_not_drained_any_more_and_is_down_takes_no_jobs(cluster: Cluster) -> None:
+    cluster.run(stage("n1", change='echo "DOWN|fan" > $S/nodes/n1'))
+    assert "n1: is not drained, and is DOWN" in cluster.notes
 
 
 def test_a_node_that_a_stopped_corral_drained_is_its_own(cluster: Cluster) -> None:

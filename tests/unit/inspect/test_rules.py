@@ -67,6 +67,7 @@ from corral.spec.load import load_or_raise
 from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.state.network.host_names import HostsBlock
 from corral.state.system.enroot import UserNamespaces
+from corral.web.schemas import NodeGpu
 from corral.web.slurm.snapshot import NODE_COLUMNS
 
 ROOT = Path(__file__).parents[3]
@@ -93,11 +94,11 @@ DECIDES = {
     Observer.DOCTOR: {*catalog(), "--why-drained", "--why-pending"},
     Observer.STATUS: {"nodes", "units"},
     Observer.HEALTH: {f"health.{name}" for name in re.findall(r"(?m)^check_(\w+)\(\)", HEALTH)},
-    Observer.PAGE: {*NODE_COLUMNS, job_templates.TEMPLATES},
+    Observer.PAGE: {*NODE_COLUMNS, *NodeGpu.__annotations__, job_templates.TEMPLATES},
     Observer.MESH: {field.name for field in dataclasses.fields(MeshNode)},
     Observer.DISCOVERY: {field.name for field in dataclasses.fields(discovery.DiscoveredMachine)},
     Observer.JOBS: set(VERBS),
-    Observer.UP: {HostsBlock(()).id, UserNamespaces().id, "gates"},
+    Observer.UP: {HostsBlock(()).id, UserNamespaces().id, "gates", "notes"},
     Observer.ADOPT: {rule.id for rule in ADOPTION},
     Observer.THIS_MACHINE: {field.name for field in dataclasses.fields(Observed)},
     Observer.CONTAINERS: {field.name for field in dataclasses.fields(Observed)},
@@ -147,6 +148,8 @@ PARTS = {"Offset": "clock_offset", "on_loopback": "name_problems", "CLOCK_OFF_S"
 """What a rule is made of, where an observer uses that alone."""
 OF_CLASSES = {"usable": NodeState, "takes_out": Xid}
 """Rules that are properties and methods."""
+OF_XIDS = frozenset({"job_xids"})
+"""Rules that only select from ``xids.yaml``."""
 
 
 def uses(sources: Mapping[str, str]) -> set[str]:
@@ -155,7 +158,9 @@ def uses(sources: Mapping[str, str]) -> set[str]:
     for name, text in sources.items():
         for node in ast.walk(ast.parse(text)):
             match node:
-                case ast.ImportFrom(module="corral.inspect.rules", names=names):
+                case ast.ImportFrom(
+                    module="corral.inspect.rules" | "corral.inspect.xids", names=names
+                ):
                     names_used |= {alias.name for alias in names}
                 case ast.ImportFrom(module="corral.inspect", names=names):
                     assert "rules" not in {alias.name for alias in names}, f"{name}: by its name"
@@ -576,7 +581,9 @@ def test_every_rule_is_in_the_table() -> None:
         if inspect.isfunction(value) and value.__module__ == rules.__name__ and name[0] != "_"
     }
     shell = {rule.name for rule in RULES if rule.program}
-    assert (functions - NOT_RULES - {*PARTS}) | {*OF_CLASSES} | shell == {r.name for r in RULES}
+    assert (functions - NOT_RULES - {*PARTS}) | {*OF_CLASSES} | OF_XIDS | shell == {
+        r.name for r in RULES
+    }
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(hasattr(owner, name) for name, owner in OF_CLASSES.items())
     for rule in RULES:

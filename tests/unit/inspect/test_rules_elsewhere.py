@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from corral import agents
+from corral.apply import roll
 from corral.inspect.discovery import OWN_NAME
 from corral.inspect.machine import CLOCK
 from corral.inspect.question import MachineState
@@ -31,6 +32,7 @@ from corral.inspect.rules import (
     folder_fault,
     link_faults,
     memory_short,
+    memory_unused,
     missing_devices,
     no_real_memory,
     on_loopback,
@@ -43,8 +45,10 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, read_gpus
 from corral.slurm import records
 from corral.slurm.adopt.machine import Machine
+from corral.slurm.adopt.review import judge
 from corral.slurm.conf.parse import parse
-from corral.slurm.states.nodes import NodeState
+from corral.slurm.states.nodes import NodeBase, NodeState, node_flags
+from corral.spec.findings import Level
 from corral.state.network.host_names import HostsBlock
 from tests.unit.roles.slurm.health_node import RECORDED, Node
 from tests.unit.slurm.adopt.files import GOOD, existing, rule_ids
@@ -273,6 +277,17 @@ def test_adopt_judges_name_problems(tmp_path: Path, text: str) -> None:
     assert ("own-name-loopback" in judged) is bool(addresses)
 
 
+STATES = [*NodeBase, *(f"IDLE+{flag}" for flag in node_flags()), "IDLE*", "IDLE+NEW_FLAG"]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_up_judges_usable(state: str) -> None:
+    """What it reports of a node whose drain is gone; waiting for its own it needs a bit less."""
+    node = records.Node("node0", NodeState.parse(state), reason="fan")
+    assert (roll.as_it_is(node) == "takes jobs again") is node.state.usable
+    assert roll.is_back(node) or not node.state.usable
+
+
 SWITCHES = ("yes", "YES", "up", "true", "1", "no", "down", "false", "0", "maybe", None)
 
 
@@ -305,6 +320,24 @@ def test_adopt_judges_no_real_memory(memory: str | None) -> None:
     node = records.Node("node0", NodeState.parse("IDLE"), memory=int(memory or 1))
     judged = rule_ids(existing({**GOOD, "slurm.conf": slurm}, "24.11"))
     assert ("real-memory-missing" in judged) is no_real_memory(node)
+
+
+@pytest.mark.parametrize("slurm_mib", [1, 499, 500, 501, 999, 1000, 1001])
+def test_adopt_judges_memory_short(slurm_mib: int) -> None:
+    assert (judged_memory(slurm_mib) == [Level.ERROR]) is memory_short(1000, slurm_mib)
+
+
+@pytest.mark.parametrize("slurm_mib", [2, 499, 500, 501, 999, 1000, 1001])
+def test_adopt_judges_memory_unused(slurm_mib: int) -> None:
+    assert (judged_memory(slurm_mib) == [Level.WARNING]) is memory_unused(1000, slurm_mib)
+
+
+def judged_memory(slurm_mib: int) -> list[Level]:
+    """What adoption finds of a node's RealMemory on a machine of 1000 MiB."""
+    slurm = re.sub(r" RealMemory=\S+", f" RealMemory={slurm_mib}", GOOD["slurm.conf"])
+    known = {"node0": Machine("node0", memory_mib=1000)}
+    view = existing({**GOOD, "slurm.conf": slurm}, "24.11", known)
+    return [j.level for j in judge(view) if j.rule.id == "real-memory-wrong"]
 
 
 @pytest.mark.parametrize("there", [(), (0,), (1,), (0, 1), (0, 2), (0, 1, 2)])

@@ -20,8 +20,13 @@ from typing import Any
 # MPICH and Intel MPI give their handles as numbers (mpi.h), Open MPI as addresses of symbols.
 MPICH = {"world": 0x44000000, "int": 0x4C000405, "sum": 0x58000003}
 OPEN_MPI = {"world": "ompi_mpi_comm_world", "int": "ompi_mpi_int", "sum": "ompi_mpi_op_sum"}
-PLACES = ("usr/lib/*/libmpi.so.*", "usr/lib64/openmpi/lib/libmpi.so.*", "opt/*/lib/libmpi.so",
-          "usr/local/lib/libmpi.so*", "usr/lib/*/libmpich.so.*")  # fmt: skip
+PLACES = (
+    "usr/lib/*/libmpi.so.*",
+    "usr/lib64/openmpi/lib/libmpi.so.*",
+    "opt/*/lib/libmpi.so",
+    "usr/local/lib/libmpi.so*",
+    "usr/lib/*/libmpich.so.*",
+)
 
 
 def library() -> Any:

@@ -92,7 +92,7 @@ nodes_update() (
   nodes=$1 end=$(($(date +%s) + $2))
   shift 2
   scontrol update "NodeName=$nodes" "$@" || exit 1
-  while [ "$(date +%s)" -lt $end ] && scontrol --oneliner show nodes "$nodes" | node_states | grep -q NOT_RESPONDING; do
+  while [ "$(date +%s)" -lt $end ] && scontrol --oneliner show nodes "$nodes" | nodes_unanswered | grep -q .; do
     sleep 0.2
   done
   scontrol --oneliner show nodes "$nodes"

@@ -68,7 +68,7 @@ resume_all() (
 # Nodes that a person drained stay as they are. Nothing happens where slurmctld does not answer.
 cluster_quiet() (
   slurmctld_is_up || exit 0
-  for node in $(nodes_shown | node_states | grep -vE '[+]DRAIN([+]|$)' | cut -d' ' -f1); do
+  for node in $(nodes_shown | nodes_not_drained); do
     scontrol update NodeName="$node" State=DRAIN "Reason=$1" || exit 1
   done
   ! jobs_end "$2" -t "$3" || exit 0

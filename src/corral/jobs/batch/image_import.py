@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call
-from corral.jobs.batch.containers import image_of
+from corral.jobs.batch.image_names import image_of
 
 NGC_LOGIN: Final = "$oauthtoken"
 """What NVIDIA's registry expects as user name with an API key."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from corral.durations import clock
 from corral.hosts.quote import NOTHING, Script, filled, join, piece, sh, shipped
-from corral.jobs import requests, usage
-from corral.jobs.batch import containers, fabric
+from corral.jobs import usage
+from corral.jobs.batch import containers, fabric, options
 from corral.jobs.batch.fabric import DEFAULT, Rdma
 from corral.jobs.batch.tracking import UNTRACKED, Tracking
 from corral.jobs.model import JobSpec, seconds_of
@@ -172,8 +172,7 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
         sh("#SBATCH --requeue") if job.requeue else sh("#SBATCH --no-requeue"),
     ]
     lines += [
-        sh("#SBATCH {v}", v=option)
-        for option in (*requests.words(job), *requests.ended_in_vain(job))
+        sh("#SBATCH {v}", v=option) for option in (*options.words(job), *options.ended_in_vain(job))
     ]
     if job.requeue:
         lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))

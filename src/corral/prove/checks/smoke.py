@@ -18,6 +18,7 @@ from corral.inspect.rules import (
     differing_files,
     directory_problems,
     memory_short,
+    memory_unused,
     name_problems,
     no_real_memory,
     unit_state,
@@ -37,7 +38,6 @@ UNKNOWN: Final = "?"
 NOT_SEEN: Final = "not seen"
 CLOCK_WARN: Final = 2.0
 CLOCK_FAIL: Final = 30.0  # munge and auth/slurm refuse at 300 s (F02): fail long before
-MEMORY_LEAST: Final = 0.5  # of what the machine has; less means a wrong or missing RealMemory
 
 
 async def reached(ctx: ProveContext) -> Judgement:
@@ -328,9 +328,10 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
         problems.append(
             f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} on the machine"
         )
-    # A node in a container is given a share of its host's memory, which is all it sees of it.
-    least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
-    if known.memory <= least or memory_short(machine.memory_mib, known.memory):
+    # A node in a container is given a share of its host's memory, and sees all of it.
+    unused = memory_unused(machine.memory_mib, known.memory)
+    shares = node.group.capabilities.containers or no_real_memory(known)
+    if (unused and not shares) or memory_short(machine.memory_mib, known.memory):
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"
         problems.append(f"{node.name} has {memory}")
     return problems

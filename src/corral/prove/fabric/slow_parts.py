@@ -17,7 +17,7 @@ rings lose some of their speed anyway."""
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Nodes that added up among themselves, and the bus bandwidth in GB/s."""
+    """A half of the nodes that ran a collective, and its bus bandwidth in GB/s."""
 
     nodes: tuple[str, ...]
     busbw: float
@@ -104,7 +104,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """What is slow.
+    """Slow nodes and links of a fabric, and what healthy ones reach.
 
     Attributes:
         nodes: those that are slow with every other node: card, cable, port, or settings.

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.hosts.ports import greets
 from corral.hosts.quote import Script, filled, sh
 from corral.providers.cloud.errors import CloudError
 from corral.providers.cloud.model import CloudApi, Instance, State
@@ -15,7 +16,6 @@ PATIENCE_S: Final = 1500.0
 """The largest machines were measured at 478 s and are reported to take 15 minutes."""
 
 POLL_S: Final = 5.0
-ATTEMPT_S: Final = 5.0
 
 
 class Watch:
@@ -84,19 +84,6 @@ def _require_alive(instance: Instance, node: str) -> None:
             node=node,
             hint="corral up ends it and launches another one",
         )
-
-
-async def greets(address: str, port: int) -> bool:
-    """True when an SSH server sends its first line."""
-    try:
-        async with asyncio.timeout(ATTEMPT_S):
-            reader, writer = await asyncio.open_connection(address, port)
-            try:
-                return (await reader.readline()).startswith(b"SSH-")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return False
 
 
 def boot_script(public_key: str, user: str) -> Script:

@@ -1,4 +1,4 @@
-"""What is there: read-only questions to podman."""
+"""Containers, networks and images of a cluster: read-only questions to podman."""
 
 from __future__ import annotations
 

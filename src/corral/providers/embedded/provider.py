@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
+from corral.hosts.ports import greets
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
 from corral.inspect.nvidia import HostGpu
@@ -49,7 +50,6 @@ SSH_PORT: Final = 22
 KEX: Final = ("-o", "KexAlgorithms=^curve25519-sha256")
 POLL_S: Final = 0.05
 CHECK_S: Final = 2.0
-ATTEMPT_S: Final = 3.0
 AT_ONCE: Final = 16
 
 _SUMMARY: Final = MappingProxyType(
@@ -311,7 +311,7 @@ class EmbeddedProvider:
         end = time.monotonic() + inventory.BOOT_S
         next_check = time.monotonic() + CHECK_S
         while time.monotonic() < end:
-            if await _greets(address):
+            if await greets(address, SSH_PORT):
                 return
             if time.monotonic() > next_check:
                 if not await inventory.runs(self._podman, name):
@@ -400,19 +400,6 @@ class EmbeddedProvider:
                 hint=f"embedded nodes: {', '.join(self._nodes) or 'none'}",
             )
         return node
-
-
-async def _greets(address: str) -> bool:
-    """True when an SSH server sends its first line."""
-    try:
-        async with asyncio.timeout(ATTEMPT_S):
-            reader, writer = await asyncio.open_connection(address, SSH_PORT)
-            try:
-                return (await reader.readline()).startswith(b"SSH-")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return False
 
 
 def _without_root() -> CorralError:

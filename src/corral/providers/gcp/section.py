@@ -163,8 +163,14 @@ class Gcp(Section):
 
     meaning: ClassVar[str] = "Machines with GPUs on Google Cloud"
     kinds: ClassVar[tuple[Kind, ...]] = (
-        PROJECT, ZONE, BUCKET, RESERVATION, SOURCE, GOOGLE_NAME, GOOGLE_MACHINE,
-    )  # fmt: skip
+        PROJECT,
+        ZONE,
+        BUCKET,
+        RESERVATION,
+        SOURCE,
+        GOOGLE_NAME,
+        GOOGLE_MACHINE,
+    )
 
     project: GcpProject = about("recreate", "Id of an existing project.")
     zone: GcpZone = about("recreate", "Zone of the machines; it must offer their type.")

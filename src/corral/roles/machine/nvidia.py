@@ -30,8 +30,14 @@ from corral.tables import Row, read_table
 
 MODPROBE: Final = "/etc/modprobe.d/corral-nvidia.conf"
 PERSISTENCED: Final = "/etc/systemd/system/nvidia-persistenced.service.d/corral.conf"
-HELD: Final = ("nvidia-*", "libnvidia-*", "linux-modules-nvidia-*", "xserver-xorg-video-nvidia-*",
-               "libcuda1", "cuda-drivers*")  # fmt: skip
+HELD: Final = (
+    "nvidia-*",
+    "libnvidia-*",
+    "linux-modules-nvidia-*",
+    "xserver-xorg-video-nvidia-*",
+    "libcuda1",
+    "cuda-drivers*",
+)
 HELD_KERNELS: Final = ("linux-image-*", "linux-headers-*", "linux-generic*")
 GATE_S: Final = 120.0
 FABRIC_S: Final = 900.0

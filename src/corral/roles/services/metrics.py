@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from corral import agents
 from corral.hosts.quote import sh
-from corral.inspect.xids import xids
+from corral.inspect.xids import job_xids
 from corral.roles.inventory import Site
 from corral.roles.machine import nvidia
 from corral.roles.role import Role, Share
@@ -255,8 +255,7 @@ def _host(address: str) -> str:
 def alerts() -> str:
     """Prometheus' alert rules, without the Xids that are a job's own matter."""
     text = resources.files("corral.roles").joinpath("data/alerts.yml").read_text("utf-8")
-    numbers = sorted(number for row in xids() if row.do == "job" for number in row.numbers)
-    words = [f"DCGM_FI_DEV_XID_ERRORS == {number}" for number in numbers]
+    words = [f"DCGM_FI_DEV_XID_ERRORS == {number}" for number in sorted(job_xids())]
     lines = [" or ".join(words[at : at + 4]) for at in range(0, len(words), 4)]
     return text.replace("@JOB_XIDS@", " or\n      ".join(lines))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -93,8 +94,23 @@ class Setting:
         return Edit(self.placed.source.name, self.spot.stop, self.spot.stop, text)
 
 
+class Keyed(ABC):
+    """What has settings by their keys."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, key: str) -> Setting | None:
+        """The setting of a key."""
+
+    def text(self, key: str, default: str = "") -> str:
+        """The value of a key."""
+        setting = self.get(key)
+        return setting.value if setting else default
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Keyed):
     """A line about named things: nodes, a partition, a kind of GPU.
 
     Attributes:
@@ -112,11 +128,6 @@ class Row:
     def get(self, key: str) -> Setting | None:
         """The setting of a key, its own or of a DEFAULT line."""
         return self.settings.get(key.lower())
-
-    def text(self, key: str, default: str = "") -> str:
-        """The value of a key."""
-        setting = self.get(key)
-        return setting.value if setting else default
 
     def number(self, key: str) -> int | None:
         """The value of a key as a number; None for none, and for what is not a number."""
@@ -137,7 +148,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Conf:
+class Conf(Keyed):
     """All lines of one kind of file, with included files at their place.
 
     Attributes:
@@ -185,11 +196,6 @@ class Conf:
         """The setting that counts: the last one."""
         settings = self.begin(key)
         return settings[-1] if settings else None
-
-    def text(self, key: str, default: str = "") -> str:
-        """The value of a key that begins a line."""
-        setting = self.get(key)
-        return setting.value if setting else default
 
     def adds(self, text: str, *before: str) -> Edit:
         """An edit that adds a line: before the first line that begins with one of the keys."""

@@ -106,6 +106,11 @@ def settled(past: Past, *, gpus: bool) -> Past:
     return replace(past, jobs=gpus_settled(past.jobs, cluster=gpus))
 
 
+def job_of(jobs: Iterable[Job], number: int) -> Job | None:
+    """The job of a number, of it and the tasks of its array; None where it is not among them."""
+    return next((job for job in jobs if job.id == number), None)
+
+
 def newest(jobs: Iterable[Job], most: int = MOST) -> Past:
     """The newest of them; of a job that ran several times the last time."""
     last = dict[int, Job]()

@@ -40,7 +40,8 @@ class Flag(Row):
         flag: as scontrol and slurmrestd write it.
         effect: on whether jobs are started.
         means: in words.
-        silent: its slurmd is not registered with what is configured, or does not answer.
+        silent: its slurmd does not answer slurmctld.
+        misconfigured: its slurmd registered with less than slurm.conf declares.
         serviced: people or a reboot are at work on the node.
     """
 
@@ -48,6 +49,7 @@ class Flag(Row):
     effect: Effect
     means: str
     silent: bool = False
+    misconfigured: bool = False
     serviced: bool = False
 
 
@@ -78,7 +80,6 @@ POWERED_OFF: Final = frozenset({POWERED_DOWN, "POWERING_DOWN"})
 """Flags of a node whose machine Slurm has ended, or is ending."""
 POWERING_UP: Final = "POWERING_UP"
 """The flag of a node that is waited for."""
-_MISCONFIGURED: Final = frozenset({"INVALID", "INVALID_REG"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +125,18 @@ class NodeState:
     @property
     def misconfigured(self) -> bool:
         """Its machine has less than slurm.conf declares."""
-        return not self.flags.isdisjoint(_MISCONFIGURED)
+        return any(flag.misconfigured for flag in self._known)
 
     @property
     def silent(self) -> bool:
         """Its slurmd does not answer slurmctld."""
-        return "NOT_RESPONDING" in self.flags
+        return any(flag.silent for flag in self._known)
 
     @property
     def registered(self) -> bool:
         """Its slurmd is registered with what is configured, and answers."""
         away = self.base in (NodeBase.DOWN, NodeBase.UNKNOWN, NodeBase.FUTURE)
-        return not away and not any(flag.silent for flag in self._known)
+        return not away and not self.silent and not self.misconfigured
 
     @property
     def broken(self) -> bool:
@@ -150,7 +151,7 @@ class NodeState:
 
     @property
     def in_service(self) -> bool:
-        """Neither drained nor down: there is nothing to resume, also where it is powered down."""
+        """Neither drained nor broken: there is nothing to resume, also where it is powered down."""
         return not self.drained and not self.broken
 
     @property

@@ -122,7 +122,7 @@ class Budget(Model):
     )
     guard: Interval = about(
         "none",
-        "How often a timer on the controller looks at what is rented, ends what nobody needs, and "
+        "How often a timer on the controller reads what is rented, ends what nobody needs, and "
         "all of it once total is spent; it needs the API keys there (mode 600).",
         default="off",
     )

@@ -138,7 +138,7 @@ class Health(Model):
     """Slurm's HealthCheckProgram: a check of each node that takes a few seconds, without Python."""
 
     every: Interval = about(
-        "reload", "How often each compute node looks at itself; off: never.", default="5m"
+        "reload", "How often each compute node checks itself; off: never.", default="5m"
     )
     drain: bool = about(
         "none",

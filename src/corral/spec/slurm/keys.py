@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from corral.spec.impacts import ImpactWord
-from corral.spec.slurm.releases import QuotedRelease, Release
+from corral.spec.slurm.releases import QuotedRelease, Release, between
 from corral.spec.slurm.written_keys import Key, all_keys
 from corral.tables import Row, read_table
 
@@ -132,9 +132,7 @@ class SlurmKey:
 
     def known_to(self, release: Release) -> bool:
         """Whether a release understands this key."""
-        if self.since is not None and release < self.since:
-            return False
-        return self.until is None or release < self.until
+        return between(self.since, release, self.until)
 
 
 @cache

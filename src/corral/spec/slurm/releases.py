@@ -58,6 +58,11 @@ def _quoted(value: Any) -> Release:
     return Release.parse(value)
 
 
+def between(since: Release | None, release: Release, until: Release | None) -> bool:
+    """Whether a release is one from ``since`` on and before ``until``; None: no such bound."""
+    return (since is None or release >= since) and (until is None or release < until)
+
+
 QuotedRelease = Annotated[Release, PlainValidator(_quoted)]
 """A release in a table of data."""
 

@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from pydantic import Field, model_validator
 
 from corral.spec.impacts import ImpactWord
-from corral.spec.slurm.releases import QuotedRelease, Release
+from corral.spec.slurm.releases import QuotedRelease, Release, between
 from corral.tables import Row, read_table
 
 Form = Literal["value", "interval", "time limit", "MiB", "sharing", "switch", "state", "licenses"]
@@ -100,9 +100,7 @@ class Key(Row):
 
     def known_to(self, release: Release) -> bool:
         """Whether a release understands this key."""
-        if self.since is not None and release < self.since:
-            return False
-        return self.until is None or release < self.until
+        return between(self.since, release, self.until)
 
     @property
     def id(self) -> tuple[str, str, str]:

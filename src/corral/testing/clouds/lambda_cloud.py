@@ -62,9 +62,13 @@ class LambdaSim(Sim):
         super().__init__(**options)
         self.ssh_keys: dict[str, dict[str, str]] = {}
         self.rules: list[dict[str, Any]] = [
-            {"protocol": "tcp", "port_range": [22, 22], "source_network": "0.0.0.0/0",
-             "description": "ssh, somebody else's"},
-        ]  # fmt: skip
+            {
+                "protocol": "tcp",
+                "port_range": [22, 22],
+                "source_network": "0.0.0.0/0",
+                "description": "ssh, somebody else's",
+            },
+        ]
         self.file_systems: list[dict[str, Any]] = []
         self._routes: tuple[tuple[str, Callable[[Request, str], Any]], ...] = (
             ("GET /api/v1/instance-types", lambda r, i: self._types()),

@@ -90,12 +90,7 @@ async def plan(request: Request, edited: Text, owner: Owner, session: Changer, s
             hint="another cluster needs its own corral ui",
         )
 
-    async def work(emit: Emit) -> Any:
-        return await in_thread(lambda relay: planned(request, spec, session, relay), emit)
-
-    identity = state.background.start("plan", work)
-    state.audit.note(session.user, "plan", spec.name)
-    return {"id": identity}
+    return begin_plan(request, spec, session)
 
 
 @router.post("/apply")
@@ -194,12 +189,20 @@ async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
     return (await api.prove(spec, emit)).as_dict()
 
 
-async def planned(
-    request: Request, spec: ClusterSpec, session: Session, emit: Emit
-) -> dict[str, Any]:
-    """A plan as a person reads it, kept for its code."""
-    proposal = await api.plan(spec, emit)
-    return plan_dict(proposal, _kept(request, spec, session, proposal))
+def begin_plan(request: Request, spec: ClusterSpec, session: Session) -> dict[str, Any]:
+    """Make a plan in the background, as a person reads it, and keep it for its code."""
+
+    async def planned(emit: Emit) -> dict[str, Any]:
+        proposal = await api.plan(spec, emit)
+        return plan_dict(proposal, _kept(request, spec, session, proposal))
+
+    async def work(emit: Emit) -> Any:
+        return await in_thread(planned, emit)
+
+    state = state_of(request)
+    identity = state.background.start("plan", work)
+    state.audit.note(session.user, "plan", spec.name)
+    return {"id": identity}
 
 
 def plan_dict(proposal: Plan, identity: str = "") -> dict[str, Any]:

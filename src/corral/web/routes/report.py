@@ -11,12 +11,10 @@ from fastapi.responses import HTMLResponse
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.events import Emit
 from corral.report.page import policy
 from corral.spec.slurm.hostlist import expand
-from corral.web.routes.owner import planned
+from corral.web.routes.owner import begin_plan
 from corral.web.state import Changer, Here, Owner, Viewer
-from corral.web.tasks.use_case_thread import in_thread
 
 router = APIRouter(prefix="/api", tags=["report"])
 
@@ -74,16 +72,9 @@ async def places(session: Viewer, state: Here) -> Any:
 
 
 @router.post("/corral/doctor/plan")
-async def fix_plan(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
+async def fix_plan(request: Request, owner: Owner, session: Changer) -> Any:
     """The plan that fixes what the doctor can fix: the cluster file as it is declared.
 
     It is shown, and applied only with the terminal's code, as any plan.
     """
-    spec = owner[1]
-
-    async def work(emit: Emit) -> Any:
-        return await in_thread(lambda relay: planned(request, spec, session, relay), emit)
-
-    identity = state.background.start("plan", work)
-    state.audit.note(owner[0].user, "plan", spec.name)
-    return {"id": identity}
+    return begin_plan(request, owner[1], session)

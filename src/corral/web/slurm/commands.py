@@ -121,15 +121,6 @@ class ByCommands:
         """
         return await self._sacct(login, past_jobs.command(days, user, secrets.token_hex(8)))
 
-    async def past_job(self, login: Login, job_id: int) -> Job | None:
-        """One job by sacct; None when accounting does not know it.
-
-        Raises:
-            CorralError: as ``past``.
-        """
-        known = await self.past_tasks(login, job_id)
-        return next((job for job in known if job.id == job_id), None)
-
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
         """A job by sacct, and the tasks of the array of that number.
 

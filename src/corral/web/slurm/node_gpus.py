@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from corral import api
+from corral.inspect.rules import ecc_faults
+from corral.inspect.xids import job_xids
 from corral.slurm.records import Job, Node
 from corral.slurm.tres import indices
 from corral.spec.slurm.hostlist import expand
@@ -69,8 +71,14 @@ def gpus_of(
         row |= {name: value for name, value in measured.items() if name}
         row["index"] = index
         row["jobs"] = [_named(job) for job in mine] if mine or known else None
+        row["faulty"] = _faulty(row["xid"], row["ecc"])
         rows.append(row)
     return rows
+
+
+def _faulty(xid: float | None, uncorrected: float | None) -> bool:
+    """Whether what the metrics have of a GPU's errors is a fault of the GPU, not of its job."""
+    return bool((xid and xid not in job_xids()) or ecc_faults(uncorrected, None))
 
 
 def _named(job: Job) -> dict[str, Any]:

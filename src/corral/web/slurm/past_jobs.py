@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
-from corral.slurm.rest.past_jobs import Past, settled
+from corral.slurm.rest.past_jobs import Past, job_of, settled
 from corral.web.slurm.slurmrest import Login, Slurm
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class PastJobs:
             CorralError: accounting does not answer.
         """
         try:
-            job = await self.ask(lambda slurm: slurm.past_job(login, job_id))
+            job = job_of(await self.ask(lambda slurm: slurm.past_tasks(login, job_id)), job_id)
             return job and settled(Past((job,)), gpus=self._gpus).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:

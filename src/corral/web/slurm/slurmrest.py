@@ -21,6 +21,7 @@ from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER, Metadata
 from corral.slurm.rest.stream import Memory, RecordStream
+from corral.web.daemon_client import daemon_client
 
 TIMEOUT: Final = 20.0
 OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
@@ -120,7 +121,6 @@ class Slurm(Protocol):
     async def partitions(self, login: Login) -> tuple[Partition, ...]: ...
     async def job(self, login: Login, job_id: int) -> Job | None: ...
     async def past(self, login: Login, days: int, user: str) -> past_jobs.Past: ...
-    async def past_job(self, login: Login, job_id: int) -> Job | None: ...
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
     async def past_use(self, login: Login, job_id: int) -> JobUse: ...
     async def past_uses(self, login: Login, seconds: int, user: str) -> dict[int, JobUse]: ...
@@ -140,16 +140,7 @@ class SlurmRest:
     """
 
     def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        kind, _, path = address.partition(":")
-        if kind == "unix" and transport is None:
-            transport = httpx.AsyncHTTPTransport(uds=path)
-        self._http = httpx.AsyncClient(
-            base_url="http://localhost" if kind == "unix" else address,
-            timeout=TIMEOUT,
-            transport=transport,
-            trust_env=False,  # a proxy of the environment would get every token
-            limits=httpx.Limits(max_connections=16),
-        )
+        self._http = daemon_client(address, timeout=TIMEOUT, transport=transport)
         self._version: int | None = None
         self._cluster = ""
         self._nodes = Memory[Node]()
@@ -285,15 +276,6 @@ class SlurmRest:
             if len(jobs) > past_jobs.MOST:
                 break
         return past_jobs.newest(jobs)
-
-    async def past_job(self, login: Login, job_id: int) -> Job | None:
-        """One job out of accounting; None when that does not know it either.
-
-        Raises:
-            CorralError: as ``past``.
-        """
-        known = await self.past_tasks(login, job_id)
-        return next((job for job in known if job.id == job_id), None)
 
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]:
         """A job out of accounting, and the tasks of the array of that number.

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.jobs.batch.containers import image_of, mount_of, mounts_of, words
+from corral.jobs.batch.containers import mounts_of, words
+from corral.jobs.batch.image_names import image_of, mount_of
 from corral.jobs.limits import against_image
 from corral.jobs.model import JobSpec, parse_job
 from corral.spec.load import load_or_raise

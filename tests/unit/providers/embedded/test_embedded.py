@@ -47,8 +47,8 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodm
     limit.write_text("128")
     monkeypatch.setattr(machine, "WATCHES", limit)
 
-    async def greets(address: str) -> bool:
-        return bool(address)
+    async def greets(address: str, port: int) -> bool:
+        return bool(address and port)
 
     async def public_key(self: object) -> str:
         folder = cluster_dir("lab")
@@ -59,7 +59,7 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodm
     async def reference(self: Images, image: str) -> str:
         return f"localhost/corral-node:{image}"
 
-    monkeypatch.setattr(provider, "_greets", greets)
+    monkeypatch.setattr(provider, "greets", greets)
     monkeypatch.setattr(provider.Access, "public_key", public_key)
     monkeypatch.setattr(Images, "reference", reference)
     monkeypatch.setattr(machine, "carries", lambda pid, identity: pid == 1)

@@ -122,6 +122,24 @@ def test_who_is_registered_and_what_resume_takes_back(
     assert (parsed.registered, parsed.resumable) == (registered, resumable)
 
 
+@pytest.mark.parametrize(
+    ("state", "silent", "misconfigured", "in_service"),
+    [
+        ("IDLE", False, False, True), ("IDLE*", True, False, False),
+        ("IDLE+NO_RESPOND", True, False, False), ("IDLE+INVALID", False, True, False),
+        ("IDLE+INVALID_REG", False, True, False), ("IDLE+POWERED_DOWN", False, False, True),
+        ("ERROR", False, False, False), ("IDLE+FAIL", False, False, False),
+        ("IDLE+MAINT", False, False, True), ("IDLE+DRAIN", False, False, False),
+    ],
+)  # fmt: skip
+def test_who_answers_and_who_is_in_service(
+    state: str, *, silent: bool, misconfigured: bool, in_service: bool
+) -> None:
+    parsed = NodeState.parse(state)
+    assert (parsed.silent, parsed.misconfigured) == (silent, misconfigured)
+    assert parsed.in_service is in_service
+
+
 def test_a_kernel_name_cannot_change_the_state() -> None:
     # OS= is the node's own word, and it comes before State=
     (node,) = parse_nodes(V2605)

@@ -93,7 +93,7 @@ test("of many nodes the first names are shown", () => {
 
 const GPU = {
   ...{ index: 0, jobs: null, use: null, memory: null, memory_total: null },
-  ...{ celsius: null, watts: null, xid: null, ecc: null },
+  ...{ celsius: null, watts: null, xid: null, ecc: null, faulty: false },
 };
 /** @type {import("../../../../src/corral/web/static/js/api.js").NodeDetail} */
 const DETAIL = {
@@ -105,6 +105,9 @@ test("a GPU: what is unknown is neither free nor 0", () => {
   assert.equal(errorsOf(GPU), "unknown");
   assert.equal(errorsOf({ ...GPU, xid: 0 }), "none");
   assert.equal(errorsOf({ ...GPU, xid: 79, ecc: 2 }), "Xid 79, 2 uncorrected memory errors");
+  const marked = (/** @type {object} */ more) =>
+    JSON.stringify(GpusCard({ detail: { ...DETAIL, gpus: [{ ...GPU, xid: 43, ...more }] } }));
+  assert.doesNotMatch(marked({}), /"reason"/);
   const words = texts(GpusCard({ detail: DETAIL }));
   assert.equal(words.match(/unknown/g)?.length, 6);
   assert.match(texts(GpusCard({ detail: { ...DETAIL, gpus: [{ ...GPU, jobs: [] }] } })), /free/);

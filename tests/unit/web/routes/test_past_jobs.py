@@ -316,7 +316,7 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ran[0][0] == "kim"
         assert "--starttime=now-7days" in ran[0][1]
         with pytest.raises(CorralError) as raised:
-            await slurm.past_job(KIM, 7)
+            await slurm.past_tasks(KIM, 7)
         assert raised.value.code is Code.NOT_FOUND
 
     run(work())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Coroutine
 from typing import Any
 
@@ -13,6 +14,9 @@ from pydantic import TypeAdapter
 
 from corral import api
 from corral.api.page import history
+from corral.inspect.rules import ecc_faults
+from corral.inspect.xids import xids_by_number
+from corral.roles.services.metrics import alerts
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
 from corral.web import schemas
@@ -78,6 +82,22 @@ def test_each_gpu_has_its_job_and_its_figures() -> None:
     assert [[j["id"] for j in row["jobs"]] for row in rows] == [[7], [7], [], []]
     assert (rows[1]["use"], rows[1]["xid"], rows[1]["celsius"]) == (0.5, 79.0, None)
     assert rows[0]["use"] is None
+    assert [row["faulty"] for row in rows] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("number", xids_by_number())
+def test_a_gpu_is_marked_for_what_the_alert_is_for(number: int) -> None:
+    readings = [api.Reading("DCGM_FI_DEV_XID_ERRORS", {"gpu": "0"}, float(number))]
+    (row,) = gpus_of(node(gres="gpu:1"), [], readings)
+    left_out = f"DCGM_FI_DEV_XID_ERRORS == {number}"
+    assert row["faulty"] is not bool(re.search(rf"{left_out}\b", alerts()))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_gpu_is_marked_for_uncorrected_errors(count: int) -> None:
+    readings = [api.Reading("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", {"gpu": "0"}, float(count))]
+    (row,) = gpus_of(node(gres="gpu:1"), [], readings)
+    assert row["faulty"] is bool(ecc_faults(count, None))
 
 
 def test_what_is_unknown_is_not_free() -> None:

@@ -390,8 +390,11 @@ def _existing(name: str, file_system: GcpStorage, source: str) -> dict[str, Any]
         server, _, remote = source.partition(":")
         kind, options = _EXISTING[file_system.kind]
         where = {
-            "server_ip": server, "remote_mount": remote, "fs_type": kind, "mount_options": options,
-        }  # fmt: skip
+            "server_ip": server,
+            "remote_mount": remote,
+            "fs_type": kind,
+            "mount_options": options,
+        }
     return module(
         name,
         "modules/file-system/pre-existing-network-storage",

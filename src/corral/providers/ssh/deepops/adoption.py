@@ -201,8 +201,12 @@ _LOGIN: Final = {
     "arguments": ("ansible_ssh_common_args", "ansible_ssh_extra_args"),
     "password": ("ansible_password", "ansible_ssh_pass"),
 }
-_KEPT: Final = ("slurm_install_enroot", "slurm_install_pyxis", "enroot_cache_path",
-                "enroot_data_path")  # fmt: skip
+_KEPT: Final = (
+    "slurm_install_enroot",
+    "slurm_install_pyxis",
+    "enroot_cache_path",
+    "enroot_data_path",
+)
 """What ``corral_software`` means in Corral's terms."""
 
 _HOST_WORDS: Final = frozenset(

@@ -636,6 +636,7 @@ export interface NodeGpu {
   watts: number | null;
   xid: number | null;
   ecc: number | null;
+  faulty: boolean;
 }
 
 /** A node's health check; silent: why it did not answer. */

@@ -58,14 +58,13 @@ const memoryOf = ({ memory, memory_total }) =>
 /** @param {{ gpu: NodeGpu, measured: boolean }} props */
 function GpuLine({ gpu, measured }) {
   const errors = errorsOf(gpu);
-  const wrong = errors !== "none" && errors !== NOT_KNOWN;
   const number = (/** @type {string} */ text) => el("td", { class: "num" }, dimmed(text));
   const figures = [
     number(orUnknown(gpu.use, (share) => `${Math.round(100 * share)} %`)),
     number(memoryOf(gpu)),
     number(orUnknown(gpu.celsius, (value) => `${Math.round(value)} °C`)),
     number(orUnknown(gpu.watts, (value) => `${Math.round(value)} W`)),
-    el("td", { class: wrong ? "reason" : "" }, dimmed(errors)),
+    el("td", { class: gpu.faulty ? "reason" : "" }, dimmed(errors)),
   ];
   return el(
     "tr",
