@@ -439,7 +439,6 @@ fi
 
 notice() { logger -t corral-health -p daemon.warning -- "$*" 2>/dev/null; echo "# $*"; }
 [ "$(status self)" = 0 ] || { [ -z "$grave" ] || notice "the controller does not answer:$grave"; exit 0; }
-state=$(node_states <"$work/self" | cut -d ' ' -f 2)
 reason=$(drained_nodes <"$work/self" | cut -d ' ' -f 3-)
 out=${reason:+yes} ours=
 case $reason in health.[a-z]*:*) ours=yes ;; esac
@@ -468,7 +467,7 @@ if [ -n "$out" ]; then
     timeout 10 scontrol update nodename="$node" state=drain reason="$why"
   exit 0
 fi
-case $state in *DOWN* | *POWER* | *FUTURE* | *MAINT*) exit 0 ;; esac
+nodes_to_drain <"$work/self" | grep -q . || exit 0
 
 # No more than a share of the cluster is ever out for this program's reasons: a cause that all nodes
 # have (the file server, a bad update) takes out that share and no more; the rest is reported.

@@ -99,6 +99,12 @@ nodes_not_drained() {
   node_states | awk '!index("+" $2 "+", "+DRAIN+") { print $1 }'
 }
 
+# nodes_to_drain: as node_states, those that a drain is for: up, and neither people, a reboot nor power saving at work on them
+# (serviced in slurm/states/node_flags.yaml).
+nodes_to_drain() {
+  node_states | awk '("+" $2 "+") !~ /[+](DOWN|ERROR|FUTURE|MAINT|MAINTENANCE|REBOOT_ISSUED|REBOOT_REQUESTED|POWER[A-Z_]*)[+]/'
+}
+
 # nodes_silent: as node_states, those whose slurmd is not registered and answering, or whose machine goes or comes: the
 # flags that slurm/states/nodes.py calls broken or powered, but for FAIL.
 nodes_silent() {

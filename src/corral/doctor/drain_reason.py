@@ -49,7 +49,7 @@ def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
 
 
 _RESUMABLE: Final = frozenset({"F07", "F09", "F10", "F39", "F83"})
-"""Reasons that Slurm gives a node and whose cause the doctor can see to be gone."""
+"""Reasons that Slurm gives a node and of which the doctor can see that the cause is gone."""
 _SLURM_ITSELF: Final = frozenset({"slurm", "root"})
 
 

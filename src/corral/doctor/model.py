@@ -127,7 +127,7 @@ def _system_error(text: str) -> str:
 
 
 class Failure(BaseModel):
-    """One way in which a cluster, or a job on it, breaks: an entry of ``catalog/*.yaml``.
+    """One way in which a cluster, or a job on it, breaks: an entry of ``catalog/``.
 
     Attributes:
         id: stable, ``F01``.

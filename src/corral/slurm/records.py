@@ -31,14 +31,27 @@ from corral.slurm.tres import Gpus, listed
 T = TypeVar("T")
 
 
-def reported(name: str, read: Callable[[object], T], default: T) -> T:
-    """A field that is ``name`` in the newest REST API's record, as ``read`` makes it."""
-    return field(default=default, metadata={"rest": (name, read)})
+def reported(name: str, read: Callable[[object], T], default: T, *, past: str = "") -> T:
+    """A field that is ``name`` in the newest REST API's record, as ``read`` makes it.
+
+    Args:
+        name: in slurmctld's record.
+        read: what makes a value of it.
+        default: the value without it.
+        past: its name in accounting's record, read in the same way; "": it is not there, or has
+            another form (``slurm.rest.read.past_job``).
+    """
+    return field(default=default, metadata={"rest": (name, read), "past": (past, read)})
 
 
 def reported_fields(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record that are ``reported``."""
-    return {name: read(raw.get(key)) for name, key, read in _REPORTED[kind]}
+    """The fields of a record of slurmctld's that are ``reported``."""
+    return {name: read(raw.get(key)) for name, key, read in _REPORTED[kind, "rest"]}
+
+
+def past_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job's record of accounting's that are ``reported``."""
+    return {name: read(raw.get(key)) for name, key, read in _REPORTED[Job, "past"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +157,10 @@ class Job:
     user: str = ""
     state: str = ""
     reason: str = ""
-    account: str = reported("account", text, "")
-    partition: str = reported("partition", text, "")
-    qos: str = reported("qos", text, "")
-    priority: int | None = reported("priority", maybe, None)
+    account: str = reported("account", text, "", past="account")
+    partition: str = reported("partition", text, "", past="partition")
+    qos: str = reported("qos", text, "", past="qos")
+    priority: int | None = reported("priority", maybe, None, past="priority")
     nodes: str = reported("nodes", text, "")
     node_count: int = reported("node_count", integer, 0)
     cpus: int = reported("cpus", integer, 0)
@@ -166,13 +179,13 @@ class Job:
     exit_signal: int = 0
     stdout: str = ""
     stderr: str = ""
-    workdir: str = reported("current_working_directory", text, "")
+    workdir: str = reported("current_working_directory", text, "", past="working_directory")
     command: str = reported("command", text, "")
     comment: str = reported("comment", text, "")
     dependency: str = reported("dependency", text, "")
-    restarts: int = reported("restart_cnt", integer, 0)
+    restarts: int = reported("restart_cnt", integer, 0, past="restart_cnt")
     gres_detail: tuple[str, ...] = reported("gres_detail", words, ())
-    submit_line: str = reported("submit_line", text, "")
+    submit_line: str = reported("submit_line", text, "", past="submit_line")
 
     @property
     def array(self) -> str:
@@ -327,10 +340,11 @@ def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:
 
 
 _REPORTED: Final = {
-    kind: tuple(
-        (attribute.name, *attribute.metadata["rest"])
+    (kind, source): tuple(
+        (attribute.name, *attribute.metadata[source])
         for attribute in fields(kind)
-        if "rest" in attribute.metadata
+        if source in attribute.metadata and attribute.metadata[source][0]
     )
     for kind in (Node, Job)
+    for source in ("rest", "past")
 }

@@ -12,7 +12,7 @@ import pytest
 
 from corral.agents import FOLDER, functions
 from corral.hosts.quote import shipped
-from corral.slurm.states.nodes import POWERED_OFF, node_flags
+from corral.slurm.states.nodes import POWERED_OFF, NodeBase, node_flags
 from corral.slurm.text import parse_nodes, readable_nodes
 
 LINE = (
@@ -150,6 +150,7 @@ def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str
 OWN_READER = re.compile(
     r"(State|Reason|NodeAddr)=(\[|\\+\()|grep.*[' ](State|Reason|NodeAddr)="
     r"|sinfo .*%[0-9]*[tTE]\b.*\| *(awk|sed|grep|while)|=\$\(timeout [0-9]+ sinfo"
+    r"|case \$state in [^)]*(DOWN|DRAIN|MAINT|POWER)"
     r"|node_states[^|]*\| *(awk|sed|grep)"
     r"|[\"'](POWERED_DOWN|POWERING_DOWN|INVALID_REG|drain|inval)[\"'] in "
 )
@@ -164,6 +165,7 @@ def test_no_other_shell_text_reads_nodes() -> None:
     assert OWN_READER.search("grep -q 'State=[^ ]*DRAIN'")
     assert OWN_READER.search("sinfo -h -N -p corral-proof -o '%N %t' | awk '$2 == x'")
     assert OWN_READER.search('if "drain" in node.state:')
+    assert OWN_READER.search("case $state in *DOWN* | *MAINT*) exit 0 ;; esac")
     assert OWN_READER.search("node_states | grep -q NOT_RESPONDING")
     assert OWN_READER.search("node_states <x | awk '$2 ~ /DRAIN/'")
 
@@ -207,6 +209,26 @@ def test_which_nodes_do_not_answer_and_which_are_not_drained(tmp_path: Path, awk
     assert unanswered == {name for name, state in nodes.items() if state.silent}
     not_drained = set(printed(tmp_path, awk, "nodes_not_drained", lines))
     assert not_drained == {name for name, state in nodes.items() if not state.drained}
+
+
+@pytest.mark.parametrize("awk", AWKS)
+def test_which_nodes_a_drain_is_for(tmp_path: Path, awk: str) -> None:
+    """The health check left nodes alone by parts of words: one that reboots was drained."""
+    states = [*NodeBase, *(f"IDLE+{flag}" for flag in node_flags()), "DOWN+MAINT", "IDLE*"]
+    lines = [
+        LINE.format(name=f"n{i}", system="x", state=state, rest="")
+        for i, state in enumerate(states)
+    ]
+    nodes = {node.name: node.state for node in parse_nodes("\n".join(lines))}
+    own = {line.split()[0] for line in printed(tmp_path, awk, "nodes_to_drain", lines)}
+    away = (NodeBase.DOWN, NodeBase.ERROR, NodeBase.FUTURE)
+    assert own == {
+        name
+        for name, state in nodes.items()
+        if state.base not in away
+        and not state.serviced
+        and not any(flag.startswith("POWER") for flag in state.flags)
+    }
 
 
 @pytest.mark.parametrize("awk", AWKS)

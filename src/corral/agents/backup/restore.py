@@ -206,7 +206,7 @@ def state(request):
 
 
 def keys(request):
-    """Write the keys that nodes know each other by; one that the archive does not have goes."""
+    """Write the keys that nodes know each other by; remove what the archive does not have."""
     there = set()
     with entries("etc/") as members:
         for entry, file in members:

@@ -215,7 +215,7 @@ def topology_(
     ui.json({"text": fabric.text, "odd": list(fabric.odd)})
     ui.show(fabric.text.rstrip("\n"))
     for line in fabric.odd:
-        ui.note(f"look at this: {line}", "yellow")
+        ui.note(f"please check: {line}", "yellow")
     return Exit.NOT_GOOD if fabric.odd else Exit.GOOD
 
 

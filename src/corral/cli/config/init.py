@@ -239,7 +239,7 @@ def _reported(
         state="nothing was written",
     )
     for warning in made.warnings:
-        ui.note(f"look at this: {warning}", "yellow")
+        ui.note(f"please check: {warning}", "yellow")
     if output == STDOUT:
         ui.json({"text": made.text, "warnings": made.warnings})
         ui.show(made.text.rstrip("\n"))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
 from corral.plurals import plural
@@ -201,7 +202,7 @@ def _memory_script(ctx: ProveContext, batch: Batch, *, neighbour: bool) -> Scrip
     greedy = call(
         "prove/node.sh",
         "task_memory",
-        'my $n = shift; my $x = "a" x ($n << 20); print length($x) > $n ? "" : "?";',
+        program("proof-memory.pl"),
         HOG,
     )
     hog = srun(ctx, batch, greedy, suffix="-hog")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from corral.durations import span_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
@@ -41,4 +43,4 @@ def made(site: Site) -> tuple[Share, ...]:
     return (Share((Desired((site.controller,), (resource,)),), title=title),)
 
 
-ROLE = Role("reservations", {"reservations": made})
+ROLE: Final = Role("reservations", {"reservations": made})

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
-from corral.slurm.records import Job, Node, Partition, reported_fields
+from corral.slurm.records import Job, Node, Partition, past_fields, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.json_values import (
     Record,
@@ -187,10 +187,6 @@ def past_job(raw: Record, _: int) -> Job:
         user=text(raw.get("user")) or text(record(raw.get("association")).get("user")),
         state=state,
         reason="" if reason == "None" else reason,
-        account=text(raw.get("account")),
-        partition=text(raw.get("partition")),
-        qos=text(raw.get("qos")),
-        priority=maybe(raw.get("priority")),
         nodes="" if raw.get("nodes") == "None assigned" else text(raw.get("nodes")),
         node_count=tres.get("node", 0) or integer(raw.get("allocation_nodes")),
         cpus=tres.get("cpu", 0),
@@ -207,10 +203,8 @@ def past_job(raw: Record, _: int) -> Job:
         exit_signal=_signal(code),
         stdout=_past_path(raw, "stdout"),
         stderr=_past_path(raw, "stderr"),
-        workdir=text(raw.get("working_directory")),
         comment=text(record(raw.get("comment")).get("job")),
-        restarts=integer(raw.get("restart_cnt")),
-        submit_line=text(raw.get("submit_line")),
+        **past_fields(raw),
     )
 
 
