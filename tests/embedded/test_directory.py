@@ -100,9 +100,9 @@ class Place:
         assert done.ok, done.tail
 
     def association(self, user: str) -> str:
-        """``ACCOUNT|DEFAULT QOS|MOST SUBMITTED`` of a user, a line each."""
+        """``ACCOUNT|DEFAULT QOS|MOST SUBMITTED`` by Corral of a user, a line each."""
         script = sh(
-            "sacctmgr -nP show assoc user={user} format=Account,DefaultQOS,MaxSubmitJobs", user=user
+            "sacctmgr -nP show assoc user={user} format=Account,DefaultQOS,GrpSubmitJobs", user=user
         )
         return self.plain.run(self.plain.controller, script).stdout.strip()
 
@@ -245,6 +245,20 @@ def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_
     assert place.pending() == ["milo may submit in account vision again"]
     place.up()
     assert place.association("milo") == "vision|long|"
+
+
+def test_who_was_closed_by_hand_stays_closed(place: Place) -> None:
+    limit = "sacctmgr -iQ modify user where name=lina account=vision set MaxSubmitJobs={n}"
+    assert place.plain.run("node0", sh(limit, n=0)).ok
+    try:
+        assert place.plain.run("node0", TIMED).ok
+        assert place.pending() == []
+        shown = sh("sacctmgr -nP show assoc user=lina format=MaxSubmitJobs,GrpSubmitJobs")
+        assert place.plain.run("node0", shown).stdout.strip() == "0|"
+        submit = as_user("lina", sh("cd /tmp && sbatch --mem=32 -o /dev/null --wrap true"))
+        assert "accounting/QOS policy" in place.plain.run("node0", submit).stderr
+    finally:
+        assert place.plain.run("node0", sh(limit, n=-1)).ok
 
 
 def test_a_group_that_is_suddenly_empty_closes_nobody_until_a_person_wants_it(

@@ -191,8 +191,9 @@ member_fault() (
   fi
 )
 
-# associations CLUSTER: "ACCOUNT|USER|DEFAULT QOS|MOST JOBS" each.
-associations() { timeout 30 sacctmgr -nP show assoc "cluster=$1" format=Account,User,DefaultQOS,MaxSubmitJobs; }
+# associations CLUSTER: "ACCOUNT|USER|DEFAULT QOS|MOST JOBS" each. Members are closed by GrpSubmitJobs, which means the same
+# as MaxSubmitJobs for a user without others below: so the latter is a person's, and what it closes stays closed.
+associations() { timeout 30 sacctmgr -nP show assoc "cluster=$1" format=Account,User,DefaultQOS,GrpSubmitJobs; }
 
 # members_of_groups GROUP:ACCOUNT:QOS...: "listed ACCOUNT USER", "want ACCOUNT USER QOS", "unread ACCOUNT", and problems.
 members_of_groups() (
@@ -287,7 +288,7 @@ group_account_do() (
     open | close)
       most=-1
       [ "$verb" = open ] || most=0
-      timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "MaxSubmitJobs=$most" >&2
+      timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "GrpSubmitJobs=$most" >&2
       ;;
     qos) timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "qos+=$qos" "DefaultQOS=$qos" >&2 ;;
   esac

@@ -75,7 +75,8 @@ awk -F: -v key="$4" -v number="$3" '
 """
 SACCTMGR = """#!/bin/sh
 case "$*" in
-  *'show assoc cluster='*) cat "$SITE/associations" ;;
+  *'show assoc cluster='*) # "by-hand" has MaxSubmitJobs in place of GrpSubmitJobs.
+    [ "${*##*,}" = GrpSubmitJobs ] && cat "$SITE/associations" || cat "$SITE/by-hand" ;;
   *'show assoc'*) ;;
   *) echo "$*" >>"$SITE/calls" ;;
 esac
@@ -94,6 +95,7 @@ def site(tmp_path: Path) -> Site:
     here.write("sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for n, i in PEOPLE.items()))
     here.write("files.passwd", "root:x:0:0::/root:/bin/sh", "ada:x:2001:2001::/home/ada:/bin/sh")
     here.write("associations", "root|||", "root|root||", "vision|||")
+    here.write("by-hand", "vision|||", "vision|lina||0", "vision|milo||0")
     return here
 
 
@@ -115,6 +117,16 @@ def test_who_left_is_closed_and_who_is_back_is_opened(site: Site) -> None:
     assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1"]
     site.write("associations", "vision|gone||0", "vision|lina||", "vision|milo||5")
     assert site.pending("vision:vision:") == []
+
+
+def test_a_member_closed_by_hand_is_not_opened(site: Site) -> None:
+    site.write("associations", "vision|lina||", "vision|milo||0")
+    assert site.pending("vision:vision:") == ["open milo vision"]
+    assert site.timed("vision:vision:").stdout == "open milo vision\n"
+    calls = (site.folder / "calls").read_text()
+    assert calls == (
+        "-iQ modify user where name=milo account=vision cluster=lab set GrpSubmitJobs=-1\n"
+    )
 
 
 def test_others_in_the_account_and_other_accounts_are_left_alone(site: Site) -> None:
