@@ -38,6 +38,7 @@ class Controller:
         public = subprocess.run(["age-keygen", "-y", self.key], capture_output=True, check=True)
         (place / "recipients").write_bytes(public.stdout)
         self.last = place / "state/last"
+        self.metrics = place / "corral-backup.prom"
         self.program = place / "corral-backup"
         self.program.write_text(agents.program("backup/scheduled.py"))
         self.conf = place / "backup.json"
@@ -54,6 +55,7 @@ class Controller:
 
     def keeps(self, count: int) -> None:
         conf = {"folder": str(self.archives), "keep": count, "every": DAY}
+        conf["metrics"] = str(self.metrics)
         self.conf.write_text(json.dumps({**conf, "request": {"cluster": "lab"}}))
 
     def has(self, days: float, stamp: str = "") -> str:
@@ -84,6 +86,13 @@ class Controller:
         output, errors = process.communicate(timeout=60)
         return process.returncode, output, errors
 
+    def measured(self) -> dict[str, int]:
+        """The metrics that the node exporter reads, as another user."""
+        assert self.metrics.stat().st_mode & 0o777 == 0o644
+        lines = self.metrics.read_text().splitlines()
+        samples = [line.split() for line in lines if not line.startswith("#")]
+        return {name.removeprefix("corral_backup_"): int(value) for name, value in samples}
+
     def names(self) -> list[str]:
         return sorted(path.name for path in self.archives.iterdir())
 
@@ -107,6 +116,43 @@ def test_an_archive_that_its_key_opens(controller: Controller) -> None:
         check=True,
     )
     assert plain.stdout == CONTENT
+
+
+def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(
+    controller: Controller,
+) -> None:
+    good = "last_success_timestamp_seconds"
+    controller.reads("sys.exit(1)")
+    assert controller.run()[0] == 1
+    assert controller.measured() == {good: 0, "bytes": 0, "interval_seconds": DAY}
+    controller.reads(f"sys.stdout.write({GOOD!r})")
+    made(controller)
+    finished, size, _ = controller.last.read_text().split()
+    expected = {good: int(finished), "bytes": int(size), "interval_seconds": DAY}
+    assert controller.measured() == expected
+    controller.reads("sys.exit(1)")
+    controller.metrics.unlink()
+    assert controller.run()[0] == 1
+    assert controller.measured() == expected
+
+
+def test_metrics_that_cannot_be_written_are_no_lost_archive(controller: Controller) -> None:
+    controller.metrics = controller.metrics / "nowhere"
+    controller.keeps(2)
+    status, _, errors = controller.run()
+    assert status == 0
+    assert "no metrics of the backup were written: " in errors
+    assert len(controller.names()) == 1
+
+
+def test_a_link_in_the_place_of_the_metrics_is_not_followed(controller: Controller) -> None:
+    victim = controller.key
+    text = victim.read_text()
+    for name in (controller.metrics, Path(f"{controller.metrics}.new")):
+        name.symlink_to(victim)
+    made(controller)
+    assert controller.measured()["bytes"] > 0
+    assert victim.read_text() == text
 
 
 def test_the_newest_are_kept_and_other_files_stay(controller: Controller) -> None:

@@ -10,7 +10,8 @@
 ``/etc/corral/backup.json`` has the folder, how many archives are kept, and the request of
 ``backup/write.py``, which reads the cluster. Its archive goes through zstd and age by pipes: plain
 text is on no disk. The file gets its name when it is complete. ``/var/lib/corral/backup/last`` has
-the last one: when it was finished, seconds since 1970, its bytes, and its path.
+the last one: when it was finished, seconds since 1970, its bytes, and its path. Where the cluster
+has metrics, they have the same after each run, also after one that failed.
 
 Neither the clock nor the names decide alone what is removed: the archive just made stays, and those
 made soon after another go first, so that a controller that restarts again and again does not
@@ -185,9 +186,60 @@ def too_many(rows, made, keep, every):
     return order[: max(0, len(rows) - keep)]
 
 
+def last():
+    """When the last good archive was finished, and its bytes; zeros where there has been none."""
+    try:
+        finished, size, _ = LAST.read_text("utf-8").split(maxsplit=2)
+    except (OSError, ValueError):
+        return 0, 0
+    return int(finished), int(size)
+
+
+def metrics(finished, size, every):
+    """The last good archive as Prometheus' text."""
+    rows = (
+        (
+            "corral_backup_last_success_timestamp_seconds",
+            "When the scheduled backup last made an archive; 0 where it never did.",
+            finished,
+        ),
+        ("corral_backup_bytes", "Size of that archive.", size),
+        ("corral_backup_interval_seconds", "How often one is to be made (backup.every).", every),
+    )
+    return "".join(
+        f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value}\n"
+        for name, about, value in rows
+    )
+
+
+def measured(conf):
+    """Write the metrics for the node exporter, which reads them as another user."""
+    path = conf["metrics"]
+    if not path:
+        return
+    new = Path(f"{path}.new")
+    try:
+        new.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(metrics(*last(), conf["every"]))
+            os.fchmod(file.fileno(), 0o644)
+        new.replace(path)
+    except OSError as error:
+        print(f"no metrics of the backup were written: {error}", file=sys.stderr)
+
+
 def main():
-    """Write an archive, then remove those that are too many."""
+    """Write an archive, and how old the last good one is."""
     conf = json.loads(CONF.read_text("utf-8"))
+    try:
+        made(conf)
+    finally:
+        measured(conf)
+
+
+def made(conf):
+    """Write an archive, then remove those that are too many."""
     request, place = conf["request"], conf["folder"]
     ours = re.escape(request["cluster"]) + r"-\d{8}-\d{6}\.tar\.zst\.age"
     folder = opened(place)

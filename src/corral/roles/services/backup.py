@@ -14,7 +14,7 @@ from corral.agents import program
 from corral.durations import interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services import mlflow, page
+from corral.roles.services import metrics, mlflow, page
 from corral.roles.slurm.auth_key import MUNGE_KEY
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.spec.models import ClusterSpec
@@ -31,6 +31,8 @@ PROGRAM: Final = "/usr/local/sbin/corral-backup"
 WRITE: Final = "/usr/local/lib/corral/backup-write.py"
 CONF: Final = "/etc/corral/backup.json"
 RECIPIENTS: Final = "/etc/corral/backup-recipients"
+METRICS: Final = f"{metrics.TEXTFILES}/corral-backup.prom"
+"""Not the name of corral-figures, whose age has its own alert."""
 _FIRST_S: Final = 600
 """Seconds after the timer starts, and so after each boot: daemons are up by then."""
 
@@ -105,13 +107,14 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     every = interval_seconds(backup.every)
     units = {kind: f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")}
     if not every:
-        gone = map(Gone, (PROGRAM, WRITE, CONF, RECIPIENTS, *units.values()))
+        gone = map(Gone, (PROGRAM, WRITE, CONF, RECIPIENTS, METRICS, *units.values()))
         off = Desired((site.controller,), (Timer(NAME, on=False), *gone))
         return (Share((off,), title="no scheduled backup"),)
     settings = {
         "folder": backup.folder,
         "keep": backup.keep,
         "every": every,
+        "metrics": METRICS if site.spec.services.metrics else "",
         "request": request_of(site.spec, {}, artifacts=backup.artifacts),
     }
     resources: tuple[Resource, ...] = (
@@ -125,6 +128,8 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         File(units["timer"], _TIMER.format(first=_FIRST_S, every=every)),
         Timer(NAME),
     )
+    if not site.spec.services.metrics:
+        resources += (Gone(METRICS),)
     title = f"a backup into {backup.folder} every {backup.every}"
     return (Share((Desired((site.controller,), resources),), title=title),)
 
