@@ -404,6 +404,25 @@ def test_another_authority_is_not_trusted(place: Place) -> None:
         place.up()
 
 
+def refused(place: Place, why: str) -> None:
+    """Nothing is done, for this reason."""
+    with pytest.raises(CorralError) as error:
+        place.up()
+    assert why in str(error.value) + error.value.tail + (error.value.hint or "")
+
+
+def test_a_command_for_keys_that_wins_over_the_directorys_is_refused(place: Place) -> None:
+    own = "/etc/ssh/sshd_config.d/05-own.conf"
+    add = sh("printf 'AuthorizedKeysCommand /bin/true\\n' >{own}", own=own)
+    assert place.plain.run("node1", add).ok
+    try:
+        refused(place, f"sshd asks /bin/true {own} ")
+    finally:
+        assert place.plain.run("node1", sh("rm {own}", own=own)).ok
+    assert place.pending() == []
+    assert over_ssh(place, "node1", "id -un").strip() == "lina"
+
+
 def test_without_the_directory_its_people_are_gone_and_files_stay(place: Place) -> None:
     asyncio.run(api.up(place.plain.spec))
     try:
@@ -415,6 +434,12 @@ def test_without_the_directory_its_people_are_gone_and_files_stay(place: Place) 
         left = place.plain.run("node1", sh("ls /etc/corral/directory* /etc/sssd/conf.d/*corral*"))
         assert left.stdout == ""
         assert place.plain.run("node1", sh("ls -d {home}", home=f"{HOMES}/lina")).ok
+        # sshd reads Corral's folder first, so another command would lose.
+        add = sh("printf '\\nAuthorizedKeysCommand /bin/true\\n' >>/etc/ssh/sshd_config")
+        assert place.plain.run("node1", add).ok
+        refused(place, "sshd asks /bin/true /etc/ssh/sshd_config for public keys")
+        take = sh("sed -i '/^AuthorizedKeysCommand/d' /etc/ssh/sshd_config")
+        assert place.plain.run("node1", take).ok
         plan = asyncio.run(api.plan(place.plain.spec))
         assert not [c for s in plan.stages for c in s.changes]
     finally:

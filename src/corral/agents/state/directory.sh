@@ -114,16 +114,35 @@ password_receive() (
     { echo "$fingerprint" && password_sums "$conf" "$file"; } >"$mark.new" && mv -f "$mark.new" "$mark"
 )
 
-# keys_probe PATH TEXT: on, other or off.
+# keys_foreign COMMAND: another command that sshd asks for keys, and the files that name one. sshd takes the first that it reads, so
+# with another one either its users or the directory's would be locked out.
+keys_foreign() (
+  asked=$(sshd_settings | sed -n 's/^authorizedkeyscommand //p')
+  case $asked in '' | none | "$1") exit 0 ;; esac
+  files=$(grep -lisE '^[[:space:]]*authorizedkeyscommand[[:space:]=]' /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf | tr '\n' ' ')
+  echo "$asked ${files% }"
+)
+
+# keys_probe PATH TEXT COMMAND: on, other or off; and, where the keys are to be asked by COMMAND, what keys_foreign prints.
 keys_probe() {
   if ! [ -e "$1" ]; then echo off; elif [ "$(cat "$1")" = "$2" ]; then echo on; else echo other; fi
+  [ -z "$3" ] || keys_foreign "$3"
 }
 
-# keys_on PATH TEXT: sshd asks by it once it has read its settings again, which it would not start with where they are wrong.
+# keys_on PATH TEXT COMMAND: sshd asks by it once it has read its settings again, which it would not start with where they are
+# wrong; only where sshd then does ask by it.
 keys_on() {
-  file_write "$1" root:root 644 "$2" && sshd -t >&2 && sshd_reload && return
+  file_write "$1" root:root 644 "$2" && keys_asked "$3" && sshd -t >&2 && sshd_reload && return
   rm -f "$1"
   return 1
+}
+
+# keys_asked COMMAND: whether sshd asks by it for keys.
+keys_asked() {
+  sshd_settings | grep -qxF "authorizedkeyscommand $1" || {
+    echo "sshd does not ask for keys by $1: an earlier line of its config wins, or it does not include that folder" >&2
+    return 1
+  }
 }
 
 # keys_off PATH

@@ -35,9 +35,10 @@ KEYS: Final = "/usr/local/sbin/corral-directory-keys"
 GROUP_ACCOUNTS: Final = "group-accounts"
 _SHOWN: Final = 3
 """Of what is due for members a plan's line has so many."""
+_ASKS: Final = f"{KEYS} %u"
 _KEYS: Final = f"""\
 # Written by Corral: public keys of the directory's people (sshPublicKey).
-AuthorizedKeysCommand {KEYS} %u
+AuthorizedKeysCommand {_ASKS}
 AuthorizedKeysCommandUser nobody
 """
 
@@ -251,20 +252,38 @@ class KeysFromDirectory(Standalone):
         return f"file:{KEYS_CONF}"
 
     def probe(self) -> Script:
-        """``on``, ``other`` or ``off``."""
-        return call(PROGRAM, "keys_probe", KEYS_CONF, _KEYS.rstrip())
+        """``on``, ``other`` or ``off``; and another command that sshd asks, with its files."""
+        asks = _ASKS if self.on else ""
+        return call(PROGRAM, "keys_probe", KEYS_CONF, _KEYS.rstrip(), asks)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Write sshd's file, or remove it; sshd reads its settings again."""
-        if seen.text == ("on" if self.on else "off"):
+        """Write sshd's file, or remove it; sshd reads its settings again.
+
+        Another command for keys is a person's to remove: sshd asks by one alone.
+        """
+        now, _, foreign = seen.text.partition("\n")
+        if foreign:
+            refusal = (
+                f"sshd asks {foreign} for public keys, and can ask by one command only: remove "
+                "AuthorizedKeysCommand from its config, or leave directory out of the file"
+            )
+            return Change(
+                self.id,
+                "sshd asks somebody else for keys",
+                foreign,
+                "",
+                sh("exit 1"),
+                refuses=refusal,
+            )
+        if now == ("on" if self.on else "off"):
             return None
         what = "takes" if self.on else "takes no more"
         return Change(
             self.id,
             f"sshd {what} public keys of the directory",
-            seen.text,
+            now,
             "on" if self.on else "off",
-            call(PROGRAM, "keys_on", KEYS_CONF, _KEYS)
+            call(PROGRAM, "keys_on", KEYS_CONF, _KEYS, _ASKS)
             if self.on
             else call(PROGRAM, "keys_off", KEYS_CONF),
         )

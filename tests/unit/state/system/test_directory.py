@@ -340,6 +340,48 @@ def test_homes_and_keys_are_as_declared(on: bool) -> None:
     assert KeysFromDirectory(on).diff(Seen(0, other), HERE_CONTEXT) is not None
 
 
+SSHD = """#!/bin/sh
+# sshd -T: of the lines of its config the first one counts; -t.
+[ "$1" = -T ] || exit 0
+cat "$SITE/sshd" "$SITE/keys.conf" 2>/dev/null | awk '
+  tolower($1) == "authorizedkeyscommand" && !found { $1 = tolower($1); print; found = 1 }
+  END { if (!found) print "authorizedkeyscommand none" }'
+"""
+
+
+def test_another_command_for_keys_is_refused_and_never_replaced(site: Site) -> None:
+    for name, text in (("sshd", SSHD), ("systemctl", "#!/bin/sh\n"), ("chown", "#!/bin/sh\n")):
+        (site.folder / "bin" / name).write_text(text)
+        (site.folder / "bin" / name).chmod(0o755)
+    file, text = site.folder / "keys.conf", "AuthorizedKeysCommand /ours %u\n"
+    probe = call(PROGRAM, "keys_probe", file, text.strip(), "/ours %u")
+    put = call(PROGRAM, "keys_on", file, text, "/ours %u")
+    assert site.run(probe).stdout == "off\n"
+    assert site.run(put).returncode == 0
+    assert site.run(probe).stdout == "on\n"
+    # One that comes before Corral's file, whether it was there first or came later.
+    site.write("sshd", "AuthorizedKeysCommand /opt/cloud/keys %u")
+    assert site.run(probe).stdout.startswith("on\n/opt/cloud/keys %u")
+    file.unlink()
+    seen = site.run(probe).stdout
+    assert seen.startswith("off\n/opt/cloud/keys %u")
+    assert site.run(call(PROGRAM, "keys_probe", file, text.strip(), "")).stdout == "off\n"
+    failed = site.run(put)
+    assert failed.returncode == 1
+    assert "sshd does not ask for keys by /ours %u: an earlier line of its config wins" in (
+        failed.stderr
+    )
+    assert not file.exists()
+    for state in ("on", "off"):
+        change = KeysFromDirectory(on=True).diff(
+            Seen(0, f"{state}\n/opt/cloud/keys %u /etc/ssh/sshd_config"), HERE_CONTEXT
+        )
+        assert change is not None
+        assert change.refuses.startswith(
+            "sshd asks /opt/cloud/keys %u /etc/ssh/sshd_config for public keys, and can ask by"
+        )
+
+
 @pytest.mark.parametrize(
     ("status", "line"),
     [
