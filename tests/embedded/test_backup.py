@@ -163,6 +163,10 @@ def test_made_by_the_controller_itself(
     assert (state := asyncio.run(api.status(spec)).backup) is not None
     assert state.path == f"/shared/backups/{names[-1]}"
 
+    # As after a boot: none before it is due.
+    printed(live, "systemctl start corral-backup-due.service")
+    assert printed(live, "ls -A /shared/backups").split() == names
+
     # What cannot be read is a failed unit and a sentence, and older archives stay.
     printed(live, "systemctl stop mariadb")
     assert (
@@ -181,6 +185,10 @@ def test_made_by_the_controller_itself(
     (trouble,) = asyncio.run(api.status(spec)).troubles
     assert "are declared" in trouble.message
     assert "F2240" in ids(report_of(live))
+    before = printed(live, "ls -A /shared/backups").split()
+    printed(live, "systemctl start corral-backup-due.service")
+    done = "until ls /shared/backups | grep -qvxF -f /tmp/before; do sleep 0.3; done"
+    printed(live, f"printf '%s\\n' {' '.join(before)} >/tmp/before; timeout 60 sh -c '{done}'")
 
     off = spec.model_copy(update={"backup": ScheduledBackup()})
     asyncio.run(api.up(off))

@@ -49,13 +49,19 @@ class Controller:
             "CORRAL_BACKUP_RECIPIENTS": str(place / "recipients"),
             "CORRAL_BACKUP_WRITE": str(self._write),
             "CORRAL_BACKUP_LAST": str(self.last),
+            "PATH": f"{place}/bin:{os.environ['PATH']}",
         }
+        self._started = place / "started"
+        systemctl = place / "bin/systemctl"
+        systemctl.parent.mkdir()
+        systemctl.write_text(f'#!/bin/sh\necho "$*" >>{self._started}\n')
+        systemctl.chmod(0o755)
         self.keeps(2)
         self.reads(f"sys.stdout.write({GOOD!r})")
 
     def keeps(self, count: int) -> None:
         conf = {"folder": str(self.archives), "keep": count, "every": DAY}
-        conf["metrics"] = str(self.metrics)
+        conf |= {"metrics": str(self.metrics), "asked": 3600}
         self.conf.write_text(json.dumps({**conf, "request": {"cluster": "lab"}}))
 
     def has(self, days: float, stamp: str = "") -> str:
@@ -72,9 +78,20 @@ class Controller:
         text = "import json, sys, time\nassert json.load(sys.stdin) == {'cluster': 'lab'}\n"
         self._write.write_text(text + code + "\n")
 
-    def start(self) -> subprocess.Popen[str]:
+    def starts_one(self) -> bool:
+        """Whether the timer's question starts the backup."""
+        self._started.unlink(missing_ok=True)
+        process = self.start("--due")
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 0
+        if not self._started.exists():
+            return False
+        assert self._started.read_text() == "start --no-block corral-backup.service\n"
+        return True
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, self.program],
+            [sys.executable, self.program, *words],
             env=self.environment,
             text=True,
             stdout=subprocess.PIPE,
@@ -116,6 +133,22 @@ def test_an_archive_that_its_key_opens(controller: Controller) -> None:
         check=True,
     )
     assert plain.stdout == CONTENT
+
+
+def test_one_is_made_when_it_is_due_and_not_before(controller: Controller) -> None:
+    assert controller.starts_one()
+    assert controller.names() == []
+    name = made(controller)
+    assert not controller.starts_one()
+    text = controller.last.read_text()
+    for age, expected in ((DAY - 1900, False), (DAY - 1700, True), (3 * DAY, True), (-DAY, True)):
+        _, rest = text.split(maxsplit=1)
+        controller.last.write_text(f"{int(time.time()) - age} {rest}")
+        assert controller.starts_one() == expected, age
+    controller.last.write_text(text)
+    assert not controller.starts_one()
+    (controller.archives / name).unlink()
+    assert controller.starts_one()
 
 
 def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(

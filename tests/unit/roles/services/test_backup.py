@@ -28,7 +28,7 @@ def test_off_removes_programs_and_timer_but_no_archive() -> None:
     assert ids[0] == "timer:corral-backup"
     assert {name for name in ids[1:] if "/var/backups" in name} == set()
     assert Gone(backup.METRICS) in entry.resources
-    assert len(ids) == 8
+    assert len(ids) == 9
 
 
 def test_what_the_program_reads() -> None:
@@ -41,7 +41,12 @@ def test_what_the_program_reads() -> None:
     assert json.loads(settings["request"]["files"]["cluster.json"])["name"] == "laptop"
     assert given[backup.RECIPIENTS].content == f"{KEY}\n{KEY}a\n"
     timer = given["/etc/systemd/system/corral-backup.timer"].content
-    assert "OnUnitActiveSec=86400s" in timer
+    assert "Unit=corral-backup-due.service\nOnActiveSec=600s\nOnUnitActiveSec=3600s\n" in timer
+    assert settings["asked"] == 3600
+    check = given["/etc/systemd/system/corral-backup-due.service"].content
+    assert "ExecStart=/usr/local/sbin/corral-backup --due\n" in check
+    often = files(ScheduledBackup(every="2h", to=(KEY,)))[backup.CONF]
+    assert json.loads(often.content)["asked"] == 600
     service = given["/etc/systemd/system/corral-backup.service"].content
     assert "RequiresMountsFor=/shared/old" in service
 
