@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-# Installed as: /usr/local/sbin/corral-backup on the controller
-# (roles/services/backup)
+# Installed as: /usr/local/sbin/corral-backup on the controller; else nowhere: read for its metrics
+# (roles/services/backup, web/reference/metrics)
 # Started by: corral-backup.timer, by corral-backup-due.service
 # Runs as: root
 # pyright: basic, reportOptionalMemberAccess=false

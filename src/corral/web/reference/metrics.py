@@ -45,10 +45,9 @@ _ABOUT: Final = (
         "The node exporter of each machine, port 9100, job `node`. The node exporter's own metrics "
         "have names that\nbegin with `node_`, NVIDIA's DCGM exporter's begin with `DCGM_FI_`.\n",
     ),
-    (
-        "Scheduled backup",
-        "The node exporter of the controller, where `backup` is declared; after each run.\n",
-    ),
+)
+_OF_BACKUP: Final = (
+    "The node exporter of the controller, where `backup` is declared; after each run.\n"
 )
 _SAMPLE: Final = re.compile(r"(\w+?)(?:\{(.*)\})? \S+$")
 _LABEL: Final = re.compile(r'(\w+)="')
@@ -81,7 +80,8 @@ class Metric:
 def page() -> str:
     """The page as Markdown."""
     parts = [_INTRODUCTION]
-    for (title, about), metrics in zip(_ABOUT, (controller(), node(), backup()), strict=True):
+    sections = (*_ABOUT, ("Scheduled backup", _OF_BACKUP))
+    for (title, about), metrics in zip(sections, (controller(), node(), backup()), strict=True):
         parts += [f"\n## {title}\n\n{about}\n", "| metric | type | labels | meaning |\n"]
         parts.append("|---|---|---|---|\n")
         for metric in metrics:
