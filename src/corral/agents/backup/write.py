@@ -97,7 +97,7 @@ class Summed:
         self.sum = hashlib.sha256()
         self.ended = False
 
-    def read(self, size):
+    def read(self, size=-1, /):
         """The next bytes."""
         data = self.file.read(size)
         self.sum.update(data)
