@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live, named
+from tests.embedded.test_doctor import ids, report_of
 
 from corral import api
 from corral.api.operations.encryption import encryption_of
@@ -147,6 +148,9 @@ def test_made_by_the_controller_itself(
     live = fresh_cluster(spec)
     job = ended(live)
     assert printed(live, "systemctl is-active corral-backup.timer") == "active"
+    assert (state := asyncio.run(api.status(spec)).backup) is not None
+    assert state.age is None
+    assert "F2240" not in ids(report_of(live))
     for _ in range(3):
         printed(live, "systemctl start corral-backup.service; sleep 1.1")
     names = printed(live, "ls /shared/backups").split()
@@ -156,6 +160,12 @@ def test_made_by_the_controller_itself(
     plan = planned(spec, path, private)
     assert plan.archive.manifest.highest_job == int(job)
     assert plan.in_place is False
+    assert (state := asyncio.run(api.status(spec)).backup) is not None
+    assert state.path == f"/shared/backups/{names[-1]}"
+
+    # As after a boot: none before it is due.
+    printed(live, "systemctl start corral-backup-due.service")
+    assert printed(live, "ls -A /shared/backups").split() == names
 
     # What cannot be read is a failed unit and a sentence, and older archives stay.
     printed(live, "systemctl stop mariadb")
@@ -166,7 +176,19 @@ def test_made_by_the_controller_itself(
     assert "the archive is incomplete: mariadb" in journal
     assert "no backup was made: reading the cluster ended with status 1" in journal
     assert printed(live, "ls -A /shared/backups").split() == names
+    troubles = [t.message for t in asyncio.run(api.status(spec)).troubles]
+    assert any(t.startswith("the last run failed, the last good backup is 00:") for t in troubles)
+    assert "F2240" in ids(report_of(live))
     printed(live, "systemctl start mariadb && systemctl start corral-backup.service")
+    assert "F2240" not in ids(report_of(live))
+    printed(live, "sed -i 's/^[0-9]*/1000000000/' /var/lib/corral/backup/last")
+    (trouble,) = asyncio.run(api.status(spec)).troubles
+    assert "are declared" in trouble.message
+    assert "F2240" in ids(report_of(live))
+    before = printed(live, "ls -A /shared/backups").split()
+    printed(live, "systemctl start corral-backup-due.service")
+    done = "until ls /shared/backups | grep -qvxF -f /tmp/before; do sleep 0.3; done"
+    printed(live, f"printf '%s\\n' {' '.join(before)} >/tmp/before; timeout 60 sh -c '{done}'")
 
     off = spec.model_copy(update={"backup": ScheduledBackup()})
     asyncio.run(api.up(off))

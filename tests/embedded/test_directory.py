@@ -31,6 +31,8 @@ PROGRAM = Path(__file__).parent / "programs" / "openldap.sh"
 SECRET = "of-the-reader-7"
 HOMES = "/shared/home"
 KEY = "/root/lina.key"
+TIMED = sh("systemctl start corral-group-accounts.service")
+JOURNAL = sh("journalctl -q -u corral-group-accounts.service -o cat -n 20 --no-pager")
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,23 @@ class Place:
         done = self.plain.run(SERVER, script, stdin=text.encode())
         assert done.ok, done.tail
 
+    def hide(self, *people: str) -> None:
+        """Hide these people's entries from everybody but the administrator, and no others."""
+        rules = [
+            f'to dn.exact="uid={person},ou=people,dc=example,dc=org" by * none' for person in people
+        ]
+        rules.append("to attrs=userPassword by self write by anonymous auth by * none")
+        rules.append("to * by * read")
+        text = "dn: olcDatabase={1}mdb,cn=config\nchangetype: modify\nreplace: olcAccess\n"
+        text += "".join(f"olcAccess: {{{i}}}{rule}\n" for i, rule in enumerate(rules))
+        script = sh("ldapmodify -Q -Y EXTERNAL -H ldapi:///")
+        done = self.plain.run(SERVER, script, stdin=text.encode())
+        assert done.ok, done.tail
+
     def association(self, user: str) -> str:
-        """``ACCOUNT|DEFAULT QOS|MOST SUBMITTED`` of a user, a line each."""
+        """``ACCOUNT|DEFAULT QOS|MOST SUBMITTED`` by Corral of a user, a line each."""
         script = sh(
-            "sacctmgr -nP show assoc user={user} format=Account,DefaultQOS,MaxSubmitJobs", user=user
+            "sacctmgr -nP show assoc user={user} format=Account,DefaultQOS,GrpSubmitJobs", user=user
         )
         return self.plain.run(self.plain.controller, script).stdout.strip()
 
@@ -217,10 +232,11 @@ def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_
     assert place.plain.run("node0", submit).ok
     place.modify("delete", "milo")
     assert place.pending() == ["milo left the group of account vision: no new jobs in it"]
-    # What the timer starts.
-    timed = place.plain.run("node0", sh("systemctl start corral-group-accounts.service"))
-    assert timed.ok, timed.tail
-    assert place.association("milo") == "vision|long|0"
+    # What the timer starts; it closes whom it misses twice running.
+    for left in ("", "0"):
+        timed = place.plain.run("node0", TIMED)
+        assert timed.ok, timed.tail
+        assert place.association("milo") == f"vision|long|{left}"
     refused = place.plain.run("node0", submit)
     assert not refused.ok
     assert "Job violates accounting/QOS policy" in refused.stderr
@@ -229,6 +245,65 @@ def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_
     assert place.pending() == ["milo may submit in account vision again"]
     place.up()
     assert place.association("milo") == "vision|long|"
+
+
+def test_who_was_closed_by_hand_stays_closed(place: Place) -> None:
+    limit = "sacctmgr -iQ modify user where name=lina account=vision set MaxSubmitJobs={n}"
+    assert place.plain.run("node0", sh(limit, n=0)).ok
+    try:
+        assert place.plain.run("node0", TIMED).ok
+        assert place.pending() == []
+        shown = sh("sacctmgr -nP show assoc user=lina format=MaxSubmitJobs,GrpSubmitJobs")
+        assert place.plain.run("node0", shown).stdout.strip() == "0|"
+        submit = as_user("lina", sh("cd /tmp && sbatch --mem=32 -o /dev/null --wrap true"))
+        assert "accounting/QOS policy" in place.plain.run("node0", submit).stderr
+    finally:
+        assert place.plain.run("node0", sh(limit, n=-1)).ok
+
+
+def test_a_group_that_is_suddenly_empty_closes_nobody_until_a_person_wants_it(
+    place: Place,
+) -> None:
+    many = ("lina", "milo", "nora", "olaf", "pia")
+    for name in many[2:]:  # the others are members already
+        place.modify("add", name)
+    try:
+        place.up()
+        assert [place.association(n) for n in many] == ["vision|long|"] * 5
+        for name in many:
+            place.modify("delete", name)
+        for _ in range(2):
+            assert not place.plain.run("node0", TIMED).ok
+        why = place.plain.run("node0", JOURNAL).stdout
+        assert "5 of 5 people are missing from the groups of account vision at once" in why
+        assert [place.association(n) for n in many] == ["vision|long|"] * 5
+        left = "5 of 5 people left the groups of account vision: no new jobs in it"
+        assert place.pending() == [left]
+        place.up()
+        assert [place.association(n) for n in many] == ["vision|long|0"] * 5
+        assert place.pending() == []
+    finally:
+        place.modify("add", "lina")
+        place.up()
+    assert place.association("lina") == "vision|long|"
+
+
+def test_a_member_whose_entry_is_hidden_is_not_closed(place: Place) -> None:
+    place.modify("add", "nora")
+    place.up()
+    assert place.association("nora") == "vision|long|"
+    place.hide("nora")
+    try:
+        forget = sh("sss_cache -u nora; SSS_NSS_USE_MEMCACHE=NO getent -s sss passwd nora")
+        assert not place.plain.run("node0", forget).ok
+        for _ in range(2):
+            assert place.plain.run("node0", TIMED).ok
+        assert place.association("nora") == "vision|long|"
+        assert place.pending() == []
+    finally:
+        place.hide()
+        place.modify("delete", "nora")
+        place.up()
 
 
 def test_an_entry_with_a_name_or_number_of_the_files_own_user_is_nobody(place: Place) -> None:
@@ -329,6 +404,26 @@ def test_another_authority_is_not_trusted(place: Place) -> None:
         place.up()
 
 
+def refused(place: Place, why: str) -> None:
+    """Nothing is done, for this reason."""
+    with pytest.raises(CorralError) as error:
+        place.up()
+    assert why in str(error.value) + error.value.tail + (error.value.hint or "")
+
+
+def test_a_command_for_keys_that_wins_over_the_directorys_is_refused(place: Place) -> None:
+    own = "/etc/ssh/sshd_config.d/05-own.conf"
+    add = sh("printf 'AuthorizedKeysCommand /bin/true\\n' >{own}", own=own)
+    assert place.plain.run("node1", add).ok
+    try:
+        refused(place, f"sshd asks /bin/true {own} ")
+    finally:
+        assert place.plain.run("node1", sh("rm {own}", own=own)).ok
+    assert place.pending() == []
+    # Not node1: its libnss_sss knows for 300 s whom it has just been asked for, without SSSD too.
+    assert over_ssh(place, "node0", "id -un").strip() == "lina"
+
+
 def test_without_the_directory_its_people_are_gone_and_files_stay(place: Place) -> None:
     asyncio.run(api.up(place.plain.spec))
     try:
@@ -340,6 +435,13 @@ def test_without_the_directory_its_people_are_gone_and_files_stay(place: Place) 
         left = place.plain.run("node1", sh("ls /etc/corral/directory* /etc/sssd/conf.d/*corral*"))
         assert left.stdout == ""
         assert place.plain.run("node1", sh("ls -d {home}", home=f"{HOMES}/lina")).ok
+        # sshd reads Corral's folder first, so another command would lose.
+        lines = b"\nAuthorizedKeysCommand /bin/true\nAuthorizedKeysCommandUser nobody\n"
+        add = sh("cat >>/etc/ssh/sshd_config")
+        assert place.plain.run("node1", add, stdin=lines).ok
+        refused(place, "sshd asks /bin/true /etc/ssh/sshd_config for public keys")
+        take = sh("sed -i '/^AuthorizedKeysCommand/d' /etc/ssh/sshd_config")
+        assert place.plain.run("node1", take).ok
         plan = asyncio.run(api.plan(place.plain.spec))
         assert not [c for s in plan.stages for c in s.changes]
     finally:

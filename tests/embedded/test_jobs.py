@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
@@ -348,6 +349,35 @@ def test_refused_before_submission(cluster: Live, tmp_path: Path) -> None:
         run(cluster, script="/shared/nothing-here.py")
     assert "no script" in caught.value.message
     assert cluster.with_fleet(queue) == before
+
+
+BURN = """\
+import time
+held, end = bytearray(150 << 20), time.monotonic() + 40
+held[::4096] = b"x" * len(held[::4096])
+while time.monotonic() < end:
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_what_a_job_used_is_shown_at_its_end(cluster: Live, tmp_path: Path) -> None:
+    """One of its two processors, and half of its memory."""
+    fields = {"cpus_per_rank": 2, "mem": "300M", "folder": "none"}
+    job = parse_job({"script": script(tmp_path, BURN), **fields})
+    ended = asyncio.run(api.run(cluster.spec, job))
+    assert isinstance(ended, Outcome)
+    assert ended.use is not None
+    shares = ended.use.shares
+    assert shares.cpu is not None
+    assert shares.memory is not None
+    assert 0.1 < shares.cpu < 0.75, ended.use
+    assert 0.45 < shares.memory < 0.8, ended.use
+    assert ended.use.words.count(" of ") == 3, ended.use.words
+    asked = asyncio.run(api.job_state(cluster.spec, ended.id, use=True))
+    assert isinstance(asked, Outcome)
+    assert asked.use == ended.use
+    assert asyncio.run(api.job_state(cluster.spec, ended.id)).as_dict().get("use") is None
 
 
 # Its answer has the form of nvidia-smi 580's to csv,noheader,nounits; one GPU idles.

@@ -12,4 +12,4 @@ export LC_ALL
 # shellcheck source=src/corral/agents/state/directory.sh
 . state/directory.sh #include
 
-group_accounts "$@"
+group_accounts_timed /run/corral-group-accounts.missing "$@"

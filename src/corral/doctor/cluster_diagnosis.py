@@ -11,7 +11,15 @@ from corral.doctor.job_steps import job_steps, launches
 from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
-from corral.doctor.probes import PROBES, Scene, alone, directory, finding, user_namespaces
+from corral.doctor.probes import (
+    PROBES,
+    Scene,
+    alone,
+    backup,
+    directory,
+    finding,
+    user_namespaces,
+)
 from corral.doctor.tailnet import tailnet
 from corral.inspect.machine import DRIVER, KERNEL_LOG, NAMES, PORTS
 from corral.inspect.slurm import PING
@@ -23,7 +31,7 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
-RULES: Final = (*PROBES, alone, directory, user_namespaces, launches, job_steps, tailnet)
+RULES: Final = (*PROBES, alone, backup, directory, user_namespaces, launches, job_steps, tailnet)
 """All that asks the machines."""
 _SILENT: Final = frozenset({"", "none"})
 

@@ -56,6 +56,7 @@ class Ask:
         shared: the first shared folder, whose owners and modes are read; "" for none.
         keeper: who may own that besides root, "" for nobody.
         people: the directory of people, whose servers are asked.
+        backup: seconds between two scheduled backups, 0 where none are declared.
     """
 
     names: tuple[str, ...]
@@ -67,6 +68,7 @@ class Ask:
     shared: str = ""
     keeper: str = ""
     people: Directory | None = None
+    backup: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
         services.alone(slurm_units),
         *((machine.USER_NAMESPACES,) if ask.containers else ()),
         *((machine.directory(ask.people),) if ask.people else ()),
+        *((services.backup(ask.backup),) if ask.backup and ask.controller else ()),
         *((mesh.TAILNET,) if ask.mesh else ()),
         *((mesh.TAILNET_PEERS,) if ask.mesh and ask.controller else ()),
     )

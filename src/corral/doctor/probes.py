@@ -24,6 +24,7 @@ from corral.inspect.rules import (
     OwnerFault,
     UnitState,
     VersionFault,
+    backup_problem,
     differing_files,
     directory_problems,
     file_faults,
@@ -36,7 +37,7 @@ from corral.inspect.rules import (
     unit_state,
     version_fault,
 )
-from corral.inspect.services import ALONE, LIMITS
+from corral.inspect.services import ALONE, BACKUP, LIMITS
 from corral.inspect.slurm import (
     ACCOUNTING,
     CGROUP_CONF,
@@ -450,6 +451,15 @@ def directory(scene: Scene) -> Iterator[Diagnosis]:
     for machine in scene.answered:
         for problem in directory_problems(machine):
             yield finding("F446", machine.node, problem.text, problem.name)
+
+
+def backup(scene: Scene) -> Iterator[Diagnosis]:
+    """F2240: the scheduled backup fails, does not run, or is late."""
+    for machine in scene.answered:
+        state = machine.get(BACKUP)
+        problem = backup_problem(state) if state else ""
+        if problem:
+            yield finding("F2240", machine.node, problem)
 
 
 def alone(scene: Scene) -> Iterator[Diagnosis]:

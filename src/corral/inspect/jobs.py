@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.agents import program
-from corral.errors import CorralError
+from corral.errors import BAD_JSON, CorralError
 from corral.hosts.quote import call, defined, join, sh
 from corral.inspect.question import Question, T, text
 from corral.slurm import command
-from corral.slurm.job_use import StepUse, readable_step_use, show_step_use
+from corral.slurm.job_use import (
+    JobUse,
+    StepUse,
+    parse_uses,
+    readable_step_use,
+    show_step_use,
+    show_use,
+)
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import going_on_states, holding_states
 from corral.slurm.steps import QUEUE_BATCH, Step, readable_batch, readable_steps
@@ -33,6 +42,7 @@ from corral.slurm.text import (
     QUEUE as ALL_COLUMNS,
 )
 from corral.slurm.tres import Gpus
+from corral.spec.slurm.hostlist import expand
 
 _USER_PROGRAM: Final = "jobs/user.sh"
 LAST: Final = "@last"
@@ -392,6 +402,83 @@ def readings(answer: str) -> tuple[Reading, ...]:
             continue
         values.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
     return tuple(values)
+
+
+BUSY_STEP_S: Final = 60
+LEAST_STEPS: Final = 5
+"""A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on
+an H200 was shown with 376 % of its GPU."""
+_BUSY: Final = (
+    "sum by (jobid) (sum_over_time((clamp_max("
+    'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
+    " * on (node, gpu) group_right () "
+    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{span}s:{step}s])) * {step}'
+)
+
+
+def either(names: Iterable[str]) -> str:
+    """A regular expression of Prometheus for any of these names, within a text of PromQL."""
+    return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)
+
+
+def busy_query(jobs: Sequence[Job], cluster: str, *, span_s: int, step: int) -> str:
+    """PromQL for the seconds that the GPUs of jobs were busy, by job.
+
+    The nodes and jobs are named, so that Prometheus reads their series alone.
+
+    Args:
+        jobs: which ones; each has nodes.
+        cluster: its name, as the label ``cluster`` has it.
+        span_s: seconds before the evaluation in which all of them ran.
+        step: seconds for which a sample stands.
+    """
+    return _BUSY.format(
+        nodes=either(dict.fromkeys(node for job in jobs for node in expand(job.nodes))),
+        jobs=either(str(job.id) for job in jobs),
+        cluster=cluster,
+        span=span_s,
+        step=step,
+    )
+
+
+def _first_value(answer: str) -> float | None:
+    try:
+        samples = json.loads(answer)
+        value = float(samples[0]["value"][1])
+    except (*BAD_JSON, LookupError, TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def gpu_seconds(job: Job, cluster: str, port: int) -> Question[float | None]:
+    """Seconds that the GPUs of an ended job were busy, of all together; None: not measured.
+
+    Asked on the controller, where Prometheus is and promtool comes with it.
+
+    Args:
+        job: as accounting has it.
+        cluster: its name.
+        port: of Prometheus on loopback.
+    """
+    length = job.elapsed or 0
+    measured = bool(job.gpus and job.nodes and job.end_at) and length >= LEAST_STEPS * BUSY_STEP_S
+    query = busy_query([job], cluster, span_s=length + BUSY_STEP_S, step=BUSY_STEP_S)
+    shell = sh(
+        "timeout 20 promtool query instant -o json --time={end} {at} {query} 2>/dev/null || :",
+        end=job.end_at or 0,
+        at=f"http://127.0.0.1:{port}",
+        query=query,
+    )
+    return Question("gpu-seconds", shell, _first_value).only(when=measured)
+
+
+def jobs_use(job: str) -> Question[dict[int, JobUse]]:
+    """What an ended job used, by Slurm's number; none where accounting does not answer.
+
+    Args:
+        job: 12, or 12_3 for a part of an array.
+    """
+    return Question("jobs-use", sh("{words} 2>/dev/null", words=[*show_use(job)]), parse_uses)
 
 
 FIGURES: Final = Question("figures", sh("sh -c {program}", program=program("figures.sh")), readings)

@@ -24,10 +24,12 @@ from ipaddress import IPv4Address
 from pathlib import PurePosixPath
 from typing import Final, Self
 
+from corral.durations import clock
 from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, DIRECTORY, NAMES, Resolved
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import MachineState
+from corral.inspect.services import Backup
 from corral.inspect.storage import FolderAnswer
 from corral.slurm.conf.parse import Document, switch
 from corral.slurm.records import Node
@@ -289,6 +291,14 @@ RULES: Final = (
                 ("smoke.directory",), ("directory",), "one server that answers is enough"
             ),
             Observer.DOCTOR: Use(("F446",), ("directory",), "each server"),
+        },
+    ),
+    Rule(
+        "backup_problem",
+        "a scheduled backup that fails, does not run, or has made no archive of late",
+        {
+            Observer.DOCTOR: Use(("F2240",), ("backup",)),
+            Observer.STATUS: Use(("backup",), ("backup",)),
         },
     ),
     Rule(
@@ -664,6 +674,25 @@ def directory_problems(state: MachineState) -> tuple[DirectoryProblem, ...]:
         for answer in state.get(DIRECTORY) or ()
         if not answer.good
     )
+
+
+def backup_problem(backup: Backup) -> str:
+    """Why there is no good archive of late; "" where there is one.
+
+    One that is late by less than its interval is under way, or the machine was off.
+    """
+    age = backup.since if backup.age is None else backup.age
+    active = unit_state(backup.timer) is UnitState.ACTIVE
+    if active and not backup.failed and age <= 2 * backup.every:
+        return ""
+    good = "no backup was ever made"
+    if backup.age is not None:
+        good = f"the last good backup is {clock(backup.age)} old"
+    if backup.failed:
+        return f"the last run failed, {good}"
+    if not active:
+        return f"corral-backup.timer is {backup.timer or 'not there'}, {good}"
+    return f"{good}, {clock(backup.every)} apart are declared"
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import defined, sh
+from corral.hosts.quote import call, defined, sh
 from corral.inspect.question import Answer, Question, pairs, text
 
 LOG_LINES: Final = 400
@@ -61,6 +61,55 @@ def units(names: Sequence[str]) -> Question[dict[str, Unit]]:
             units=list(names),
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The backup that the controller makes on a timer.
+
+    Attributes:
+        every: seconds between two, as declared.
+        timer: systemd's word of its timer: ``active``.
+        failed: its last run did.
+        age: seconds since the last good archive was finished; None where there has been none.
+        since: seconds since the controller was set up for it.
+        size: bytes of that archive.
+        path: where that archive is.
+    """
+
+    every: int
+    timer: str
+    failed: bool
+    age: int | None
+    since: int
+    size: int = 0
+    path: str = ""
+
+
+def backup_state(answer: str) -> Backup | None:
+    """What ``backup_state`` of state/services.sh prints; None for anything else."""
+    answers = pairs(answer)
+    try:
+        every, now = int(answers["every"]), int(answers["now"])
+        since = now - int(answers.get("since") or now)
+        finished, size, path = (*(answers.get("last") or "").split(maxsplit=2), "", "", "")[:3]
+        age = now - int(finished) if finished else None
+        failed = answers.get("result", "success") not in ("success", "")
+        return Backup(every, answers.get("timer", ""), failed, age, since, int(size or 0), path)
+    except (KeyError, ValueError):
+        return None
+
+
+BACKUP: Final = Answer("backup", backup_state)
+
+
+def backup(every: int) -> Question[Backup | None]:
+    """How old the last good archive of the scheduled backup is.
+
+    Args:
+        every: seconds between two, as declared.
+    """
+    return BACKUP.by(call("state/services.sh", "backup_state", str(every)))
 
 
 ALONE: Final = Answer("alone", str.split)

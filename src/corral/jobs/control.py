@@ -15,7 +15,14 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
-from corral.inspect.jobs import UNIX_TIMES, gpus_of_jobs, job_history, job_queue
+from corral.inspect.jobs import (
+    UNIX_TIMES,
+    gpu_seconds,
+    gpus_of_jobs,
+    job_history,
+    job_queue,
+    jobs_use,
+)
 from corral.inspect.question import answer_to, inquiry
 from corral.jobs.follow import (
     Live,
@@ -27,6 +34,8 @@ from corral.jobs.follow import (
 )
 from corral.jobs.handle import JobHandle
 from corral.jobs.upload.user_folder import JOBS, not_ours
+from corral.jobs.usage import EndedUse
+from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.tres import Gpus
 from corral.spec.models import ClusterSpec
@@ -38,6 +47,8 @@ FOR_EVER: Final = 365 * 86400.0
 _MOVED_S: Final = 600.0
 """The least change of a pending job's expected start that is reported."""
 
+_KNOWN_TRIES: Final = 6
+"""Questions to accounting, a second apart, until it knows that a job has ended."""
 BROKEN_S: Final = 60.0
 """Seconds for which a broken connection is tried again."""
 
@@ -145,6 +156,42 @@ async def logs(
     lines: list[RankLine] = []
     outcome = await _once(fleet, job, lines.append, limit=limit)
     return tuple(lines), outcome
+
+
+async def used(
+    fleet: Fleet, job: JobHandle, *, cluster: str = "", prometheus: int = 0
+) -> EndedUse | None:
+    """What an ended job used of what it was given; None while accounting does not know its end.
+
+    slurmctld sends a job's end to accounting after the ends of its steps, within some seconds.
+
+    Args:
+        fleet: the cluster's machines.
+        job: the job.
+        cluster: name of the cluster.
+        prometheus: port of the controller's Prometheus, which knows GPUs; 0: there is none.
+
+    Raises:
+        CorralError: UNREACHABLE, the controller stays away.
+    """
+    history, use = job_history(_mark(), f"--jobs={job.ref}"), jobs_use(job.ref)
+    asked = inquiry((history, use), before=UNIX_TIMES)
+    what = f"asking what job {job.ref} used"
+    for tried in range(_KNOWN_TRIES):
+        await asyncio.sleep(1 if tried else 0)
+        result = await fleet.run(job.controller, asked.script, timeout=60)
+        sections = asked.read(check(result, what).stdout)
+        answers = sections.require(asked.names, job.controller, what)
+        record = next((r for r in reversed(history.read(answers)) if r.label == job.ref), None)
+        if record is not None and record.ended:
+            break
+    else:
+        return None
+    busy = None
+    if prometheus and record.gpus:
+        question = gpu_seconds(record, cluster, prometheus)
+        busy = await answer_to(fleet, job.controller, question, what, timeout=60)
+    return EndedUse(record, use.read(answers).get(record.id, JobUse()), busy)
 
 
 async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:

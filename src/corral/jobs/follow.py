@@ -175,6 +175,7 @@ class Outcome:
         seconds: how long it ran.
         failed: the rank that failed first, None when none did or it is not known.
         task: which part of an array it is, None for an entire job.
+        use: what it used of what it was given; None where that is not known or was not asked.
     """
 
     id: int
@@ -185,6 +186,7 @@ class Outcome:
     seconds: int = 0
     failed: RankFailure | None = None
     task: int | None = None
+    use: usage.EndedUse | None = None
 
     @property
     def ref(self) -> str:
@@ -209,6 +211,7 @@ class Outcome:
             "seconds": self.seconds,
             "failed": failed
             and {"rank": failed.rank, "node": failed.node, "how": failed.how, "tail": failed.tail},
+            **({"use": self.use.as_dict()} if self.use else {}),
         }
 
 

@@ -1,4 +1,4 @@
-"""What a running job uses: sstat's figures, and its GPUs'. Pure.
+"""What a job uses while it runs: sstat's figures, and its GPUs'; and of an ended one. Pure.
 
 sstat reports GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
 (gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
@@ -10,10 +10,13 @@ job's cgroup lets it see, which is the job's own GPUs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from corral.hosts.quote import NOTHING, Script, piece
-from corral.slurm.job_use import StepUse
+from corral.plurals import plural
+from corral.slurm.job_use import JobUse, Shares, StepUse, shares
+from corral.slurm.records import Job
 
 if TYPE_CHECKING:
     from corral.jobs.model import JobSpec
@@ -37,6 +40,55 @@ def in_words(use: StepUse) -> str:
     if use.gpu_memory:
         words.append(f"GPU memory {_gib(use.gpu_memory)}")
     return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedUse:
+    """What an ended job used of what it was given.
+
+    Attributes:
+        job: as accounting has it.
+        use: its processors and memory.
+        busy_gpu_s: seconds that its GPUs were busy, of all together; None: not measured.
+    """
+
+    job: Job
+    use: JobUse
+    busy_gpu_s: float | None = None
+
+    @property
+    def shares(self) -> Shares:
+        """Used of given."""
+        return shares(self.job, float(self.job.elapsed or 0), self.use, self.busy_gpu_s)
+
+    @property
+    def words(self) -> str:
+        """``3.8 of 4 CPUs (95 %), 1.2 of 8.0 GiB of memory (15 %), GPUs 41 % busy``."""
+        job, share = self.job, self.shares
+        words = ["CPU time not measured", "memory not measured"]
+        if share.cpu is not None:
+            words[0] = f"{share.cpu * job.cpus:.1f} of {plural(job.cpus, 'CPU')} ({share.cpu:.0%})"
+        if share.memory is not None:
+            used = _gib(self.use.memory or 0.0)
+            words[1] = f"{used} of {_gib(float(job.memory))} of memory ({share.memory:.0%})"
+        if job.gpus and share.gpu is None:
+            words.append("GPUs not measured")
+        elif share.gpu is not None:
+            words.append(f"{plural(job.gpus or 0, 'GPU')} {share.gpu:.0%} busy")
+        return ", ".join(words).replace("%", " %")
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """What it was given, used and the shares, as the page's list of jobs has them."""
+        job, share = self.job, self.shares
+        return {
+            "elapsed": job.elapsed,
+            "cpus": job.cpus,
+            "memory": job.memory,
+            "gpus": job.gpus,
+            "cpu": share.cpu,
+            "memory_used": share.memory,
+            "gpu": share.gpu,
+        }
 
 
 def _gib(mib: float) -> str:

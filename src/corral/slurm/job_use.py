@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.durations import exact_seconds, seconds
+from corral.slurm.records import Job
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.tres import entries, mib
 
@@ -34,9 +35,48 @@ class JobUse:
     memory: float | None = None
 
 
-def show_use(job_id: int) -> tuple[str, ...]:
-    """The command whose answer ``parse_use`` reads."""
-    return (*_SHOW, f"--jobs={job_id}")
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What an ended job used of what it was given: 1 is all of it, more than that is possible.
+
+    None where nothing was measured or given.
+
+    Attributes:
+        cpu: processor time, of all its processors for as long as it ran.
+        memory: of its largest step.
+        gpu: how busy its GPUs were; at most 1.
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    gpu: float | None = None
+
+
+def shares(job: Job, length: float, use: JobUse | None, busy_gpu_s: float | None) -> Shares:
+    """What a job used of what it was given.
+
+    Args:
+        job: as accounting has it.
+        length: seconds that it ran.
+        use: its processors and memory; None where accounting has no samples.
+        busy_gpu_s: seconds that its GPUs were busy, of all together; None: not measured.
+    """
+    exact = job.gpus is not None and job.gpus_exact
+    gpu = _share(busy_gpu_s, (job.gpus or 0) * length) if exact else None
+    return Shares(
+        _share(use.cpu_s if use else None, job.cpus * length),
+        _share(use.memory if use else None, float(job.memory)),
+        None if gpu is None else min(1.0, gpu),  # the last sample may reach past the end
+    )
+
+
+def _share(used: float | None, asked: float) -> float | None:
+    return None if used is None or not asked else used / asked
+
+
+def show_use(job: int | str) -> tuple[str, ...]:
+    """The command whose answer ``parse_use`` reads; ``12_3`` is a part of an array."""
+    return (*_SHOW, f"--jobs={job}")
 
 
 def show_uses(start: str, user: str, states: Iterable[str]) -> tuple[str, ...]:

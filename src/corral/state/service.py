@@ -162,10 +162,12 @@ class Timer:
     Attributes:
         name: name of both units, without ending.
         on: False: it must not run; its files are removed by resources after this one.
+        starts: the unit that it starts (``Unit=``), with ending; "" for the service of its name.
     """
 
     name: str
     on: bool = True
+    starts: str = ""
 
     @property
     def id(self) -> str:
@@ -174,7 +176,8 @@ class Timer:
     @property
     def watches(self) -> tuple[str, ...]:
         """Its unit files."""
-        return tuple(f"file:{UNITS}/{self.name}.{kind}" for kind in ("timer", "service"))
+        units = (f"{self.name}.timer", f"{self.name}.service", self.starts)
+        return tuple(f"file:{UNITS}/{unit}" for unit in units if unit)
 
     def probe(self) -> Script:
         """Enabled?, running?, does systemd know the files of now?"""

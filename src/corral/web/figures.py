@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -17,6 +16,7 @@ import httpx
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, either
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
@@ -56,18 +56,6 @@ GPUS: Final = (
     'avg_over_time(corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}[{over}s])'
 )
 GPU_JOBS: Final = 'corral_gpu_job{{cluster="{cluster}",node=~"{nodes}"}}'
-BUSY_STEP_S: Final = 60
-LEAST_STEPS: Final = 5
-"""A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on
-an H200 was shown with 376 % of its GPU."""
-BUSY: Final = (
-    "sum by (jobid) (sum_over_time((clamp_max("
-    'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
-    " * on (node, gpu) group_right () "
-    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{days}d:{step}s])) * {step}'
-)
-"""Seconds that the GPUs of ended jobs were busy. The nodes and jobs are named, so that Prometheus
-reads their series alone."""
 WEEK: Final = 7
 MOST_MEASURED: Final = 40
 """Jobs in one such question: those with the most GPU hours."""
@@ -246,7 +234,7 @@ class Prometheus:
         """See ``Figures``: the mean of ten minutes."""
         if not nodes:
             return GpuUse({}, {}, OVER_S)
-        names = {"nodes": _either(nodes), "cluster": self._cluster}
+        names = {"nodes": either(nodes), "cluster": self._cluster}
         used, owned = await asyncio.gather(
             self._ask("query", {"query": GPUS.format(over=OVER_S, **names)}),
             self._ask("query", {"query": GPU_JOBS.format(**names)}),
@@ -271,13 +259,8 @@ class Prometheus:
         chosen = [job for job in largest[:MOST_MEASURED] if job.gpus and job.nodes]
         if not chosen:
             return {}
-        query = BUSY.format(
-            nodes=_either(dict.fromkeys(node for job in chosen for node in expand(job.nodes))),
-            jobs=_either(str(job.id) for job in chosen),
-            cluster=self._cluster,
-            days=days + 1,  # a job that ended in the period began before it
-            step=step,
-        )
+        # A job that ended in the period began before it.
+        query = busy_query(chosen, self._cluster, span_s=(days + 1) * 86400, step=step)
         samples = await self._ask("query", {"query": query})
         values = ((s["metric"].get("jobid", ""), finite(s["value"][1])) for s in samples)
         return {int(job): v for job, v in values if v is not None and job.isdecimal()}
@@ -305,11 +288,6 @@ def _silent(why: str) -> CorralError:
         tail=why[:200],
         hint="is it up? the controller's: systemctl status prometheus",
     )
-
-
-def _either(names: Iterable[str]) -> str:
-    """A regular expression of Prometheus for any of these names, within a text of PromQL."""
-    return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)
 
 
 def _place(labels: Mapping[str, str]) -> tuple[str, int] | None:

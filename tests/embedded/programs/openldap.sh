@@ -88,6 +88,9 @@ END
   person lina 5001
   printf 'sshPublicKey: %s\n' "$key"
   person milo 5002
+  person nora 5003
+  person olaf 5004
+  person pia 5005
   person otto 2000
   # Entries that would be somebody of a node: by name, by number, by primary group, by the name of a group.
   person corral 6001

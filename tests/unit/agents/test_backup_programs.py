@@ -12,6 +12,7 @@ import runpy
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -133,6 +134,69 @@ def test_what_is_saved(site: Path) -> None:
     }
     assert [p.name for p in (site / "mlflow").iterdir()] == ["mlflow.db"]
     assert "mlflow/artifacts/model.pt" in written(site, with_artifacts=True)[1].manifest.members
+
+
+LARGE = """
+import os, resource, runpy, sys
+from pathlib import Path
+program = runpy.run_path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
+with open(os.devnull, "wb") as out:
+    archive = program["Archive"](out)
+    program["add_file"](archive, "mlflow/artifacts/large", Path(sys.argv[2]))
+    archive.end({})
+print(*archive.members["mlflow/artifacts/large"])
+"""
+
+
+def test_a_file_larger_than_memory(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint"
+    with file.open("wb") as out:
+        out.truncate(256 << 20)
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE, FOLDER / "backup/write.py", file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    digest = hashlib.sha256()
+    for _ in range(256):
+        digest.update(bytes(1 << 20))
+    assert done.stdout.split() == [str(256 << 20), digest.hexdigest()]
+
+
+@pytest.mark.parametrize(("kept", "saved"), [(25_000, None), (40_000, b"w" * 30_000)])
+def test_a_file_that_changes_while_it_is_read(site: Path, kept: int, saved: bytes | None) -> None:
+    """A shorter one is a failure; of one that grows the bytes that it had."""
+    file = site / "artifacts" / "model.pt"
+    file.write_bytes(b"w" * 30_000)
+    program = loaded("write.py")
+
+    def opened(path: Path) -> io.FileIO:
+        class Changed(io.FileIO):
+            def read(self, size: int | None = -1, /) -> bytes:
+                data = super().read(size)
+                os.truncate(path, kept)
+                return data
+
+        return Changed(str(path))
+
+    program["add_file"].__globals__["opened"] = opened
+    out = io.BytesIO()
+    archive = program["Archive"](out)
+    if saved is None:
+        with pytest.raises(Exception, match=r"artifacts/model.pt became shorter while it was read"):
+            program["add_file"](archive, "artifacts/model.pt", file)
+        return
+    program["add_file"](archive, "artifacts/model.pt", file)
+    archive.end({})
+    out.seek(0)
+    with tarfile.open(fileobj=out) as tar:
+        member = tar.extractfile("artifacts/model.pt")
+        assert member is not None
+        assert member.read() == saved
+    assert archive.members["artifacts/model.pt"] == [30_000, hashlib.sha256(saved).hexdigest()]
 
 
 def test_a_dump_that_is_cut_is_a_failure(site: Path) -> None:

@@ -38,6 +38,7 @@ class Controller:
         public = subprocess.run(["age-keygen", "-y", self.key], capture_output=True, check=True)
         (place / "recipients").write_bytes(public.stdout)
         self.last = place / "state/last"
+        self.metrics = place / "corral-backup.prom"
         self.program = place / "corral-backup"
         self.program.write_text(agents.program("backup/scheduled.py"))
         self.conf = place / "backup.json"
@@ -48,12 +49,19 @@ class Controller:
             "CORRAL_BACKUP_RECIPIENTS": str(place / "recipients"),
             "CORRAL_BACKUP_WRITE": str(self._write),
             "CORRAL_BACKUP_LAST": str(self.last),
+            "PATH": f"{place}/bin:{os.environ['PATH']}",
         }
+        self._started = place / "started"
+        systemctl = place / "bin/systemctl"
+        systemctl.parent.mkdir()
+        systemctl.write_text(f'#!/bin/sh\necho "$*" >>{self._started}\n')
+        systemctl.chmod(0o755)
         self.keeps(2)
         self.reads(f"sys.stdout.write({GOOD!r})")
 
     def keeps(self, count: int) -> None:
         conf = {"folder": str(self.archives), "keep": count, "every": DAY}
+        conf |= {"metrics": str(self.metrics), "asked": 3600}
         self.conf.write_text(json.dumps({**conf, "request": {"cluster": "lab"}}))
 
     def has(self, days: float, stamp: str = "") -> str:
@@ -70,9 +78,20 @@ class Controller:
         text = "import json, sys, time\nassert json.load(sys.stdin) == {'cluster': 'lab'}\n"
         self._write.write_text(text + code + "\n")
 
-    def start(self) -> subprocess.Popen[str]:
+    def starts_one(self) -> bool:
+        """Whether the timer's question starts the backup."""
+        self._started.unlink(missing_ok=True)
+        process = self.start("--due")
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 0
+        if not self._started.exists():
+            return False
+        assert self._started.read_text() == "start --no-block corral-backup.service\n"
+        return True
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, self.program],
+            [sys.executable, self.program, *words],
             env=self.environment,
             text=True,
             stdout=subprocess.PIPE,
@@ -83,6 +102,13 @@ class Controller:
         process = self.start()
         output, errors = process.communicate(timeout=60)
         return process.returncode, output, errors
+
+    def measured(self) -> dict[str, int]:
+        """The metrics that the node exporter reads, as another user."""
+        assert self.metrics.stat().st_mode & 0o777 == 0o644
+        lines = self.metrics.read_text().splitlines()
+        samples = [line.split() for line in lines if not line.startswith("#")]
+        return {name.removeprefix("corral_backup_"): int(value) for name, value in samples}
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.archives.iterdir())
@@ -107,6 +133,59 @@ def test_an_archive_that_its_key_opens(controller: Controller) -> None:
         check=True,
     )
     assert plain.stdout == CONTENT
+
+
+def test_one_is_made_when_it_is_due_and_not_before(controller: Controller) -> None:
+    assert controller.starts_one()
+    assert controller.names() == []
+    name = made(controller)
+    assert not controller.starts_one()
+    text = controller.last.read_text()
+    for age, expected in ((DAY - 1900, False), (DAY - 1700, True), (3 * DAY, True), (-DAY, True)):
+        _, rest = text.split(maxsplit=1)
+        controller.last.write_text(f"{int(time.time()) - age} {rest}")
+        assert controller.starts_one() == expected, age
+    controller.last.write_text(text)
+    assert not controller.starts_one()
+    (controller.archives / name).unlink()
+    assert controller.starts_one()
+
+
+def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(
+    controller: Controller,
+) -> None:
+    good = "last_success_timestamp_seconds"
+    controller.reads("sys.exit(1)")
+    assert controller.run()[0] == 1
+    assert controller.measured() == {good: 0, "bytes": 0, "interval_seconds": DAY}
+    controller.reads(f"sys.stdout.write({GOOD!r})")
+    made(controller)
+    finished, size, _ = controller.last.read_text().split()
+    expected = {good: int(finished), "bytes": int(size), "interval_seconds": DAY}
+    assert controller.measured() == expected
+    controller.reads("sys.exit(1)")
+    controller.metrics.unlink()
+    assert controller.run()[0] == 1
+    assert controller.measured() == expected
+
+
+def test_metrics_that_cannot_be_written_are_no_lost_archive(controller: Controller) -> None:
+    controller.metrics = controller.metrics / "nowhere"
+    controller.keeps(2)
+    status, _, errors = controller.run()
+    assert status == 0
+    assert "no metrics of the backup were written: " in errors
+    assert len(controller.names()) == 1
+
+
+def test_a_link_in_the_place_of_the_metrics_is_not_followed(controller: Controller) -> None:
+    victim = controller.key
+    text = victim.read_text()
+    for name in (controller.metrics, Path(f"{controller.metrics}.new")):
+        name.symlink_to(victim)
+    made(controller)
+    assert controller.measured()["bytes"] > 0
+    assert victim.read_text() == text
 
 
 def test_the_newest_are_kept_and_other_files_stay(controller: Controller) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from corral.api.lifecycle.bundle import Bundled
 from corral.api.operations.nodes import Outcome
 from corral.api.operations.overview import Member, Status, Trouble
 from corral.errors import Code, CorralError
+from corral.inspect.services import Backup
 from corral.plan.model import Plan
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeState
@@ -240,6 +242,20 @@ def test_status(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
     assert result.exit_code == 1
     assert "\x1b" not in result.stdout
     golden("cli/status.txt", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("age", "line"),
+    [(None, "backup: none yet"), (93784, "backup: 1-02:03:04 ago, 12 MB, /archive/lab-1.tar")],
+)
+def test_status_has_the_age_of_the_last_backup(
+    corral: Run, fake: Fake, known: Any, age: int | None, line: str
+) -> None:
+    backup = Backup(86400, "active", failed=False, age=age, since=9, size=12_300_000)
+    backup = dataclasses.replace(backup, path="/archive/lab-1.tar")
+    fake.answer("status", dataclasses.replace(STATUS, backup=backup))
+    assert f"\n{line}\n" in corral("status").stdout
+    assert stdout_json(corral("status", "--json"))["backup"]["age"] == age
 
 
 def test_status_as_json(corral: Run, fake: Fake, known: Any) -> None:

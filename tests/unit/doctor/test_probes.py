@@ -43,6 +43,7 @@ def test_a_healthy_cluster_has_nothing() -> None:
 
 # (the finding, where it is, what is changed, a piece of its evidence)
 STALE = "stat: cannot read file system information for '/shared': Stale file handle failed"
+BACKUP = "every 86400\nnow 500000\nsince 300000\n"
 HUNG = "no answer within 10 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F67", N1, {N1: {"room": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
@@ -89,6 +90,25 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         N1,
         {N1: {"directory": "ldaps://a ok\nldaps://b refused refuses the password: x"}},
         "ldaps://b refuses the password",
+    ),
+    ("F2240", CTL, {CTL: {"backup": f"{BACKUP}timer active\nlast"}}, "no backup was ever made, 1-"),
+    (
+        "F2240",
+        CTL,
+        {CTL: {"backup": f"{BACKUP}timer active\nresult exit-code\nlast 400000 9 /b/lab"}},
+        "the last run failed, the last good backup is 1-03:46:40 old",
+    ),
+    (
+        "F2240",
+        CTL,
+        {CTL: {"backup": f"{BACKUP}timer inactive\nlast 499000 9 /b/lab"}},
+        "corral-backup.timer is inactive, the last good backup is 00:16:40 old",
+    ),
+    (
+        "F2240",
+        CTL,
+        {CTL: {"backup": f"{BACKUP}timer active\nlast 327199 9 /b/lab"}},
+        "the last good backup is 2-00:00:01 old, 1-00:00:00 apart are declared",
     ),
     ("F446", N1, {N1: {"directory": "vision unknown is a group that"}}, "vision is a group that"),
     ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
@@ -411,6 +431,19 @@ def test_no_user_makes_a_failed_reconfiguration_look_over() -> None:
     """A line that a daemon prints after it took over may be one that a user wrote."""
     forged = "slurmd[1151]: slurmd: child started successfully"
     assert ids(diagnose(scene({N1: {"trustedslurmd": f"{HUNG}\n{forged}"}}))) == ["F14"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{BACKUP}timer active\nresult success\nlast 327200 9 /b/lab",
+        # Set up an hour ago: the first is not late yet.
+        "every 86400\nnow 500000\nsince 496400\ntimer active\nresult success\nlast ",
+        "",
+    ],
+)
+def test_a_backup_that_is_not_late_is_no_finding(answer: str) -> None:
+    assert diagnose(scene({CTL: {"backup": answer}})).healthy
 
 
 def test_what_a_person_drained_is_no_finding() -> None:

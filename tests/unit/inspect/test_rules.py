@@ -64,6 +64,7 @@ from corral.slurm.adopt.rules import RULES as ADOPTION
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
+from corral.spec.sections.backup import ScheduledBackup
 from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.state.network.host_names import HostsBlock
 from corral.state.system.enroot import UserNamespaces
@@ -71,7 +72,9 @@ from corral.web.schemas import NodeGpu
 from corral.web.slurm.snapshot import NODE_COLUMNS
 
 ROOT = Path(__file__).parents[3]
-SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")
+SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml").model_copy(
+    update={"backup": ScheduledBackup(every="1d")}
+)
 SOURCE = ROOT / "src/corral"
 MODULES = {
     Observer.PROOF: ("prove",),
@@ -92,7 +95,7 @@ DECIDES = {
     Observer.PROOF: {c.id for c in CHECKS},
     Observer.BENCH: {path.stem for path in (SOURCE / "prove/measure").glob("*.py")},
     Observer.DOCTOR: {*catalog(), "--why-drained", "--why-pending"},
-    Observer.STATUS: {"nodes", "units"},
+    Observer.STATUS: {"nodes", "units", "backup"},
     Observer.HEALTH: {f"health.{name}" for name in re.findall(r"(?m)^check_(\w+)\(\)", HEALTH)},
     Observer.PAGE: {*NODE_COLUMNS, *NodeGpu.__annotations__, job_templates.TEMPLATES},
     Observer.MESH: {field.name for field in dataclasses.fields(MeshNode)},
@@ -122,6 +125,7 @@ def questions(observer: Observer) -> Sequence[Question[object]]:
         containers=True,
         shared="/shared",
         people=PEOPLE,
+        backup=86400,
     )
     asked: dict[Observer, Sequence[Question[object]]] = {
         # Of a node's facts the proof judges its memory and processors.
@@ -378,6 +382,10 @@ NO_RULE: dict[str, tuple[set[str], str]] = {
     "/sys/class/net": (
         {"bench and discover"},
         "discover: what is Wi-Fi; bench: MTU and speed of the interface that carries data",
+    ),
+    "date": (
+        {"proof and status", "discover and status", "health and status"},
+        "status: the age of the last backup by the controller's own clock",
     ),
     "df": ({"doctor and health"}, "F67 and health.disk: see inspect.rules"),
     "dmesg": (

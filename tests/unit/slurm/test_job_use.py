@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from corral.slurm.job_use import JobUse, parse_use, show_use, use_of
+from corral.slurm.job_use import JobUse, Shares, parse_use, shares, show_use, use_of
+from corral.slurm.records import Job
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "rest" / "24.11"
 
@@ -31,6 +32,17 @@ def test_sacct_prints_each_step() -> None:
     assert show_use(28)[-1] == "--jobs=28"
 
 
+def test_shares_are_used_of_given_and_unknown_is_not_zero() -> None:
+    job = Job(7, "7", cpus=4, memory=8192, gpus=2, elapsed=100)
+    assert shares(job, 100.0, JobUse(380.0, 2048.0), 90.0) == Shares(0.95, 0.25, 0.45)
+    assert shares(job, 100.0, JobUse(), None) == Shares()
+    assert shares(job, 100.0, None, 900.0) == Shares(gpu=1.0)
+    assert shares(job, 0.0, JobUse(3.0, 1.0), 3.0) == Shares(memory=1 / 8192)
+    assert shares(Job(7, "7"), 9.0, JobUse(3.0, 1.0), 3.0) == Shares()
+    asked = Job(7, "7", cpus=1, gpus=None, gpus_exact=False)
+    assert shares(asked, 9.0, JobUse(9.0), 3.0) == Shares(1.0)
+
+
 @pytest.mark.parametrize("version", [40, 41, 42])
 def test_slurmrestd_reports_each_step(version: int) -> None:
     body = json.loads((RECORDED / f"v0.0.{version}" / "past-job.json").read_text())["body"]
@@ -39,7 +51,7 @@ def test_slurmrestd_reports_each_step(version: int) -> None:
     assert use.cpu_s == pytest.approx(
         sum(step["time"]["total"]["microseconds"] / 1e6 for step in job["steps"])
     )
-    assert 0 < use.cpu_s < 1
+    assert 0 < (use.cpu_s or 0.0) < 1
     assert use.memory == pytest.approx(1531904 / (1 << 20))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-# Installed as: /usr/local/sbin/corral-backup on the controller
-# (roles/services/backup)
-# Started by: corral-backup.timer
+# Installed as: /usr/local/sbin/corral-backup on the controller; else nowhere: read for its metrics
+# (roles/services/backup, web/reference/metrics)
+# Started by: corral-backup.timer, by corral-backup-due.service
 # Runs as: root
 # pyright: basic, reportOptionalMemberAccess=false
 # It runs under the node's own Python, 3.10 or later.
@@ -10,7 +10,10 @@
 ``/etc/corral/backup.json`` has the folder, how many archives are kept, and the request of
 ``backup/write.py``, which reads the cluster. Its archive goes through zstd and age by pipes: plain
 text is on no disk. The file gets its name when it is complete. ``/var/lib/corral/backup/last`` has
-the last one: when it was finished, seconds since 1970, its bytes, and its path.
+the last one: when it was finished, seconds since 1970, its bytes, and its path. Where the cluster
+has metrics, they have the same after each run, also after one that failed.
+
+``--due`` starts the service of it only where one is due, so that a boot makes none before.
 
 Neither the clock nor the names decide alone what is removed: the archive just made stays, and those
 made soon after another go first, so that a controller that restarts again and again does not
@@ -35,6 +38,7 @@ CONF = Path(os.environ.get("CORRAL_BACKUP_CONF", "/etc/corral/backup.json"))
 RECIPIENTS = os.environ.get("CORRAL_BACKUP_RECIPIENTS", "/etc/corral/backup-recipients")
 WRITE = os.environ.get("CORRAL_BACKUP_WRITE", "/usr/local/lib/corral/backup-write.py")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+SERVICE = "corral-backup.service"
 SKEW_S = 300
 """By how much the clock of a file server may be ahead."""
 LAST = Path(os.environ.get("CORRAL_BACKUP_LAST", "/var/lib/corral/backup/last"))
@@ -185,9 +189,77 @@ def too_many(rows, made, keep, every):
     return order[: max(0, len(rows) - keep)]
 
 
+def last():
+    """When the last good archive was finished, its bytes and path; zeros where there is none."""
+    try:
+        finished, size, path = LAST.read_text("utf-8").split(maxsplit=2)
+    except (OSError, ValueError):
+        return 0, 0, ""
+    return int(finished), int(size), path.rstrip("\n")
+
+
+def needed(conf):
+    """Whether the last good archive is gone, or as old as declared.
+
+    It does not wait for the next question where less than half the time between two is left. One
+    that was finished in the future, by a clock that was wrong then or is now, counts as none.
+    """
+    finished, _, path = last()
+    age = time.time() - finished
+    late = age < 0 or age >= conf["every"] - conf["asked"] / 2
+    return late or not os.path.lexists(path)
+
+
+def metrics(finished, size, every):
+    """The last good archive as Prometheus' text."""
+    rows = (
+        (
+            "corral_backup_last_success_timestamp_seconds",
+            "When the scheduled backup last made an archive; 0 where it never did.",
+            finished,
+        ),
+        ("corral_backup_bytes", "Size of that archive.", size),
+        ("corral_backup_interval_seconds", "How often one is to be made (backup.every).", every),
+    )
+    return "".join(
+        f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value}\n"
+        for name, about, value in rows
+    )
+
+
+def measured(conf):
+    """Write the metrics for the node exporter, which reads them as another user."""
+    path = conf["metrics"]
+    if not path:
+        return
+    new = Path(f"{path}.new")
+    try:
+        new.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            finished, size, _ = last()
+            file.write(metrics(finished, size, conf["every"]))
+            os.fchmod(file.fileno(), 0o644)
+        new.replace(path)
+    except OSError as error:
+        print(f"no metrics of the backup were written: {error}", file=sys.stderr)
+
+
 def main():
-    """Write an archive, then remove those that are too many."""
+    """Write an archive, and how old the last good one is; or start that where it is due."""
     conf = json.loads(CONF.read_text("utf-8"))
+    if sys.argv[1:] == ["--due"]:
+        if needed(conf):
+            subprocess.run(["systemctl", "start", "--no-block", SERVICE], check=True)
+        return
+    try:
+        made(conf)
+    finally:
+        measured(conf)
+
+
+def made(conf):
+    """Write an archive, then remove those that are too many."""
     request, place = conf["request"], conf["folder"]
     ours = re.escape(request["cluster"]) + r"-\d{8}-\d{6}\.tar\.zst\.age"
     folder = opened(place)
@@ -218,5 +290,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (FailedError, OSError, ValueError) as error:
+    except (FailedError, OSError, ValueError, subprocess.CalledProcessError) as error:
         sys.exit(f"no backup was made: {error}")

@@ -84,6 +84,27 @@ class Lines:
         self.out.flush()
 
 
+class Summed:
+    """An open file whose digest is computed while it is read.
+
+    Attributes:
+        sum: of what was read.
+        ended: it had less than was asked for.
+    """
+
+    def __init__(self, file):
+        self.file = file
+        self.sum = hashlib.sha256()
+        self.ended = False
+
+    def read(self, size=-1, /):
+        """The next bytes."""
+        data = self.file.read(size)
+        self.sum.update(data)
+        self.ended = len(data) < size
+        return data
+
+
 class Archive:
     """A tar archive that ends with the list of its members."""
 
@@ -92,14 +113,28 @@ class Archive:
         self.members = {}
 
     def add(self, name, data, status=None):
-        """Add a file; owners are kept by name, as numbers differ between machines."""
+        """Add data as a file."""
+        self.stream(name, io.BytesIO(data), len(data), status)
+
+    def stream(self, name, file, size, status=None):
+        """Add so many bytes of an open file, piece by piece: artifacts may be larger than memory.
+
+        Owners are kept by name, as numbers differ between machines. A file that grows is saved as
+        it was when it was opened.
+        """
         entry = tarfile.TarInfo(name)
-        entry.size = len(data)
+        entry.size = size
         entry.mode = stat.S_IMODE(status.st_mode) if status else 0o600
         entry.mtime = int(status.st_mtime) if status else int(time.time())
         entry.uname, entry.gname = owner(status) if status else ("root", "root")
-        self.tar.addfile(entry, io.BytesIO(data))
-        self.members[name] = [len(data), hashlib.sha256(data).hexdigest()]
+        content = Summed(file)
+        try:
+            self.tar.addfile(entry, content)
+        except OSError:
+            if content.ended:
+                raise FailedError(f"{name} became shorter while it was read: try again") from None
+            raise
+        self.members[name] = [size, content.sum.hexdigest()]
 
     def pieces(self, folder, stream):
         """Add a stream of unknown length as numbered members; gives its last bytes."""
@@ -218,7 +253,7 @@ def add_file(archive, name, path):
     with file:
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
-            archive.add(name, file.read(), status)
+            archive.stream(name, file, status.st_size, status)
 
 
 def files_of(folder):

@@ -114,16 +114,35 @@ password_receive() (
     { echo "$fingerprint" && password_sums "$conf" "$file"; } >"$mark.new" && mv -f "$mark.new" "$mark"
 )
 
-# keys_probe PATH TEXT: on, other or off.
+# keys_foreign COMMAND: another command that sshd asks for keys, and the files that name one. sshd takes the first that it reads, so
+# with another one either its users or the directory's would be locked out.
+keys_foreign() (
+  asked=$(sshd_settings | sed -n 's/^authorizedkeyscommand //p')
+  case $asked in '' | none | "$1") exit 0 ;; esac
+  files=$(grep -lisE '^[[:space:]]*authorizedkeyscommand[[:space:]=]' /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf | tr '\n' ' ')
+  echo "$asked ${files% }"
+)
+
+# keys_probe PATH TEXT COMMAND: on, other or off; and, where the keys are to be asked by COMMAND, what keys_foreign prints.
 keys_probe() {
   if ! [ -e "$1" ]; then echo off; elif [ "$(cat "$1")" = "$2" ]; then echo on; else echo other; fi
+  [ -z "$3" ] || keys_foreign "$3"
 }
 
-# keys_on PATH TEXT: sshd asks by it once it has read its settings again, which it would not start with where they are wrong.
+# keys_on PATH TEXT COMMAND: sshd asks by it once it has read its settings again, which it would not start with where they are
+# wrong; only where sshd then does ask by it.
 keys_on() {
-  file_write "$1" root:root 644 "$2" && sshd -t >&2 && sshd_reload && return
+  file_write "$1" root:root 644 "$2" && keys_asked "$3" && sshd -t >&2 && sshd_reload && return
   rm -f "$1"
   return 1
+}
+
+# keys_asked COMMAND: whether sshd asks by it for keys.
+keys_asked() {
+  sshd_settings | grep -qxF "authorizedkeyscommand $1" || {
+    echo "sshd does not ask for keys by $1: an earlier line of its config wins, or it does not include that folder" >&2
+    return 1
+  }
 }
 
 # keys_off PATH
@@ -191,10 +210,11 @@ member_fault() (
   fi
 )
 
-# associations CLUSTER: "ACCOUNT|USER|DEFAULT QOS|MOST JOBS" each.
-associations() { timeout 30 sacctmgr -nP show assoc "cluster=$1" format=Account,User,DefaultQOS,MaxSubmitJobs; }
+# associations CLUSTER: "ACCOUNT|USER|DEFAULT QOS|MOST JOBS" each. Members are closed by GrpSubmitJobs, which means the same
+# as MaxSubmitJobs for a user without others below: so the latter is a person's, and what it closes stays closed.
+associations() { timeout 30 sacctmgr -nP show assoc "cluster=$1" format=Account,User,DefaultQOS,GrpSubmitJobs; }
 
-# members_of_groups GROUP:ACCOUNT:QOS...: "want ACCOUNT USER QOS", "unread ACCOUNT", and problems.
+# members_of_groups GROUP:ACCOUNT:QOS...: "listed ACCOUNT USER", "want ACCOUNT USER QOS", "unread ACCOUNT", and problems.
 members_of_groups() (
   for entry in "$@"; do
     group=${entry%%:*} rest=${entry#*:}
@@ -206,6 +226,7 @@ members_of_groups() (
     }
     set -f # names are not patterns
     for user in $members; do
+      echo "listed $account $user"
       fault=$(member_fault "$user" "$group")
       case $fault in
         '') echo "want $account $user ${qos:--}" ;;
@@ -218,13 +239,16 @@ members_of_groups() (
 )
 
 # accounts_compare: what differs, of the wanted members and, behind an empty line, the associations.
-# Only members of a group that could be read are missed; and only people of the directory (former_members).
+# "close USER ACCOUNT STAYING": who is in no group of the account, and how many members may submit in it. Only members of a
+# group that could be read are missed, only people of the directory (from_directory), and nobody whom a group lists: an
+# entry that is not shown now does not mean that they left.
 accounts_compare() {
   awk '
     !second && $0 == "" { second = 1; FS = "|"; next }
     !second && $1 == "problem" { print; next }
     !second && $1 == "ours" { ours[$2] = 1; next }
     !second && $1 == "unread" { unread[$2] = 1; next }
+    !second && $1 == "listed" { listed[$2 "|" $3] = 1; next }
     !second && $1 == "want" { k = $2 "|" $3; if (!(k in qos)) { qos[k] = $4; order[++n] = k } next }
     second && $2 != "" { have[$1 "|" $2] = 1; default_qos[$1 "|" $2] = $3; most[$1 "|" $2] = $4; any[$2] = 1; list[++m] = $1 "|" $2 }
     END {
@@ -232,11 +256,12 @@ accounts_compare() {
         k = order[i]; split(k, part, "|")
         if (!(k in have)) { print "add", part[2], part[1], qos[k], (part[2] in any ? "more" : "first"); any[part[2]] = 1; continue }
         if (most[k] == "0") print "open", part[2], part[1]
+        else staying[part[1]]++
         if (qos[k] != "-" && default_qos[k] != qos[k]) print "qos", part[2], part[1], qos[k]
       }
       for (i = 1; i <= m; i++) {
         k = list[i]; split(k, part, "|")
-        if ((part[1] in ours) && !(part[1] in unread) && !(k in qos) && most[k] != "0") print "close", part[2], part[1]
+        if ((part[1] in ours) && !(part[1] in unread) && !(k in listed) && most[k] != "0") print "close", part[2], part[1], staying[part[1]] + 0
       }
     }'
 }
@@ -282,31 +307,75 @@ group_account_do() (
     open | close)
       most=-1
       [ "$verb" = open ] || most=0
-      timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "MaxSubmitJobs=$most" >&2
+      timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "GrpSubmitJobs=$most" >&2
       ;;
     qos) timeout 60 sacctmgr -iQ modify user where "name=$user" "account=$account" "$there" set "qos+=$qos" "DefaultQOS=$qos" >&2 ;;
   esac
 )
 
-# group_accounts CLUSTER GROUP:ACCOUNT:QOS...: all of it; fails with the problems once the rest is done.
+# group_accounts SEEN CLUSTER GROUP:ACCOUNT:QOS...: all of it; fails with the problems once the rest is done. Who is missing
+# now is closed where SEEN, lines of "USER ACCOUNT", has them: the directory has shown it twice.
 group_accounts() (
-  cluster=$1
+  seen=$1
+  shift
   pending=$(group_accounts_pending "$@") || exit 1
-  printf '%s\n' "$pending" | {
-    failed=0
-    while read -r verb user account qos how; do
-      case $verb in
-        '') ;;
-        problem)
-          echo "$user $account $qos $how" >&2
-          failed=1
-          ;;
-        *)
-          echo "$verb $user $account"
-          group_account_do "$cluster" "$verb" "$user" "$account" "$qos" "$how" </dev/null || failed=1
-          ;;
-      esac
-    done
-    exit "$failed"
-  }
+  { printf '%s\n' "$seen" '' "$pending"; } | closes_seen | group_accounts_do "$1"
 )
+
+# group_accounts_timed FILE CLUSTER GROUP:ACCOUNT:QOS...: as group_accounts, with nobody to look at it: FILE has who was missing
+# in the run before.
+group_accounts_timed() (
+  file=$1
+  shift
+  pending=$(group_accounts_pending "$@" | closes_braked) || exit 1
+  seen=$(cat "$file" 2>/dev/null) || :
+  printf '%s\n' "$pending" | awk '$1 == "close" { print $2, $3 }' >"$file.new" && mv -f "$file.new" "$file" || exit 1
+  { printf '%s\n' "$seen" '' "$pending"; } | closes_seen | group_accounts_do "$1"
+)
+
+# closes_braked: of the lines of group_accounts_pending no "close" of an account that would lose more than three people and
+# more than a quarter at once, but a problem: so many seldom leave, and a directory may answer in part.
+closes_braked() {
+  awk '
+    $1 != "close" { print; next }
+    { line[++n] = $0; account[n] = $3; staying[$3] = $4; leaving[$3]++ }
+    END {
+      for (i = 1; i <= n; i++) {
+        a = account[i]
+        if (leaving[a] <= 3 || 4 * leaving[a] <= leaving[a] + staying[a]) { print line[i]; continue }
+        if (named[a]++) continue
+        printf "problem %d of %d people are missing from the groups of account %s at once, so none of them is closed: ", leaving[a], leaving[a] + staying[a], a
+        print "look at what the directory answers (getent group); if they have left, corral up closes them"
+      }
+    }'
+}
+
+# closes_seen: of lines "USER ACCOUNT", an empty line and those of group_accounts_pending: the latter, where "close" is "missing"
+# for who is not among the former.
+closes_seen() {
+  awk '
+    !second && $0 == "" { second = 1; next }
+    !second { seen[$1 " " $2] = 1; next }
+    $1 == "close" && !(($2 " " $3) in seen) { $1 = "missing" }
+    { print }'
+}
+
+# group_accounts_do CLUSTER: the lines of closes_seen.
+group_accounts_do() {
+  failed=0
+  while read -r verb user account qos how; do
+    case $verb in
+      '') ;;
+      problem)
+        echo "$user $account $qos $how" >&2
+        failed=1
+        ;;
+      missing) echo "$user is missing from the groups of account $account: closed at the next run, unless listed again" ;;
+      *)
+        echo "$verb $user $account"
+        group_account_do "$1" "$verb" "$user" "$account" "$qos" "$how" </dev/null || failed=1
+        ;;
+    esac
+  done
+  return "$failed"
+}

@@ -57,6 +57,17 @@ service_note() (
   service_enable "$unit" && now=$(digest_of "$@") && mkdir -p "${stamp%/*}" && printf '%s\n' "$now" >"$stamp"
 )
 
+# backup_state EVERY: of the scheduled backup, which is due every so many seconds: its timer and last run, the time now and when
+# it was set up, and its last good archive.
+backup_state() {
+  echo "every $1"
+  echo "timer $(systemctl is-active corral-backup.timer)"
+  echo "result $(systemctl show -p Result --value corral-backup.service)"
+  echo "now $(date +%s)"
+  echo "since $(stat -c %Y /etc/corral/backup.json 2>/dev/null)"
+  echo "last $(cat /var/lib/corral/backup/last 2>/dev/null)"
+}
+
 # timer_probe UNIT: enabled, active, does systemd know the files of now?
 timer_probe() {
   printf '%s %s %s\n' "$(systemctl is-enabled "$1" 2>/dev/null || :)" "$(systemctl is-active "$1" 2>/dev/null || :)" \

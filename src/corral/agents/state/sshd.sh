@@ -15,11 +15,16 @@ sshd_reload() {
   fi
 }
 
-# keys_only: sshd takes no passwords, as it understands its config. It checks for its folder even when it only
-# tests its config (Debian bug 864857).
-keys_only() {
+# sshd_settings: sshd's config as it understands it. It checks for its folder even when it only tests its config
+# (Debian bug 864857).
+sshd_settings() {
   [ -d /run/sshd ] || mkdir -m 755 /run/sshd
-  sshd -T 2>/dev/null | grep -cxE '(passwordauthentication|kbdinteractiveauthentication) no' | grep -qx 2
+  sshd -T 2>/dev/null
+}
+
+# keys_only: sshd takes no passwords.
+keys_only() {
+  sshd_settings | grep -cxE '(passwordauthentication|kbdinteractiveauthentication) no' | grep -qx 2
 }
 
 # keys_only_probe TIMER: "off" or "on", for passwords; "trial" while the timer's file is there.

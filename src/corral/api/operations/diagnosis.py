@@ -17,6 +17,7 @@ from corral.doctor.logs.diagnosis import explain
 from corral.doctor.machine_report import Ask, MachineReport, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
+from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.jobs import JOBS, STEPS
@@ -160,6 +161,7 @@ def _asks(session: Connection, spec: ClusterSpec) -> dict[str, Ask]:
             shared=spec.storage[0].mount if spec.storage else "",
             keeper=sole_user(spec),
             people=spec.directory,
+            backup=interval_seconds(spec.backup.every),
         )
     return asks
 

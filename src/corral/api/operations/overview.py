@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from corral.apply.connection import Connection
+from corral.durations import interval_seconds
 from corral.errors import CorralError
 from corral.inspect.jobs import OWN_QUEUE, QUEUE
 from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
-from corral.inspect.rules import UnitState, unit_state
-from corral.inspect.services import UNITS, units
+from corral.inspect.rules import UnitState, backup_problem, unit_state
+from corral.inspect.services import BACKUP, UNITS, Backup, backup, units
 from corral.inspect.slurm import NODES, PING, strictly, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
@@ -103,6 +104,7 @@ class Status:
         user: whose profile asked, without root: the machines were not checked, and the rest is as
             Slurm reports it; "" where they were.
         own_jobs: of this user, as ``jobs``.
+        backup: the scheduled one; None where none is declared or it is not known.
     """
 
     cluster: str
@@ -113,6 +115,7 @@ class Status:
     troubles: tuple[Trouble, ...]
     user: str = ""
     own_jobs: Mapping[str, int] = field(default_factory=dict[str, int])
+    backup: Backup | None = None
 
     @property
     def good(self) -> bool:
@@ -130,6 +133,7 @@ class Status:
             "jobs": self.jobs,
             "machines_checked": not self.user,
             "own_jobs": self.own_jobs if self.user else None,
+            "backup": asdict(self.backup) if self.backup else None,
             "troubles": [asdict(trouble) for trouble in self.troubles],
         }
 
@@ -221,7 +225,11 @@ def judge(
     if silence:
         hint = f"read: corral exec -n {controller} -- journalctl -u slurmctld -n 30"
         troubles.insert(0, Trouble("slurmctld", f"does not answer: {silence}", hint))
-    return Status(spec.name, controller, version, nodes, jobs, tuple(troubles))
+    backup = lead.get(BACKUP)
+    if backup and (problem := backup_problem(backup)):
+        hint = f"read: corral exec -n {controller} -- journalctl -u corral-backup -n 30"
+        troubles.append(Trouble("backup:", problem, hint))
+    return Status(spec.name, controller, version, nodes, jobs, tuple(troubles), backup=backup)
 
 
 def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
@@ -239,7 +247,9 @@ def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
 def questions(context: ProveContext, name: str) -> tuple[Question[object], ...]:
     """What a node is asked."""
     main = (PING, while_up(NODES), while_up(QUEUE)) if name == context.controller else ()
-    return (LOAD, units(units_of(context, name) or ["ssh"]), *main)
+    every = interval_seconds(context.spec.backup.every) if main else 0
+    saved = (backup(every),) if every else ()
+    return (LOAD, units(units_of(context, name) or ["ssh"]), *main, *saved)
 
 
 def _node(

@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.operations.nodes import ssh_argv
-from corral.api.workload.queue import ArrayOutcome, JobOutcome, JobRef, OnLine, OnLive
+from corral.api.workload.queue import (
+    ArrayOutcome,
+    JobOutcome,
+    JobRef,
+    OnLine,
+    OnLive,
+    with_use,
+)
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
-from corral.events import Emit, ignore
+from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import Script, sh
 from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
@@ -25,6 +32,9 @@ from corral.providers.lookup import runs_here
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec, NodeGroup
 
+USE_S: Final = 30
+"""Seconds that a job runs at least for its use to be asked at its end: Slurm samples memory as
+often, and accounting knows an end some seconds later, for which ``hostname`` should not wait."""
 SCRIPT_HEAD: Final = 1 << 20
 """Bytes of a script that are searched for its options."""
 
@@ -190,6 +200,9 @@ async def run(
         on_submit: called once Slurm has the job.
         on_live: called with progress bars and with what the job uses.
 
+    Returns:
+        how it ended; of a job that ran for ``USE_S`` with what it used of what it was given.
+
     Raises:
         CorralError: as ``submit``; UNREACHABLE, the controller stays away.
     """
@@ -201,7 +214,14 @@ async def run(
         on_submit(handle)
         if handle.array:
             return await arrays.follow_array(fleet, handle, emit)
-        return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+        outcome = await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+        if outcome.seconds < USE_S:
+            return outcome
+        try:
+            return await with_use(session, handle, outcome)
+        except CorralError as error:  # the job's own end is what counts
+            emit(Event(Kind.NOTE, handle.ref, message=f"use not known: {error.message}"))
+            return outcome
 
 
 async def shell_argv(

@@ -83,8 +83,15 @@ async def logs(
     return outcome
 
 
-async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutcome:
+async def job_state(
+    spec: ClusterSpec, job_id: JobRef, *, use: bool = False
+) -> JobOutcome | ArrayOutcome:
     """How a job stands now.
+
+    Args:
+        spec: the cluster.
+        job_id: the job.
+        use: also what it used of what it was given, where it has ended and accounting knows that.
 
     Raises:
         CorralError: NOT_FOUND, no such job.
@@ -94,7 +101,22 @@ async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutc
         handle = await handle_of(session, job_id)
         if handle.array:
             return await arrays.array_state(session.fleet, handle)
-        return await control.state(session.fleet, handle)
+        outcome = await control.state(session.fleet, handle)
+        return await with_use(session, handle, outcome) if use else outcome
+
+
+async def with_use(session: Connection, handle: JobHandle, outcome: JobOutcome) -> JobOutcome:
+    """The outcome with what the job used of what it was given, where accounting knows that."""
+    spec = session.spec
+    if not outcome.state.ended or not spec.slurm.accounting:
+        return outcome
+    port = 0
+    if spec.services.metrics:
+        from corral.roles.services.metrics import PROMETHEUS  # noqa: PLC0415  # all roles
+
+        port = PROMETHEUS
+    use = await control.used(session.fleet, handle, cluster=spec.name, prometheus=port)
+    return replace(outcome, use=use)
 
 
 async def cancel(

@@ -9,9 +9,11 @@ from corral import api
 from corral.api.operations.overview import Member, Status
 from corral.cli.cluster_choice import cluster
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.terminal.text import clean, right, table
+from corral.cli.terminal.text import clean, right, size, table
 from corral.cli.terminal.ui import Ui
+from corral.durations import clock
 from corral.errors import Exit
+from corral.inspect.services import Backup
 from corral.plurals import plural
 
 app = verb_app()
@@ -55,6 +57,8 @@ def status_view(seen: Status) -> list[RenderableType]:
     if seen.user:
         own = ", ".join(f"{count} {state}" for state, count in seen.own_jobs.items())
         shown.append(Text(f"jobs of {seen.user}: {clean(own) or 'none'}"))
+    if seen.backup:
+        shown.append(Text(f"backup: {clean(_backup(seen.backup))}"))
     for trouble in seen.troubles:
         shown.append(
             Text.assemble(("not good: ", "bold red"), clean(f"{trouble.subject} {trouble.message}"))
@@ -66,6 +70,12 @@ def status_view(seen: Status) -> list[RenderableType]:
     elif seen.good:
         shown.append(Text("all good", "green"))
     return shown
+
+
+def _backup(backup: Backup) -> str:
+    if backup.age is None:
+        return "none yet"
+    return f"{clock(backup.age)} ago, {size(backup.size)}, {backup.path}"
 
 
 def _row(node: Member) -> tuple[str | Text, ...]:

@@ -44,6 +44,8 @@ def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
     if outcome.reason and not outcome.good:
         head.append(f" ({one_line(outcome.reason)})")
     shown = [head]
+    if outcome.use is not None:
+        shown.append(Text(f"  used {outcome.use.words}"))
     if outcome.failed is not None:
         failed = outcome.failed
         sentence = f"rank {failed.rank} on {failed.node} failed first: {failed.how}"

@@ -14,7 +14,7 @@ from corral.agents import program
 from corral.durations import interval_seconds
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services import mlflow, page
+from corral.roles.services import metrics, mlflow, page
 from corral.roles.slurm.auth_key import MUNGE_KEY
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.spec.models import ClusterSpec
@@ -31,8 +31,13 @@ PROGRAM: Final = "/usr/local/sbin/corral-backup"
 WRITE: Final = "/usr/local/lib/corral/backup-write.py"
 CONF: Final = "/etc/corral/backup.json"
 RECIPIENTS: Final = "/etc/corral/backup-recipients"
+METRICS: Final = f"{metrics.TEXTFILES}/corral-backup.prom"
+"""Not the name of corral-figures, whose age has its own alert."""
 _FIRST_S: Final = 600
 """Seconds after the timer starts, and so after each boot: daemons are up by then."""
+_ASKED_AT_LEAST_S: Final = 600
+_ASKED_PER_ARCHIVE: Final = 24
+"""So often in each interval the timer asks whether an archive is due."""
 
 _SERVICE: Final = """\
 # Written by Corral: an archive of what cannot be made again (docs/guide/backup.md).
@@ -49,14 +54,24 @@ Nice=10
 IOSchedulingClass=idle
 UMask=0077
 """
+_CHECK: Final = f"""\
+# Written by Corral: starts {NAME}.service where the last archive is old or gone.
+[Unit]
+Description=Whether Corral's scheduled backup is due
+
+[Service]
+Type=oneshot
+ExecStart={PROGRAM} --due
+"""
 _TIMER: Final = """\
 # Written by Corral.
 [Unit]
 Description=Corral's scheduled backup
 
 [Timer]
+Unit={unit}
 OnActiveSec={first}s
-OnUnitActiveSec={every}s
+OnUnitActiveSec={asked}s
 AccuracySec=60s
 
 [Install]
@@ -104,14 +119,20 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     backup = site.spec.backup
     every = interval_seconds(backup.every)
     units = {kind: f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")}
+    check = f"{NAME}-due.service"
     if not every:
-        gone = map(Gone, (PROGRAM, WRITE, CONF, RECIPIENTS, *units.values()))
+        gone = map(
+            Gone, (PROGRAM, WRITE, CONF, RECIPIENTS, METRICS, *units.values(), f"{UNITS}/{check}")
+        )
         off = Desired((site.controller,), (Timer(NAME, on=False), *gone))
         return (Share((off,), title="no scheduled backup"),)
+    asked = max(_ASKED_AT_LEAST_S, every // _ASKED_PER_ARCHIVE)
     settings = {
         "folder": backup.folder,
         "keep": backup.keep,
         "every": every,
+        "asked": asked,
+        "metrics": METRICS if site.spec.services.metrics else "",
         "request": request_of(site.spec, {}, artifacts=backup.artifacts),
     }
     resources: tuple[Resource, ...] = (
@@ -122,9 +143,12 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         File(CONF, json.dumps(settings, indent=1) + "\n", mode="600"),
         File(RECIPIENTS, "".join(f"{key}\n" for key in backup.to)),
         File(units["service"], _SERVICE.format(folder=backup.folder, program=PROGRAM)),
-        File(units["timer"], _TIMER.format(first=_FIRST_S, every=every)),
-        Timer(NAME),
+        File(f"{UNITS}/{check}", _CHECK),
+        File(units["timer"], _TIMER.format(unit=check, first=_FIRST_S, asked=asked)),
+        Timer(NAME, starts=check),
     )
+    if not site.spec.services.metrics:
+        resources += (Gone(METRICS),)
     title = f"a backup into {backup.folder} every {backup.every}"
     return (Share((Desired((site.controller,), resources),), title=title),)
 

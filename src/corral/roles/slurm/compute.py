@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from corral.errors import Code, CorralError
 from corral.hosts.quote import call
 from corral.inspect.facts import Facts, Traits
 from corral.inspect.slurm import NODE_LINES
+from corral.plurals import plural
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
 from corral.roles.machine.upkeep import LIMITS
@@ -68,6 +70,31 @@ def _files(gpu: Gpu, facts: Facts, traits: Traits) -> str:
     # As declared: slurmd then reports what is really there, and the node goes INVALID when fewer
     # are found (F10), instead of a smaller cluster being made silently.
     return "/dev/nvidia0" if gpu.count == 1 else f"/dev/nvidia[0-{gpu.count - 1}]"
+
+
+def check(site: Site) -> None:
+    """No machine has GPUs that the file leaves out.
+
+    They would be in no gres.conf, and what is in none Slurm keeps no job from: a job of one GPU
+    could open those of others (docs/measurements/2026-11-22-h200x4-slurm.md).
+
+    Raises:
+        CorralError: NOT_GOOD, a machine has more than its group declares.
+    """
+    for node in site.compute:
+        gpu = node.group.gpu
+        if gpu is None or not node.group.capabilities.owned or site.traits[node.name].gpu_devices:
+            continue
+        there = len(site.facts[node.name].gpus)
+        if there > gpu.count:
+            raise CorralError(
+                Code.NOT_GOOD,
+                f"this machine has {plural(there, 'GPU')}, and the file declares {gpu.count}: "
+                "Slurm keeps no job from those that it does not know",
+                node=node.name,
+                hint=f"gpu: {{type: {gpu.type}, count: {there}}} in group {node.group.name}; a "
+                "machine unlike the others of its group needs a separate group",
+            )
 
 
 def upgraded(site: ConfiguredSite) -> tuple[Share, ...]:
@@ -170,4 +197,4 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
     )
 
 
-ROLE: Final = Role("compute", {"upgrade": upgraded, "compute": started}, slurm_conf)
+ROLE: Final = Role("compute", {"upgrade": upgraded, "compute": started}, slurm_conf, check=check)

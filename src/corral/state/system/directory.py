@@ -7,6 +7,7 @@ next to the password, for root alone, with digests of the files that were writte
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,9 +33,12 @@ LOCAL: Final = "/usr/local/sbin/corral-directory-local"
 LOCAL_CONF: Final = "/etc/sssd/conf.d/20-corral-local.conf"
 KEYS: Final = "/usr/local/sbin/corral-directory-keys"
 GROUP_ACCOUNTS: Final = "group-accounts"
+_SHOWN: Final = 3
+"""Of what is due for members a plan's line has so many."""
+_ASKS: Final = f"{KEYS} %u"
 _KEYS: Final = f"""\
 # Written by Corral: public keys of the directory's people (sshPublicKey).
-AuthorizedKeysCommand {KEYS} %u
+AuthorizedKeysCommand {_ASKS}
 AuthorizedKeysCommandUser nobody
 """
 
@@ -248,20 +252,38 @@ class KeysFromDirectory(Standalone):
         return f"file:{KEYS_CONF}"
 
     def probe(self) -> Script:
-        """``on``, ``other`` or ``off``."""
-        return call(PROGRAM, "keys_probe", KEYS_CONF, _KEYS.rstrip())
+        """``on``, ``other`` or ``off``; and another command that sshd asks, with its files."""
+        asks = _ASKS if self.on else ""
+        return call(PROGRAM, "keys_probe", KEYS_CONF, _KEYS.rstrip(), asks)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Write sshd's file, or remove it; sshd reads its settings again."""
-        if seen.text == ("on" if self.on else "off"):
+        """Write sshd's file, or remove it; sshd reads its settings again.
+
+        Another command for keys is a person's to remove: sshd asks by one alone.
+        """
+        now, _, foreign = seen.text.partition("\n")
+        if foreign:
+            refusal = (
+                f"sshd asks {foreign} for public keys, and can ask by one command only: remove "
+                "AuthorizedKeysCommand from its config, or leave directory out of the file"
+            )
+            return Change(
+                self.id,
+                "sshd asks somebody else for keys",
+                foreign,
+                "",
+                sh("exit 1"),
+                refuses=refusal,
+            )
+        if now == ("on" if self.on else "off"):
             return None
         what = "takes" if self.on else "takes no more"
         return Change(
             self.id,
             f"sshd {what} public keys of the directory",
-            seen.text,
+            now,
             "on" if self.on else "off",
-            call(PROGRAM, "keys_on", KEYS_CONF, _KEYS)
+            call(PROGRAM, "keys_on", KEYS_CONF, _KEYS, _ASKS)
             if self.on
             else call(PROGRAM, "keys_off", KEYS_CONF),
         )
@@ -297,7 +319,10 @@ class GroupAccounts:
         return call(PROGRAM, "group_accounts_pending", self.cluster, *self.groups)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Add, close and open accounts; fails with what is wrong once that is done."""
+        """Add, close and open accounts; fails with what is wrong once that is done.
+
+        Nobody is closed whom the plan did not show, as the directory has answered so once only.
+        """
         lines = [line.split() for line in seen.text.splitlines() if line.strip()]
         coming = any(name in context.changed for name in self.after)
         if not lines and not coming:
@@ -305,27 +330,40 @@ class GroupAccounts:
         if coming:
             what = f"accounts for members of {', '.join(g.split(':')[0] for g in self.groups)}"
         else:
-            what = "; ".join(_in_words(line) for line in lines[:3])
-            what += f" and {len(lines) - 3} more" if len(lines) > 3 else ""  # noqa: PLR2004
+            texts = _in_words(lines)
+            what = "; ".join(texts[:_SHOWN])
+            what += f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+        missing = [] if coming else [" ".join(line[1:3]) for line in lines if line[0] == "close"]
         return Change(
             self.id,
             what,
             "" if coming else seen.text,
             "members have their accounts",
-            call(PROGRAM, "group_accounts", self.cluster, *self.groups),
+            call(PROGRAM, "group_accounts", "\n".join(missing), self.cluster, *self.groups),
         )
 
 
-def _in_words(line: list[str]) -> str:
-    """A line of ``group_accounts_pending`` for people."""
-    match line:
-        case ["add", user, account, *_]:
-            return f"add {user} to account {account}"
-        case ["close", user, account, *_]:
-            return f"{user} left the group of account {account}: no new jobs in it"
-        case ["open", user, account, *_]:
-            return f"{user} may submit in account {account} again"
-        case ["qos", user, account, qos, *_]:
-            return f"default QOS of {user} in account {account}: {qos}"
-        case _:
-            return " ".join(line[1:])
+def _in_words(lines: list[list[str]]) -> list[str]:
+    """Lines of ``group_accounts_pending`` for people; many who left an account are one text."""
+    leaving = Counter(line[2] for line in lines if line[0] == "close")
+    texts: dict[str, None] = {}
+    for line in lines:
+        match line:
+            case ["add", user, account, *_]:
+                text = f"add {user} to account {account}"
+            case ["close", _, account, staying] if leaving[account] > _SHOWN:
+                members = leaving[account] + int(staying)
+                text = (
+                    f"{leaving[account]} of {members} people left the groups of account {account}: "
+                    "no new jobs in it"
+                )
+            case ["close", user, account, *_]:
+                text = f"{user} left the group of account {account}: no new jobs in it"
+            case ["open", user, account, *_]:
+                text = f"{user} may submit in account {account} again"
+            case ["qos", user, account, qos, *_]:
+                text = f"default QOS of {user} in account {account}: {qos}"
+            case _:
+                text = " ".join(line[1:])
+        texts[text] = None
+    return list(texts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,9 @@ _ABOUT: Final = (
         "have names that\nbegin with `node_`, NVIDIA's DCGM exporter's begin with `DCGM_FI_`.\n",
     ),
 )
+_OF_BACKUP: Final = (
+    "The node exporter of the controller, where `backup` is declared; after each run.\n"
+)
 _SAMPLE: Final = re.compile(r"(\w+?)(?:\{(.*)\})? \S+$")
 _LABEL: Final = re.compile(r'(\w+)="')
 _SMI: Final = """\
@@ -76,7 +80,8 @@ class Metric:
 def page() -> str:
     """The page as Markdown."""
     parts = [_INTRODUCTION]
-    for (title, about), metrics in zip(_ABOUT, (controller(), node()), strict=True):
+    sections = (*_ABOUT, ("Scheduled backup", _OF_BACKUP))
+    for (title, about), metrics in zip(sections, (controller(), node(), backup()), strict=True):
         parts += [f"\n## {title}\n\n{about}\n", "| metric | type | labels | meaning |\n"]
         parts.append("|---|---|---|---|\n")
         for metric in metrics:
@@ -132,6 +137,12 @@ def node() -> list[Metric]:
         command = ["/bin/sh", "-c", agents.program("figures.sh")]
         text = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
     return [*read(text)]
+
+
+def backup() -> list[Metric]:
+    """Metrics of the scheduled backup's program."""
+    program = runpy.run_path(str(agents.FOLDER / "backup/scheduled.py"))
+    return [*read(program["metrics"](1, 1, 1))]
 
 
 def read(text: str) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.slurm.job_use import JobUse
+from corral.slurm.job_use import JobUse, shares
 from corral.slurm.records import Job
 from corral.spec.slurm.hostlist import expand
 from corral.web.slurm.node_gpus import given
@@ -75,11 +75,7 @@ def row(job: Job, use: JobUse | None, busy_gpu_s: float | None) -> dict[str, Any
         busy_gpu_s: seconds that its GPUs were busy, of all together; None: not measured.
     """
     length = seconds_of(job, job.end_at or 0.0)
-    exact = job.gpus is not None and job.gpus_exact
-    cpu = _share(use.cpu_s if use else None, job.cpus * length)
-    memory = _share(use.memory if use else None, float(job.memory))
-    gpu = _share(busy_gpu_s, (job.gpus or 0) * length) if exact else None
-    gpu = None if gpu is None else min(1.0, gpu)  # the last sample may reach past the end
+    used = shares(job, length, use, busy_gpu_s)
     return {
         "id": job.id,
         "label": job.label,
@@ -90,19 +86,15 @@ def row(job: Job, use: JobUse | None, busy_gpu_s: float | None) -> dict[str, Any
         "elapsed": length,
         "cpus": job.cpus,
         "gpus": job.gpus or 0,
-        "gpus_exact": exact,
+        "gpus_exact": job.gpus is not None and job.gpus_exact,
         "memory": job.memory,
-        "cpu": cpu,
-        "memory_used": memory,
-        "gpu": gpu,
-        "cpu_waste": _waste(cpu, job.cpus * length),
-        "gpu_waste": _waste(gpu, (job.gpus or 0) * length),
-        "memory_waste": _waste(memory, job.memory / MIB * length),
+        "cpu": used.cpu,
+        "memory_used": used.memory,
+        "gpu": used.gpu,
+        "cpu_waste": _waste(used.cpu, job.cpus * length),
+        "gpu_waste": _waste(used.gpu, (job.gpus or 0) * length),
+        "memory_waste": _waste(used.memory, job.memory / MIB * length),
     }
-
-
-def _share(used: float | None, asked: float) -> float | None:
-    return None if used is None or not asked else used / asked
 
 
 def _waste(share: float | None, asked: float) -> float | None:

@@ -14,6 +14,9 @@ from corral.api.workload.queue import JobHandle, JobInfo, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.jobs.follow import RankFailure
+from corral.jobs.usage import EndedUse
+from corral.slurm.job_use import JobUse
+from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.spec.models import ClusterSpec
 from tests.unit.cli.conftest import Fake, Run, stdout_json
@@ -304,6 +307,36 @@ JOBS = (
             node_count=2, cpus=2, gpus=None, gpus_exact=False, gres="gpu:1", elapsed=62,
             submit_at=1, start_at=2, end_at=64, exit_status=5),
 )  # fmt: skip
+
+
+USED = EndedUse(
+    Job(12, "12", cpus=4, memory=8192, gpus=2, elapsed=600), JobUse(2280.0, 1228.8), 492.0
+)
+WORDS = "  used 3.8 of 4 CPUs (95 %), 1.2 GiB of 8.0 GiB of memory (15 %), 2 GPUs 41 % busy"
+
+
+def test_run_shows_what_the_job_used(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", running(replace(GOOD, use=USED)))
+    assert corral("run", "train.py").stderr.splitlines()[-2:] == [
+        "job 12: completed, on node[0-1], 1 m 02 s",
+        WORDS,
+    ]
+    last = json.loads(corral("run", "train.py", "--json").stdout.splitlines()[-1])
+    assert (last["event"], last["use"]["cpu"], last["use"]["gpu"]) == ("ended", 0.95, 0.41)
+
+
+def test_one_job_and_what_it_used(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("job_state", replace(GOOD, use=USED))
+    result = corral("jobs", "12")
+    assert result.exit_code == 0
+    assert result.stdout == f"job 12: completed, on node[0-1], 1 m 02 s\n{WORDS}\n"
+    assert fake.calls["job_state"][0] == ((fake.calls["job_state"][0][0][0], "12"), {"use": True})
+    assert stdout_json(corral("jobs", "12_3", "--json"))["use"]["memory_used"] == 0.15
+    fake.answer("job_state", BAD)
+    assert corral("jobs", "12").stdout.endswith("  what it used is not known yet\n")
+    fake.answer("job_state", replace(GOOD, state=JobState.RUNNING, exit_code=None))
+    assert corral("jobs", "12").stdout == "job 12: running, on node[0-1], 1 m 02 s\n"
+    assert "is not a job number" in corral("jobs", "twelve").stderr
 
 
 def test_jobs(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:

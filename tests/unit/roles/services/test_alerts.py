@@ -45,6 +45,7 @@ BREAKS = {
     "one alert for each node of a shared one": (
         "file systems are full",
         "min by (cluster, mountpoint, device)", "min by (cluster, node, mountpoint, device)"),
+    "a backup that is made once a week": (HEALTHY, "2 * corral_backup_interval_seconds", "3600"),
     "a drained node for an Xid": (
         "the health check drained a node, and for an Xid",
         '      or corral_node_drained{check="xid"} == 1\n', ""),

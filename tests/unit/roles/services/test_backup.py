@@ -6,7 +6,7 @@ import json
 
 from corral.roles.services import backup
 from corral.spec.sections.backup import ScheduledBackup
-from corral.state.files import File
+from corral.state.files import File, Gone
 from corral.state.storage.root_folders import RootFolder
 from tests.unit.roles.test_cluster import laptop, site
 
@@ -27,7 +27,8 @@ def test_off_removes_programs_and_timer_but_no_archive() -> None:
     ids = [resource.id for resource in entry.resources]
     assert ids[0] == "timer:corral-backup"
     assert {name for name in ids[1:] if "/var/backups" in name} == set()
-    assert len(ids) == 7
+    assert Gone(backup.METRICS) in entry.resources
+    assert len(ids) == 9
 
 
 def test_what_the_program_reads() -> None:
@@ -40,9 +41,28 @@ def test_what_the_program_reads() -> None:
     assert json.loads(settings["request"]["files"]["cluster.json"])["name"] == "laptop"
     assert given[backup.RECIPIENTS].content == f"{KEY}\n{KEY}a\n"
     timer = given["/etc/systemd/system/corral-backup.timer"].content
-    assert "OnUnitActiveSec=86400s" in timer
+    assert "Unit=corral-backup-due.service\nOnActiveSec=600s\nOnUnitActiveSec=3600s\n" in timer
+    assert settings["asked"] == 3600
+    check = given["/etc/systemd/system/corral-backup-due.service"].content
+    assert "ExecStart=/usr/local/sbin/corral-backup --due\n" in check
+    often = files(ScheduledBackup(every="2h", to=(KEY,)))[backup.CONF]
+    assert json.loads(often.content)["asked"] == 600
     service = given["/etc/systemd/system/corral-backup.service"].content
     assert "RequiresMountsFor=/shared/old" in service
+
+
+def test_metrics_are_written_where_the_cluster_has_them() -> None:
+    declared = ScheduledBackup(every="1d", to=(KEY,))
+    services = laptop().services.model_copy(update={"metrics": True})
+    for spec, path in (
+        (laptop(backup=declared), ""),
+        (laptop(backup=declared, services=services), backup.METRICS),
+    ):
+        (share,) = backup.on_controller(site(spec))
+        (entry,) = share.desired
+        (conf,) = [r for r in entry.resources if isinstance(r, File) and r.path == backup.CONF]
+        assert json.loads(conf.content)["metrics"] == path
+        assert (Gone(backup.METRICS) in entry.resources) == (not path)
 
 
 def test_the_folder_is_not_taken_over_from_a_user() -> None:

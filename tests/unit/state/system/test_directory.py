@@ -54,6 +54,18 @@ class Site:
     def pending(self, *groups: str) -> list[str]:
         return self.run(call(PROGRAM, "group_accounts_pending", "lab", *groups)).stdout.splitlines()
 
+    def timed(self, *groups: str) -> subprocess.CompletedProcess[str]:
+        """A run of the timer's."""
+        missing = self.folder / "missing"
+        return self.run(call(PROGRAM, "group_accounts_timed", missing, "lab", *groups))
+
+    def closed(self) -> list[str]:
+        """Whose submissions were closed by sacctmgr, in their order."""
+        calls = self.folder / "calls"
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        closes = [line for line in lines if line.endswith("SubmitJobs=0")]
+        return [line.partition("name=")[2].split()[0] for line in closes]
+
 
 GETENT = """#!/bin/sh
 # getent -s SERVICE DATABASE KEY: by name, or a user by number.
@@ -63,7 +75,8 @@ awk -F: -v key="$4" -v number="$3" '
 """
 SACCTMGR = """#!/bin/sh
 case "$*" in
-  *'show assoc cluster='*) cat "$SITE/associations" ;;
+  *'show assoc cluster='*) # "by-hand" has MaxSubmitJobs in place of GrpSubmitJobs.
+    [ "${*##*,}" = GrpSubmitJobs ] && cat "$SITE/associations" || cat "$SITE/by-hand" ;;
   *'show assoc'*) ;;
   *) echo "$*" >>"$SITE/calls" ;;
 esac
@@ -82,6 +95,7 @@ def site(tmp_path: Path) -> Site:
     here.write("sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for n, i in PEOPLE.items()))
     here.write("files.passwd", "root:x:0:0::/root:/bin/sh", "ada:x:2001:2001::/home/ada:/bin/sh")
     here.write("associations", "root|||", "root|root||", "vision|||")
+    here.write("by-hand", "vision|||", "vision|lina||0", "vision|milo||0")
     return here
 
 
@@ -100,9 +114,19 @@ def test_members_are_added_once_and_by_their_first_group_first(site: Site) -> No
 
 def test_who_left_is_closed_and_who_is_back_is_opened(site: Site) -> None:
     site.write("associations", "vision|gone||", "vision|lina||0", "vision|milo||5")
-    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision"]
+    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1"]
     site.write("associations", "vision|gone||0", "vision|lina||", "vision|milo||5")
     assert site.pending("vision:vision:") == []
+
+
+def test_a_member_closed_by_hand_is_not_opened(site: Site) -> None:
+    site.write("associations", "vision|lina||", "vision|milo||0")
+    assert site.pending("vision:vision:") == ["open milo vision"]
+    assert site.timed("vision:vision:").stdout == "open milo vision\n"
+    calls = (site.folder / "calls").read_text()
+    assert calls == (
+        "-iQ modify user where name=milo account=vision cluster=lab set GrpSubmitJobs=-1\n"
+    )
 
 
 def test_others_in_the_account_and_other_accounts_are_left_alone(site: Site) -> None:
@@ -122,7 +146,92 @@ def test_a_group_that_is_not_known_closes_nobody(site: Site) -> None:
 
 def test_an_empty_group_closes_its_former_members(site: Site) -> None:
     site.write("associations", "vision|gone||")
-    assert site.pending("guests:vision:") == ["close gone vision"]
+    assert site.pending("guests:vision:") == ["close gone vision 0"]
+
+
+def test_a_member_whose_entry_is_not_shown_now_is_not_closed(site: Site) -> None:
+    site.write("associations", "vision|lina||", "vision|milo||", "vision|gone||")
+    site.write("sss.passwd", "lina:*:5001:5000::/h/lina:/bin/sh")
+    assert site.pending("vision:vision:") == []
+    # SSSD answers late: not at the first question for milo, but at the second.
+    once = '[ "$2 $4" != "sss milo" ] || ! mv "$SITE/late" "$SITE/asked" 2>/dev/null || exit 2'
+    late = GETENT.replace("awk", f"{once}\nawk")
+    (site.folder / "bin/getent").write_text(late)
+    (site.folder / "late").touch()
+    site.write("sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for n, i in PEOPLE.items()))
+    site.write("associations", "vision|lina||", "vision|milo||")
+    first = site.run(call(PROGRAM, "group_accounts_pending", "lab", "vision:vision:"))
+    assert (site.folder / "asked").exists()
+    assert first.stdout == ""
+
+
+def test_the_timer_closes_who_is_missing_twice_running(site: Site) -> None:
+    site.write("associations", "vision|lina||", "vision|milo||", "vision|gone||")
+    first = site.timed("vision:vision:")
+    assert first.returncode == 0
+    assert "gone is missing from the groups of account vision: closed at the next run" in (
+        first.stdout
+    )
+    assert site.closed() == []
+    # Listed again in between: it starts over.
+    site.write("sss.group", "vision:*:5000:lina,milo,gone")
+    assert site.timed("vision:vision:").stdout == ""
+    site.write("sss.group", "vision:*:5000:lina,milo")
+    assert "gone is missing" in site.timed("vision:vision:").stdout
+    assert site.closed() == []
+    # A run in which the group could not be read does not count.
+    assert site.timed("visoin:vision:").returncode == 1
+    assert "gone is missing" in site.timed("vision:vision:").stdout
+    assert site.closed() == []
+    assert site.timed("vision:vision:").stdout == "close gone vision\n"
+    assert site.closed() == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("leave", "stay", "closed"), [(3, 0, 3), (4, 11, 0), (4, 12, 4), (5, 14, 0), (5, 15, 5)]
+)
+def test_the_timer_closes_no_large_part_of_an_account(
+    site: Site, leave: int, stay: int, closed: int
+) -> None:
+    left, rest = [f"l{i}" for i in range(leave)], [f"s{i}" for i in range(stay)]
+    people = enumerate((*left, *rest), 7000)
+    site.write("sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for i, n in people))
+    site.write("sss.group", f"vision:*:5000:{','.join(rest)}")
+    site.write("associations", *(f"vision|{n}||" for n in (*left, *rest)))
+    first, second = site.timed("vision:vision:"), site.timed("vision:vision:")
+    assert site.closed() == left[:closed]
+    if not closed:
+        for run in (first, second):
+            assert run.returncode == 1
+            assert run.stderr == (
+                f"{leave} of {leave + stay} people are missing from the groups of account vision "
+                "at once, so none of them is closed: look at what the directory answers (getent "
+                "group); if they have left, corral up closes them\n"
+            )
+    # A person who has seen the plan closes them.
+    resource = GroupAccounts("lab", ("vision:vision:",), ())
+    text = site.run(resource.probe()).stdout.strip()
+    change = resource.diff(Seen(0, text), HERE_CONTEXT)
+    assert change is not None
+    if leave > 3:
+        assert change.summary == (
+            f"{leave} of {leave + stay} people left the groups of account vision: no new jobs in it"
+        )
+    (site.folder / "calls").unlink(missing_ok=True)
+    assert site.run(change.script).returncode == 0
+    assert site.closed() == left
+
+
+def test_corral_up_closes_nobody_whom_the_plan_did_not_show(site: Site) -> None:
+    site.write("associations", "vision|lina||", "vision|milo||")
+    resource = GroupAccounts("lab", ("vision:vision:",), ())
+    site.write("sss.group", "vision:*:5000:lina")
+    change = resource.diff(Seen(0, site.run(resource.probe()).stdout.strip()), HERE_CONTEXT)
+    assert change is not None
+    assert change.summary == "milo left the group of account vision: no new jobs in it"
+    site.write("sss.group", "vision:*:5000:")
+    assert site.run(change.script).returncode == 0
+    assert site.closed() == ["milo"]
 
 
 def test_a_name_or_number_of_this_machine_is_named(site: Site) -> None:
@@ -147,7 +256,7 @@ def test_a_slurmdbd_that_is_silent_is_a_problem(site: Site) -> None:
 
 def test_what_can_be_done_is_done_before_it_fails_with_the_problem(site: Site) -> None:
     site.write("sss.group", "vision:*:5000:otto,lina")
-    done = site.run(call(PROGRAM, "group_accounts", "lab", "vision:vision:high"))
+    done = site.run(call(PROGRAM, "group_accounts", "", "lab", "vision:vision:high"))
     assert done.returncode == 1
     assert "uid 2001 of otto" in done.stderr
     calls = (site.folder / "calls").read_text().splitlines()
@@ -156,7 +265,7 @@ def test_what_can_be_done_is_done_before_it_fails_with_the_problem(site: Site) -
         "-iQ modify user where name=lina account=vision cluster=lab set qos+=high DefaultQOS=high",
     ]
     site.write("sss.group", "vision:*:5000:lina")
-    assert site.run(call(PROGRAM, "group_accounts", "lab", "vision:vision:")).returncode == 0
+    assert site.run(call(PROGRAM, "group_accounts", "", "lab", "vision:vision:")).returncode == 0
 
 
 def test_accounts_are_due_when_the_directory_or_accounts_change() -> None:
@@ -229,6 +338,48 @@ def test_homes_and_keys_are_as_declared(on: bool) -> None:
     assert HomesAtLogin(on).diff(Seen(0, other), HERE_CONTEXT) is not None
     assert KeysFromDirectory(on).diff(Seen(0, word), HERE_CONTEXT) is None
     assert KeysFromDirectory(on).diff(Seen(0, other), HERE_CONTEXT) is not None
+
+
+SSHD = """#!/bin/sh
+# sshd -T: of the lines of its config the first one counts; -t.
+[ "$1" = -T ] || exit 0
+cat "$SITE/sshd" "$SITE/keys.conf" 2>/dev/null | awk '
+  tolower($1) == "authorizedkeyscommand" && !found { $1 = tolower($1); print; found = 1 }
+  END { if (!found) print "authorizedkeyscommand none" }'
+"""
+
+
+def test_another_command_for_keys_is_refused_and_never_replaced(site: Site) -> None:
+    for name, text in (("sshd", SSHD), ("systemctl", "#!/bin/sh\n"), ("chown", "#!/bin/sh\n")):
+        (site.folder / "bin" / name).write_text(text)
+        (site.folder / "bin" / name).chmod(0o755)
+    file, text = site.folder / "keys.conf", "AuthorizedKeysCommand /ours %u\n"
+    probe = call(PROGRAM, "keys_probe", file, text.strip(), "/ours %u")
+    put = call(PROGRAM, "keys_on", file, text, "/ours %u")
+    assert site.run(probe).stdout == "off\n"
+    assert site.run(put).returncode == 0
+    assert site.run(probe).stdout == "on\n"
+    # One that comes before Corral's file, whether it was there first or came later.
+    site.write("sshd", "AuthorizedKeysCommand /opt/cloud/keys %u")
+    assert site.run(probe).stdout.startswith("on\n/opt/cloud/keys %u")
+    file.unlink()
+    seen = site.run(probe).stdout
+    assert seen.startswith("off\n/opt/cloud/keys %u")
+    assert site.run(call(PROGRAM, "keys_probe", file, text.strip(), "")).stdout == "off\n"
+    failed = site.run(put)
+    assert failed.returncode == 1
+    assert "sshd does not ask for keys by /ours %u: an earlier line of its config wins" in (
+        failed.stderr
+    )
+    assert not file.exists()
+    for state in ("on", "off"):
+        change = KeysFromDirectory(on=True).diff(
+            Seen(0, f"{state}\n/opt/cloud/keys %u /etc/ssh/sshd_config"), HERE_CONTEXT
+        )
+        assert change is not None
+        assert change.refuses.startswith(
+            "sshd asks /opt/cloud/keys %u /etc/ssh/sshd_config for public keys, and can ask by"
+        )
 
 
 @pytest.mark.parametrize(

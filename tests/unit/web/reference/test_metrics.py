@@ -11,7 +11,7 @@ from corral import agents
 from corral.cli.main import VERBS
 from corral.roles.services.metrics import alerts, dashboard
 from corral.web import exposition, figures, history, metrics, scheduler_metrics, wait_times
-from corral.web.reference.metrics import Metric, alert_rules, controller, node, page, read
+from corral.web.reference.metrics import Metric, alert_rules, backup, controller, node, page, read
 
 REPO = Path(__file__).parents[4]
 FILE = REPO / "docs/reference/metrics.md"
@@ -20,7 +20,7 @@ ENDINGS = re.compile(r"_(bucket|sum|count)$")
 
 
 def names() -> set[str]:
-    return {metric.name for metric in (*controller(), *node())}
+    return {metric.name for metric in (*controller(), *node(), *backup())}
 
 
 def test_the_page_is_current() -> None:

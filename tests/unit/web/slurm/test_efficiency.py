@@ -132,9 +132,9 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
     assert asyncio.run(source.busy(many, 7)) == {7: 1200.0}
     assert r'jobid=~"99|98|' in asked[-1], "those with most GPU hours"
     assert asked[-1].count("|") == figures.MOST_MEASURED - 1
-    assert "[8d:60s])) * 60" in asked[-1]
+    assert "[691200s:60s])) * 60" in asked[-1]
     asyncio.run(source.busy(many, 30))
-    assert "[31d:300s])) * 300" in asked[-1]
+    assert "[2678400s:300s])) * 300" in asked[-1]
     calls = len(asked)
     assert asyncio.run(source.busy([job(1, 1, 2, gpus=0, elapsed=9000)], 7)) == {}
     assert asyncio.run(source.gpu_use([])).shares == {}
