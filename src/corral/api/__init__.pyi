@@ -87,6 +87,7 @@ from corral.api.operations.backup import Backup as Backup
 from corral.api.operations.backup import archive_name as archive_name
 from corral.api.operations.backup import backup as backup
 from corral.api.operations.diagnosis import doctor as doctor
+from corral.api.operations.diagnosis import doctor_job as doctor_job
 from corral.api.operations.diagnosis import doctor_log as doctor_log
 from corral.api.operations.encryption import Encryption as Encryption
 from corral.api.operations.encryption import encryption_of as encryption_of

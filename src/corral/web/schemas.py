@@ -381,6 +381,46 @@ class JobUse(TypedDict):
     memory_given: float | None
 
 
+class Diagnosis(TypedDict):
+    """One failure that the doctor knows."""
+
+    id: str
+    name: str
+    title: str
+    nodes: list[str]
+    detail: str
+    line: int
+    evidence: list[str]
+    contrary: str
+    cause: str
+    fix: str
+    source: str
+    severity: str
+    fix_by: str
+
+
+class FatalLine(TypedDict):
+    """A line of a log that reports an error, and its number there."""
+
+    line: int
+    text: str
+
+
+class JobEnd(TypedDict):
+    """Why a job failed; lines: those that report an error, where no failure is known.
+
+    memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+    """
+
+    known: bool
+    at: float
+    why: str
+    findings: list[Diagnosis]
+    lines: list[FatalLine]
+    no_output: str
+    memory: float | None
+
+
 class Places(TypedDict):
     """The switch of each node."""
 
@@ -645,24 +685,6 @@ class ShownPlan(TypedDict):
     stages: list[ShownStage]
     deferred: list[tuple[list[str], list[str]]]
     leaving: list[ShownMachine]
-
-
-class Diagnosis(TypedDict):
-    """One failure that the doctor knows."""
-
-    id: str
-    name: str
-    title: str
-    nodes: list[str]
-    detail: str
-    line: int
-    evidence: list[str]
-    contrary: str
-    cause: str
-    fix: str
-    source: str
-    severity: str
-    fix_by: str
 
 
 class OutOfService(TypedDict):
@@ -1173,8 +1195,8 @@ class SchedulerState(Known):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
-    Profile, Timeline,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, JobEnd, Places,
+    Extras, Profile, Timeline,
     BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
     JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
     WorkEvent, Work,

@@ -1,4 +1,4 @@
-"""What a viewer's text costs, in a separate process: cluster files checked, job forms filled in.
+"""What a viewer's text costs, in a separate process: files, forms and logs that are checked.
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
@@ -21,6 +21,8 @@ from typing import Any, Final
 from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import ExitCode
 from corral.spec.models import ClusterSpec
 from corral.web.users.user_commands import error_of
 
@@ -86,6 +88,22 @@ class WorkerProcesses:
         async with self._turn(user):
             reply = await self._ask({"do": "templates", **folder.as_dict()}, "folder", hint)
         return reply["templates"]
+
+    async def end(self, job: Job, text: str) -> dict[str, Any]:
+        """What the doctor reports of how a job ended, as its report's fields.
+
+        Args:
+            job: it has ended.
+            text: what it printed last.
+
+        Raises:
+            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+        """
+        code = job.exit_code and (job.exit_code.status, job.exit_code.signal)
+        ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
+        hint = "corral doctor --log FILE reads a log without a limit"
+        async with self._turn(job.user):
+            return await self._ask({"do": "end", **ended}, "log", hint)
 
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncGenerator[None]:
@@ -157,6 +175,11 @@ def _templates(question: dict[str, Any]) -> dict[str, Any]:
     return {"templates": [_template(file, folder.path) for file in folder.files]}
 
 
+def _end(question: dict[str, Any]) -> dict[str, Any]:
+    code = ExitCode(*question["code"]) if question["code"] else None
+    return api.doctor_job(question["state"], question["reason"], code, question["text"]).as_dict()
+
+
 def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
     fields, fault = dict[str, Any](), file.trouble
     try:
@@ -168,7 +191,7 @@ def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
 
 
 _ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(
-    {"lint": _lint, "job": _job, "templates": _templates}
+    {"lint": _lint, "job": _job, "templates": _templates, "end": _end}
 )
 
 

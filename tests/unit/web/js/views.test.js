@@ -9,7 +9,9 @@ import {
   noted,
 } from "../../../../src/corral/web/static/js/cluster/cluster.js";
 import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/lib/curves.js";
-import { FindingView, ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
+import { FindingView } from "../../../../src/corral/web/static/js/lib/finding.js";
+import { ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
+import { EndView } from "../../../../src/corral/web/static/js/jobs/failure.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
 import {
   exitOf,
@@ -26,7 +28,7 @@ import * as submit from "../../../../src/corral/web/static/js/jobs/submit.js";
 import * as view from "../../../../src/corral/web/static/js/lib/view.js";
 import { headOf, job, node, shown, texts } from "./records.js";
 /**
- * @import { Diagnosis, Directives, Doctor, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
+ * @import { Diagnosis, Directives, Doctor, JobDetail, JobEnd, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
  * @import { ShownChange, ShownNodeChange, ShownPlan } from "../../../../src/corral/web/static/js/api.js"
  */
 
@@ -299,6 +301,41 @@ test("the doctor's findings, and healthy only without any", () => {
     ),
     /^healthy/,
   );
+});
+
+test("why a job failed: causes, what Slurm counted, lines that no cause is known of", () => {
+  /** @type {JobEnd} */
+  const nothing = {
+    ...{ known: true, at: 1, why: "", findings: [], lines: [], no_output: "", memory: null },
+  };
+  /**
+   * @param {Partial<JobEnd>} more
+   * @param {Partial<JobDetail>} change
+   */
+  const words = (more, change = {}) => {
+    const failed = job({ ended: true, mine: true, kind: "bad", exit_status: 1, ...change });
+    return texts(EndView({ job: failed, end: { ...nothing, ...more } }));
+  };
+  /** @type {Diagnosis} */
+  const finding = {
+    ...{ id: "F90", name: "job-out-of-memory", title: "too much", nodes: [], detail: "rank 3" },
+    ...{ line: 1, evidence: ["<b>oom_kill</b>"], contrary: "", cause: "its limit", fix: "`--mem`" },
+    ...{ source: "", severity: "error", fix_by: "none" },
+  };
+  const memory = words({ findings: [finding], memory: 1900 }, { state: "OUT_OF_MEMORY" });
+  assert.match(memory, /too much rank 3 Cause: its limit Fix: --mem Evidence/);
+  assert.match(memory, /memory 2\.0 GiB asked for, 1\.9 GiB used/);
+  assert.match(
+    words({ findings: [finding] }, { state: "OUT_OF_MEMORY" }),
+    /its use was not measured/,
+  );
+  const late = { state: "TIMEOUT", limit: 60, start_at: 1000, end_at: 1070 };
+  assert.match(words({}, late), /time limit 1 min asked for, ran 1 min/);
+  assert.match(words({}, { state: "NODE_FAIL", nodes: "gpu3" }), /nodes gpu3/);
+  assert.match(words({}), /knows no cause, and no line .* ended exit status 1/);
+  assert.match(words({ lines: [{ line: 3, text: "FAILED to frob" }] }), /an error: FAILED to frob/);
+  assert.match(words({ no_output: "no such file" }), /Without its output: no such file/);
+  assert.match(words({ known: false, why: "too slow" }), /could not be asked: too slow/);
 });
 
 test("no cluster is healthy next to a drained node or a failed proof", () => {

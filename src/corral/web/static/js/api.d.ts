@@ -227,6 +227,12 @@ export interface Failure {
   fields?: Record<string, string>;
 }
 
+/** A line of a log that reports an error, and its number there. */
+export interface FatalLine {
+  line: number;
+  text: string;
+}
+
 /** What a line of a script asks for, as a field of the form has it. */
 export interface FormValue {
   line: number;
@@ -316,6 +322,19 @@ export interface JobDetail {
   may: boolean;
   forgotten: boolean;
   known_at: number;
+}
+
+/** Why a job failed; lines: those that report an error, where no failure is known.
+
+memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none. */
+export interface JobEnd {
+  known: boolean;
+  at: number;
+  why: string;
+  findings: Diagnosis[];
+  lines: FatalLine[];
+  no_output: string;
+  memory: number | null;
 }
 
 /** What happened to jobs, and to how many since slurmctld counts. */
