@@ -129,6 +129,7 @@ from corral.api.page.history import reports as reports
 from corral.api.page.history import spec_text as spec_text
 from corral.api.page.history import spend_now as spend_now
 from corral.api.page.job_details import Extras as Extras
+from corral.api.page.job_details import expected_here as expected_here
 from corral.api.page.job_details import job_extras as job_extras
 from corral.api.page.job_details import job_text as job_text
 from corral.api.page.job_details import make_room as make_room
@@ -180,7 +181,9 @@ from corral.api.rental.elastic import drive as drive
 from corral.api.rental.unused_machines import Reapable as Reapable
 from corral.api.rental.unused_machines import reap as reap
 from corral.api.rental.unused_machines import survey as survey
+from corral.api.workload.batch import ExpectedStart as ExpectedStart
 from corral.api.workload.batch import attach_argv as attach_argv
+from corral.api.workload.batch import expected_start as expected_start
 from corral.api.workload.batch import explain_job as explain_job
 from corral.api.workload.batch import group_environment as group_environment
 from corral.api.workload.batch import job_fields as job_fields

@@ -467,6 +467,24 @@ class BatchScript(TypedDict):
     script: str
 
 
+class JobPreview(TypedDict):
+    """What a filled form stands for: the batch script, and how many jobs it makes.
+
+    at_once: how many of them run at once at most, None for no limit.
+    """
+
+    script: str
+    jobs: int
+    at_once: int | None
+
+
+class ExpectedStart(TypedDict):
+    """When and where Slurm would start a job as the cluster is now; None: it gives no time."""
+
+    start_at: int | None
+    nodes: str
+
+
 class LogFile(TypedDict):
     """A file that a job prints to; trouble: why it cannot be read."""
 
@@ -586,6 +604,49 @@ class JobForm(TypedDict):
     schema: dict[str, object]
     can_spec: bool
     storage: list[str]
+
+
+class PartitionChoice(TypedDict):
+    """A partition, and what is free on its nodes that take jobs; None: unknown, or no limit."""
+
+    name: str
+    state: str
+    takes_jobs: bool
+    is_default: bool
+    max_time: int | None
+    nodes: int
+    idle: int
+    cpus: int
+    cpus_free: int
+    gpus: int
+    gpus_free: int | None
+
+
+class QosChoice(TypedDict):
+    """A QOS, and what is left of its limits; None: no limit is known."""
+
+    name: str
+    gpus_left: int | None
+    jobs_left: int | None
+
+
+class AccountChoice(QosChoice):
+    """An account, its QOS, and what is left of its limits."""
+
+    is_default: bool
+    qos: list[str]
+    default_qos: str
+
+
+class JobChoices(TypedDict):
+    """What a job by form may choose."""
+
+    known: bool
+    at: float
+    why: str
+    partitions: list[PartitionChoice]
+    accounts: list[AccountChoice]
+    qos: list[QosChoice]
 
 
 class JobTemplate(TypedDict):
@@ -1197,9 +1258,9 @@ SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
     ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, JobEnd, Places,
     Extras, Profile, Timeline,
-    BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
-    JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
-    WorkEvent, Work,
+    BatchScript, JobPreview, ExpectedStart, LogFiles, LogBatch, LogPart, LogMatches, Directives,
+    JobForm, JobChoices, JobAgain, JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof,
+    Reports, Journal, Cost, WorkEvent, Work,
     MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -23,17 +23,17 @@ CASES = {
     "cancelled": ("CANCELLED", "None", "0:15", "", "F191"),
     "a deadline": ("DEADLINE", "DeadLine", "0:0", "", "F1490"),
     "the program's own": ("FAILED", "NonZeroExitCode", "1:0", TRACEBACK, "F106"),
-    "no command": ("FAILED", "NonZeroExitCode", "127:0", "job.sh: line 5: tain: command not found",
+    "no command": ("FAILED", "NonZeroExitCode", "127:0", "job.sh: line 5: tain: command not expected",
                    "F170"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("state", "reason", "code", "text", "found"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("state", "reason", "code", "text", "expected"), CASES.values(), ids=CASES)
 def test_the_end_of_a_job_is_explained(
-    state: str, reason: str, code: str, text: str, found: str
+    state: str, reason: str, code: str, text: str, expected: str
 ) -> None:
     report = explain_end(state, reason, ExitCode.parse(code), text)
-    assert report.findings[0].failure.id == found
+    assert report.findings[0].failure.id == expected
 
 
 @pytest.mark.parametrize("text", ["", "epoch 1\nepoch 2"])

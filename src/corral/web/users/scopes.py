@@ -35,6 +35,7 @@ _READ: Final = (
     "GET /api/policy/scheduler",
     "GET /api/jobs",
     "GET /api/jobs/form",
+    "GET /api/jobs/choices",
     "GET /api/jobs/templates",
     "GET /api/jobs/{job_id}",
     "GET /api/jobs/{job_id}/figures",
@@ -52,6 +53,7 @@ _READ: Final = (
     "GET /api/jobs/{job_id}/use",
     "POST /api/jobs/directives",
     "POST /api/jobs/preview",
+    "POST /api/jobs/expected",
     "POST /api/bulk/jobs",
 )
 _SUBMIT: Final = (

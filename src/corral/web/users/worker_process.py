@@ -36,6 +36,15 @@ MOST: Final = 4
 _ARGV: Final = (sys.executable, "-m", "corral.web.users.worker_process")
 
 
+@dataclass(frozen=True, slots=True)
+class FilledJob:
+    """A job by form: what is asked for, its batch script, and how many jobs Slurm makes of it."""
+
+    spec: api.JobSpec
+    script: str
+    count: int
+
+
 @dataclass(slots=True)
 class WorkerProcesses:
     """Answers questions of viewers, a few at once.
@@ -65,8 +74,8 @@ class WorkerProcesses:
         spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
         return spec, reply["findings"]
 
-    async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> tuple[api.JobSpec, str]:
-        """A job of these fields, and its batch script.
+    async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> FilledJob:
+        """A job of these fields.
 
         Raises:
             CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked; TOO_MANY of
@@ -76,7 +85,7 @@ class WorkerProcesses:
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
         async with self._turn(str(fields.get("user", ""))):
             reply = await self._ask(sent, "job", hint)
-        return api.JobSpec.model_validate(reply["job"]), reply["script"]
+        return FilledJob(api.JobSpec.model_validate(reply["job"]), reply["script"], reply["count"])
 
     async def templates(self, folder: api.TemplateFolder, user: str) -> list[dict[str, Any]]:
         """The fields of each file of the folder, or what is wrong with it.
@@ -167,7 +176,12 @@ def _lint(question: dict[str, Any]) -> dict[str, Any]:
 def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
     script = api.job_script(ClusterSpec.model_validate(question["spec"]), job)
-    return {"job": job.model_dump(mode="json", exclude_unset=True), "script": script}
+    count = len(job.tasks) or 1
+    return {
+        "job": job.model_dump(mode="json", exclude_unset=True),
+        "script": script,
+        "count": count,
+    }
 
 
 def _templates(question: dict[str, Any]) -> dict[str, Any]:
