@@ -181,7 +181,6 @@ from corral.api.rental.elastic import drive as drive
 from corral.api.rental.unused_machines import Reapable as Reapable
 from corral.api.rental.unused_machines import reap as reap
 from corral.api.rental.unused_machines import survey as survey
-from corral.api.workload.batch import ExpectedStart as ExpectedStart
 from corral.api.workload.batch import attach_argv as attach_argv
 from corral.api.workload.batch import expected_start as expected_start
 from corral.api.workload.batch import explain_job as explain_job
@@ -223,6 +222,7 @@ from corral.jobs.jobfile import is_job_file as is_job_file
 from corral.jobs.model import JobSpec as JobSpec
 from corral.jobs.profile.recordings import Recordings as Recordings
 from corral.jobs.profile.trace import RankTrace as RankTrace
+from corral.jobs.submit import ExpectedStart as ExpectedStart
 from corral.jobs.sweep import parse_sweep as parse_sweep
 from corral.prove.advice.choice import Advice as Advice
 from corral.prove.fabric.comparison import Known as Known

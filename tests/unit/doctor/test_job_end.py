@@ -23,7 +23,7 @@ CASES = {
     "cancelled": ("CANCELLED", "None", "0:15", "", "F191"),
     "a deadline": ("DEADLINE", "DeadLine", "0:0", "", "F1490"),
     "the program's own": ("FAILED", "NonZeroExitCode", "1:0", TRACEBACK, "F106"),
-    "no command": ("FAILED", "NonZeroExitCode", "127:0", "job.sh: line 5: tain: command not expected",
+    "no command": ("FAILED", "NonZeroExitCode", "127:0", "job.sh: line 5: tain: command not found",
                    "F170"),
 }  # fmt: skip
 

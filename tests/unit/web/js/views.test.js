@@ -9,7 +9,7 @@ import {
   noted,
 } from "../../../../src/corral/web/static/js/cluster/cluster.js";
 import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/lib/curves.js";
-import { FindingView } from "../../../../src/corral/web/static/js/lib/finding.js";
+import { FindingView } from "../../../../src/corral/web/static/js/lib/diagnosis.js";
 import { ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
 import { choice, choicesOf } from "../../../../src/corral/web/static/js/jobs/choices.js";
 import { EndView } from "../../../../src/corral/web/static/js/jobs/failure.js";

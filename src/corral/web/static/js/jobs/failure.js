@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { exitOf } from "./jobs.js";
 import { SubmitAgain } from "./resubmission.js";
-import { FindingView } from "../lib/finding.js";
+import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";
 import { el, fact, gib, pre, span } from "../lib/view.js";
 /** @import * as api from "../api.js" */

@@ -1,7 +1,7 @@
 // What the doctor finds wrong with the cluster, and the plan that corrects it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { PlanToApply } from "./plan.js";
-import { FindingView } from "../lib/finding.js";
+import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";
 import { badge, el, many } from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
