@@ -183,7 +183,10 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
 
 
 async def _of_form(request: Request, spec: ClusterSpec, login: Login) -> None:
-    asked = api.job_spec({**request.fields, "user": login.user, "in_place": True})
+    fields = {**request.fields, "user": login.user, "in_place": True}
+    if fields.get("command") and not fields.get("script"):  # it is for a script
+        del fields["in_place"]
+    asked = api.job_spec(fields)
     if request.do == "submit":
         _answer({"id": (await api.submit_here(spec, asked)).id})
     elif request.do == "expected":
