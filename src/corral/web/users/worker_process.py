@@ -27,6 +27,9 @@ from corral.spec.models import ClusterSpec
 from corral.web.users.user_commands import error_of
 
 LIMIT_S: Final = 10.0
+END_S: Final = 30.0
+"""For a log: its process has to read the doctor's catalogue first. The processor's time is limited
+as for any other."""
 MEMORY: Final = 2 << 30
 MAX_TEXT: Final = 1 << 18
 """Characters; 10,000 nodes are a range of one line."""
@@ -112,7 +115,7 @@ class WorkerProcesses:
         ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
         hint = "corral doctor --log FILE reads a log without a limit"
         async with self._turn(job.user):
-            return await self._ask({"do": "end", **ended}, "log", hint)
+            return await self._ask({"do": "end", **ended}, "log", hint, max(END_S, self.limit_s))
 
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncGenerator[None]:
@@ -130,16 +133,19 @@ class WorkerProcesses:
             if not self._asked[user]:
                 del self._asked[user], self._turns[user]
 
-    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
+    async def _ask(
+        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+    ) -> dict[str, Any]:
         sent = json.dumps(question).encode()
+        limit = limit_s or self.limit_s
         try:
-            ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
+            ended = await process.run(self.argv, stdin=sent, timeout=limit)
         except TimeoutError:
             ended = None
         if ended is None or ended.status:
             raise CorralError(
                 Code.TIMED_OUT,
-                f"this {what} takes longer than {self.limit_s:g} s to check",
+                f"this {what} takes longer than {limit:g} s to check",
                 tail="" if ended is None else ended.err[-300:],
                 hint=hint,
             )

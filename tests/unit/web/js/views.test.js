@@ -456,12 +456,15 @@ test("partitions, accounts and QOS are choices with what is free or left", () =>
   const words = (/** @type {string} */ name) =>
     (choicesOf(name, choices) ?? []).map(({ words: each }) => each);
   assert.deepEqual(words("partition"), [
-    "the default one, main",
+    "the default one, main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
     "main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
     "cpu: 3 of 4 nodes idle, 40 of 64 CPUs free",
     "old: takes no jobs (drain)",
   ]);
-  assert.deepEqual(words("account"), ["the usual one, lab", "lab: 3 GPUs left, 1 job left"]);
+  assert.deepEqual(words("account"), [
+    "the usual one, lab: 3 GPUs left, 1 job left",
+    "lab: 3 GPUs left, 1 job left",
+  ]);
   assert.deepEqual(words("qos"), ["the account's", "high"]);
   assert.equal(choicesOf("partition", null), null);
   assert.equal(choicesOf("mem", choices), null);

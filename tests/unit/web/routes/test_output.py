@@ -312,7 +312,9 @@ class Explaining(WorkerProcesses):
         self.error = error
         self.asked: list[dict[str, Any]] = []
 
-    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
+    async def _ask(
+        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+    ) -> dict[str, Any]:
         self.asked.append(question)
         if self.error:
             raise self.error
@@ -356,6 +358,14 @@ def test_a_job_without_output_is_explained_by_its_state(tmp_path: Path) -> None:
     end, _ = end_of(tmp_path / "nothing", Explaining(), "OUT_OF_MEMORY")
     assert [finding["name"] for finding in end["findings"]] == ["job-out-of-memory"]
     assert end["no_output"]
+
+
+def test_a_signal_without_a_status_is_explained() -> None:
+    """Slurmrestd reports no status then, and no number in the reason."""
+    job = Job(7, user="kim", state="FAILED", reason="RaisedSignal", exit_signal=53)
+    (finding,) = run(Explaining().end(job, ""))["findings"]
+    assert finding["name"] == "signal-53"
+    assert finding["evidence"] == ["JobState=FAILED Reason=RaisedSignal ExitCode=0:53"]
 
 
 def test_a_log_that_takes_too_long_leaves_the_rest_of_the_page(ranks: Path) -> None:

@@ -40,7 +40,7 @@ export function choicesOf(name, choices) {
       disabled: !partition.takes_jobs,
     }));
     return [
-      { value: "", words: usual ? `the default one, ${usual.name}` : "the default one" },
+      { value: "", words: usual ? `the default one, ${partitionWords(usual)}` : "the default one" },
       ...listed,
     ];
   }
@@ -51,7 +51,7 @@ export function choicesOf(name, choices) {
       words: leftWords(account),
     }));
     return [
-      { value: "", words: usual ? `the usual one, ${usual.name}` : "the usual one" },
+      { value: "", words: usual ? `the usual one, ${leftWords(usual)}` : "the usual one" },
       ...listed,
     ];
   }

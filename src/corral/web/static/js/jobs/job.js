@@ -59,6 +59,8 @@ const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includ
  */
 const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
 
+const BACK = el("a", { href: "#jobs" }, "← all jobs");
+
 /** @param {number} at unix seconds */
 const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
 
@@ -396,10 +398,11 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   head(job) {
+    const name = el("h1", null, `${job.name} `, badge(job.state, job.kind));
     return el(
       "div",
-      { key: "head", class: "card row between" },
-      el("h1", null, `${job.name} `, badge(job.state, job.kind)),
+      { key: "head", class: "row between" },
+      el("div", { class: "row" }, BACK, name),
       this.buttons(job),
     );
   }
@@ -440,11 +443,9 @@ export class JobPage extends Component {
   /** @returns {ComponentChildren} */
   render() {
     const { job, failure, script, extras, ranks } = this.state;
-    const back = el("p", { key: "back" }, el("a", { href: "#jobs" }, "← all jobs"));
-    if (!job) return [back, failure ? h(FailureCard, { failure }) : null];
+    if (!job) return [el("p", { key: "back" }, BACK), failure ? h(FailureCard, { failure }) : null];
     const { me } = this.props;
     return [
-      back,
       this.head(job),
       endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,
       this.columns(job),
