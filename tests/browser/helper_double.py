@@ -36,6 +36,7 @@ class Helper:
     scripts: dict[int, str] = field(default_factory=dict[int, str])
     recorded: dict[int, api.Recorded] = field(default_factory=dict[int, api.Recorded])
     templates: api.TemplateFolder = field(default_factory=lambda: api.TemplateFolder(""))
+    expected: dict[str, Any] = field(default_factory=lambda: {"start_at": None, "nodes": ""})
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -56,6 +57,8 @@ class Helper:
             yield {"path": self.templates.path, "trouble": self.templates.trouble}
         elif request["do"] == "submit":
             yield {"id": 1}
+        elif request["do"] == "expected":
+            yield self.expected
 
     def _log(self, job: int, question: LogQuestion) -> Iterator[dict[str, Any]]:
         folder = self.folders.get(job, Path("/nonexistent"))

@@ -64,6 +64,56 @@ def test_a_log_ends_with_its_job(owner: Browser, served: Served) -> None:
     page.wait_for_selector("h2:text-is('Output') + span:text-is('the end')", timeout=10_000)
 
 
+def why_failed(owner: Browser, served: Served, script: str, name: str) -> str:
+    """What the page of a job that fails has about it."""
+    submit_script(owner, served, f"#!/bin/sh\n{script}", name)
+    card = owner.page.locator(".card", has=owner.page.locator("h2:text-is('Why it failed')"))
+    card.locator(".finding").first.wait_for(timeout=240_000)
+    return card.inner_text()
+
+
+def test_why_jobs_failed(owner: Browser, served: Served) -> None:
+    """The page showed Slurm's state alone, for a missing folder as for a program's exception."""
+    script = "#SBATCH --output=/nowhere/at-all/%j.out\ntrue\n"
+    folder = why_failed(owner, served, script, "no-folder")
+    assert "signal 53" in folder and "Without its output" in folder
+    script = "python3 -c 'raise ValueError(\"<b>no</b>\")'\n"
+    own = why_failed(owner, served, script, "own-fault")
+    assert "ValueError: <b>no</b>" in own and "exit status 1" in own
+    owner.page.click("a:text-is('Edit and submit again')")
+    owner.page.wait_for_selector("h2 >> text=again")
+
+
+@pytest.mark.slow
+def test_why_a_job_ran_out_of_time(owner: Browser, served: Served) -> None:
+    late = why_failed(owner, served, "#SBATCH --time=1\nsleep 600\n", "too-long")
+    assert "the job ran into its time limit" in late and "1 min asked for" in late
+
+
+def test_a_form_shows_what_is_free_and_when_its_job_would_start(
+    owner: Browser, served: Served
+) -> None:
+    page = go(owner, served, "submit")
+    page.wait_for_selector("select#field-partition")
+    options = page.locator("#field-partition option").all_inner_texts()
+    assert options[0].startswith("the default one, main: ")
+    assert any(re.match(r"main: \d of 3 nodes idle", option) for option in options)
+    page.select_option("#field-partition", "main")
+    page.fill("#field-command", "true")
+    page.click("text=Show the batch script")
+    page.wait_for_selector("text=/Slurm would start it (now|at .*) on node/")
+    page.fill("#field-mem", "900G")
+    page.click("text=Show the batch script")
+    fault = page.locator("#fault-mem")
+    fault.wait_for()
+    assert "900G of memory" in fault.inner_text()
+    page.fill("#field-mem", "")
+    page.click("text=Show the batch script")
+    page.wait_for_selector("text=/Slurm would start it/")
+    page.click("button:text-is('Submit')")
+    page.wait_for_selector("h1 >> text=completed")
+
+
 @pytest.fixture
 def slurmctld(cluster: Live, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
     """Stops or freezes it when called; it runs again at the end."""

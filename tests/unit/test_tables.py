@@ -477,6 +477,7 @@ NO_TABLES = {
     },
     "words that a reader of another program's text looks for, with what each becomes": {
         "cli/terminal/usage.py: _BOUND_WORDS", "doctor/pending_reason.py: _KINDS",
+        "jobs/submit.py: _FIELD_OF",
         "prove/fabric/consistency.py: _NAMES",
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/setup.py: _COPIES",

@@ -87,6 +87,7 @@ from corral.api.operations.backup import Backup as Backup
 from corral.api.operations.backup import archive_name as archive_name
 from corral.api.operations.backup import backup as backup
 from corral.api.operations.diagnosis import doctor as doctor
+from corral.api.operations.diagnosis import doctor_job as doctor_job
 from corral.api.operations.diagnosis import doctor_log as doctor_log
 from corral.api.operations.encryption import Encryption as Encryption
 from corral.api.operations.encryption import encryption_of as encryption_of
@@ -128,6 +129,7 @@ from corral.api.page.history import reports as reports
 from corral.api.page.history import spec_text as spec_text
 from corral.api.page.history import spend_now as spend_now
 from corral.api.page.job_details import Extras as Extras
+from corral.api.page.job_details import expected_here as expected_here
 from corral.api.page.job_details import job_extras as job_extras
 from corral.api.page.job_details import job_text as job_text
 from corral.api.page.job_details import make_room as make_room
@@ -180,6 +182,7 @@ from corral.api.rental.unused_machines import Reapable as Reapable
 from corral.api.rental.unused_machines import reap as reap
 from corral.api.rental.unused_machines import survey as survey
 from corral.api.workload.batch import attach_argv as attach_argv
+from corral.api.workload.batch import expected_start as expected_start
 from corral.api.workload.batch import explain_job as explain_job
 from corral.api.workload.batch import group_environment as group_environment
 from corral.api.workload.batch import job_fields as job_fields
@@ -219,6 +222,7 @@ from corral.jobs.jobfile import is_job_file as is_job_file
 from corral.jobs.model import JobSpec as JobSpec
 from corral.jobs.profile.recordings import Recordings as Recordings
 from corral.jobs.profile.trace import RankTrace as RankTrace
+from corral.jobs.submit import ExpectedStart as ExpectedStart
 from corral.jobs.sweep import parse_sweep as parse_sweep
 from corral.prove.advice.choice import Advice as Advice
 from corral.prove.fabric.comparison import Known as Known

@@ -51,10 +51,15 @@ keeps up to 512 MiB for any (4.6, with enroot 4.1.2: of 1.3 GB 400M was killed, 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One reason why a job cannot run as asked, and what to write instead."""
+    """One reason why a job cannot run as asked, and what to write instead.
+
+    Attributes:
+        field: of the job, that it is about; "" for none alone.
+    """
 
     reason: str
     instead: str
+    field: str = ""
 
 
 def refuse(refusals: Sequence[Refusal]) -> None:
@@ -68,6 +73,7 @@ def refuse(refusals: Sequence[Refusal]) -> None:
             Code.USAGE,
             "the job cannot run as asked: " + "; ".join(r.reason for r in refusals),
             hint="; ".join(dict.fromkeys(r.instead for r in refusals)),
+            fields={r.field: f"{r.reason}: {r.instead}" for r in refusals if r.field},
         )
 
 
@@ -119,7 +125,7 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     if partition is None:
         names = [p.name for p in partitions_of(spec)]
         hint = _one_of("partition", job.partition or "", names)
-        return [*refusals, Refusal(f"no partition called {job.partition}", hint)]
+        return [*refusals, Refusal(f"no partition called {job.partition}", hint, "partition")]
     named = _named(job, partition, spec)
     refusals += [*_closed(partition, spec), *_time(job, partition), *_size(job, partition)]
     refusals += _licenses(job, spec)
@@ -176,16 +182,19 @@ def without_pyxis(job: JobSpec) -> Refusal:
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     longest = durations.seconds(durations.max_time(partition.max_time))
     if job.requeue and seconds_of(job.grace) > _LONGEST_GRACE:
-        yield Refusal(f"a grace of {job.grace} is longer than Slurm takes", "--grace 18h at most")
+        reason = f"a grace of {job.grace} is longer than Slurm takes"
+        yield Refusal(reason, "--grace 18h at most", "grace")
     if job.requeue and job.seconds is not None and job.seconds <= seconds_of(job.grace):
         yield Refusal(
             f"{job.time} is no longer than the {job.grace} that ranks get to save and leave",
             "a longer --time, or a shorter --grace",
+            "time",
         )
     if longest is not None and (job.seconds or 0) > longest:
         yield Refusal(
             f"{job.time} is longer than partition {partition.name} allows",
             f"--time {durations.clock(longest)} is the longest",
+            "time",
         )
 
 
@@ -194,7 +203,9 @@ def _closed(partition: Partition, spec: ClusterSpec) -> Iterable[Refusal]:
         others = [p.name for p in partitions_of(spec) if p.state == "up"]
         hint = f"partitions that do: {', '.join(others)}" if others else "wait until one is up"
         yield Refusal(
-            f"partition {partition.name} takes no jobs: its state is {partition.state}", hint
+            f"partition {partition.name} takes no jobs: its state is {partition.state}",
+            hint,
+            "partition",
         )
 
 
@@ -206,11 +217,13 @@ def _licenses(job: JobSpec, spec: ClusterSpec) -> Iterable[Refusal]:
         if not name or "@" in name:
             continue
         if name not in declared:
-            yield Refusal(f"no licence called {name}", _one_of("licence", name, [*declared]))
+            hint = _one_of("licence", name, [*declared])
+            yield Refusal(f"no licence called {name}", hint, "licenses")
         elif int(number or 1) > declared[name]:
             yield Refusal(
                 f"{number} licences of {name} asked for, the cluster has {declared[name]}",
                 f"--licenses {name}:{declared[name]} works",
+                "licenses",
             )
 
 
@@ -221,12 +234,14 @@ def _size(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
             f"{job.nodes} nodes asked for, a job in partition {partition.name} has "
             f"{partition.max_nodes} at most",
             f"--nodes {partition.max_nodes}, or another partition",
+            "nodes",
         )
     if partition.min_nodes is not None and job.nodes < partition.min_nodes:
         yield Refusal(
             f"{job.nodes} nodes asked for, a job in partition {partition.name} has "
             f"{partition.min_nodes} at least",
             f"--nodes {partition.min_nodes}, or another partition",
+            "nodes",
         )
 
 
@@ -238,6 +253,7 @@ def _machines(job: JobSpec, partition: Partition, spec: ClusterSpec) -> Iterable
         yield Refusal(
             f"no node of partition {partition.name} has {job.gpus_per_node} GPUs{kind}",
             _other_gpus(job, groups, partition),
+            "gpus_per_node",
         )
         return
     excluded = _hosts(job.exclude)
@@ -248,6 +264,7 @@ def _machines(job: JobSpec, partition: Partition, spec: ClusterSpec) -> Iterable
         yield Refusal(
             f"{job.nodes} nodes{such} asked for, partition {partition.name} has {count}{left}",
             f"--nodes {count} works" if count else "exclude fewer nodes",
+            "nodes" if count else "exclude",
         )
 
 
@@ -433,6 +450,7 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
                 f"--cpus-per-rank {per_rank} works"
                 if per_rank
                 else f"--ranks-per-node {most_cpus[-1]} works",
+                "cpus_per_rank" if per_rank else "ranks_per_node",
             )
         )
     if most_memory and memory > most_memory[-1]:
@@ -441,6 +459,7 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
                 f"{job.mem} of memory on each node asked for, nodes of partition {partition} have "
                 f"{most_memory[-1]} MiB",
                 f"--mem {most_memory[-1]}M works",
+                "mem",
             )
         )
     down = [node for node in nodes if node.state.broken]
@@ -451,6 +470,7 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
                 f"{job.nodes} nodes asked for, {len(nodes) - len(down)} of partition {partition} "
                 f"are up; not up: {names or 'none known to Slurm'}",
                 "corral doctor explains why a node is down; corral apply brings it back",
+                "nodes",
             )
         )
     return refusals
@@ -585,7 +605,7 @@ def against_rights(job: JobSpec, user: str, rights: Rights) -> list[Refusal]:
     charged = (job.account or "").lower()
     if charged and accounts and "associations" in enforced and charged not in accounts:
         hint = _one_of(f"{user}'s account", charged, accounts)
-        return [Refusal(f"{user} has no account {job.account}", hint)]
+        return [Refusal(f"{user} has no account {job.account}", hint, "account")]
     allowed = [
         name
         for each in rights.associations
@@ -594,10 +614,10 @@ def against_rights(job: JobSpec, user: str, rights: Rights) -> list[Refusal]:
     ]
     for name in (job.qos or "").lower().split(",") if every and job.qos else ():
         if name not in every:
-            refusals.append(Refusal(f"no QOS called {name}", _one_of("QOS", name, every)))
+            refusals.append(Refusal(f"no QOS called {name}", _one_of("QOS", name, every), "qos"))
         elif "qos" in enforced and allowed and name not in allowed:
             hint = f"{user} may ask for {', '.join(sorted(set(allowed)))}"
-            refusals.append(Refusal(f"{user} may not ask for QOS {name}", hint))
+            refusals.append(Refusal(f"{user} may not ask for QOS {name}", hint, "qos"))
     return refusals
 
 

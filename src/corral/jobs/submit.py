@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -18,8 +19,9 @@ from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, join
+from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result, check
+from corral.inspect.jobs import UNIX_TIMES
 from corral.jobs.batch import environment
 from corral.jobs.batch.containers import mounts_of
 from corral.jobs.batch.fabric import declared, rdma_of
@@ -78,7 +80,23 @@ LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
 NOTHING_MORE: Final[Mapping[str, bytes]] = MappingProxyType({})
 SEND_S: Final = 1800.0
+TEST_S: Final = 60.0
 _REFUSED: Final = 3
+# Messages of slurm_errno.c, in lower case, and the field that each is about.
+_FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "invalid partition name": "partition",
+        "invalid account": "account",
+        "invalid qos": "qos",
+        "requested time limit is invalid": "time",
+        "invalid feature specification": "constraint",
+        "memory specification can not be satisfied": "mem",
+        "node count specification invalid": "nodes",
+        "invalid node name": "nodelist",
+        "invalid license": "licenses",
+        "dependency": "after",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +193,7 @@ async def submit(
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest, files)
     for note in manifest.notes if manifest else ():
         emit(Event(Kind.NOTE, "code", message=note))
-    seen = await ask(
-        fleet, controller, job, user=going.user, mount=going.mount, manifest=going.manifest
-    )
-    nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
-    refuse(
-        [
-            *against_nodes(job, partition_name(job, spec), nodes),
-            *against_array(job, seen.array_size),
-        ]
-    )
+    seen, nodes = await _fitting(fleet, controller, going, spec)
     place = _place(going, spec, nodes)
     lock = await _requirements(going, emit)
     if lock is not None:
@@ -201,6 +210,86 @@ async def submit(
     return JobHandle(
         job_id, job.title, going.user, going.folder, job.logs, controller, tuple(job.tasks)
     )
+
+
+async def _fitting(
+    fleet: Fleet, controller: str, going: _Going, spec: ClusterSpec
+) -> tuple[SubmitAnswers, tuple[Node, ...]]:
+    """What the cluster answered, and the nodes that the job may get.
+
+    Raises:
+        CorralError: USAGE, it cannot run as asked; COMMAND_FAILED, Slurm is silent.
+    """
+    job = going.job
+    seen = await ask(
+        fleet, controller, job, user=going.user, mount=going.mount, manifest=going.manifest
+    )
+    nodes = nodes_for(job, partition_name(job, spec), seen.nodes)
+    refuse(
+        [
+            *against_nodes(job, partition_name(job, spec), nodes),
+            *against_array(job, seen.array_size),
+        ]
+    )
+    return seen, nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """When and where Slurm would start a job as the cluster is now.
+
+    Attributes:
+        start_at: unix seconds; None where Slurm gives no time.
+        nodes: a hostlist, "" where it gives none.
+    """
+
+    start_at: int | None = None
+    nodes: str = ""
+
+
+# "Job 7 to start at 1795958114 using 2 processors on nodes n[1-2] in partition main"; before 20.11
+# without "nodes".
+_EXPECTED: Final = re.compile(
+    r"Job \d+ to start at (?P<at>\S+) using \d+ processors on (?:nodes )?(?P<nodes>\S+)"
+)
+
+
+async def expected_start(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec
+) -> ExpectedStart:
+    """When Slurm would start a job, by ``sbatch --test-only`` as its user; submits nothing.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        job: the job; its script is on the cluster, or it is a command.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND, the job cannot run as asked; SLURM_REFUSED.
+    """
+    job = gpus_left_out(job, spec)
+    refuse(against_spec(job, spec))
+    manifest = await _parcel(job, spec)
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", manifest, NOTHING_MORE)
+    _, nodes = await _fitting(fleet, controller, going, spec)
+    text = batch_script(job, _place(going, spec, nodes))
+    asks = join([sh("cd /"), UNIX_TIMES, sh("exec sbatch --test-only")])
+    result = await fleet.run(
+        controller, as_user(going.user, asks), stdin=text.encode(), timeout=TEST_S
+    )
+    if not result.ok:
+        raise _refused(result, going, "sbatch --test-only", "")
+    return read_expected(f"{result.stdout}\n{result.stderr}")
+
+
+def read_expected(text: str) -> ExpectedStart:
+    """What ``sbatch --test-only`` printed, with times in unix seconds."""
+    match = _EXPECTED.search(text)
+    if match is None:
+        return ExpectedStart()
+    at = match["at"]
+    return ExpectedStart(int(at) if at.isdecimal() else None, match["nodes"])
 
 
 async def _code_tags(job: JobSpec, spec: ClusterSpec) -> dict[str, str]:
@@ -349,23 +438,8 @@ def _sent(files: int, packed: Archive) -> str:
 def _number(result: Result, going: _Going) -> int:
     folder = going.folder
     if result.status == _REFUSED:
-        why, hint = "", f"the script that was refused is in {folder}/job.sh"
-        if "Invalid account" in result.tail:  # ESLURM_INVALID_ACCOUNT: no association fits
-            why = f": {going.user} may not charge {going.job.account or 'an account'}"
-            hint = (
-                f"those of {going.user}: sacctmgr show associations user={going.user}; where there "
-                f"is none, an administrator names {going.user} under users: of the cluster file "
-                "and runs corral up FILE"
-            )
-        raise CorralError(
-            Code.SLURM_REFUSED,
-            f"Slurm refused the job{why}",
-            node=result.node,
-            command="sbatch job.sh",
-            status=result.status,
-            tail=result.tail,
-            hint=hint,
-        )
+        hint = f"the script that was refused is in {folder}/job.sh"
+        raise _refused(result, going, "sbatch job.sh", hint)
     if (taken := not_ours(result)) is not None:
         raise taken
     check(result, f"writing the job's files to {folder}", hint="is the shared storage writable?")
@@ -375,6 +449,34 @@ def _number(result: Result, going: _Going) -> int:
             Code.PARSE_FAILED, "sbatch gave no job id", node=result.node, tail=result.tail
         )
     return int(number)
+
+
+def _refused(result: Result, going: _Going, command: str, hint: str) -> CorralError:
+    """The error of a job that sbatch refused, at the field that its message is about."""
+    why = ""
+    if "Invalid account" in result.tail:  # ESLURM_INVALID_ACCOUNT: no association fits
+        why = f": {going.user} may not charge {going.job.account or 'an account'}"
+        hint = (
+            f"those of {going.user}: sacctmgr show associations user={going.user}; where there "
+            f"is none, an administrator names {going.user} under users: of the cluster file "
+            "and runs corral up FILE"
+        )
+    lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
+    fields = {
+        field: lines[-1].partition("error: ")[2] or lines[-1]
+        for message, field in _FIELD_OF.items()
+        if lines and message in result.tail.lower()
+    }
+    return CorralError(
+        Code.SLURM_REFUSED,
+        f"Slurm refused the job{why}",
+        node=result.node,
+        command=command,
+        status=result.status,
+        tail=result.tail,
+        hint=hint,
+        fields=fields,
+    )
 
 
 def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from corral.escapes import without_escapes
+from corral.escapes import without_controls
 from corral.prove.figures import Chart
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.report import charts
@@ -31,12 +31,6 @@ _MEASURED: Final = {
 }
 SCRIPTS: Final = ("web/static/vendor/uPlot.iife.min.js", "report/templates/plots.js")
 STYLES: Final = ("web/static/vendor/uPlot.min.css", "report/templates/report.css")
-# What no document may hold (HTML, 13.2.3.5: control characters), and what turns the reading
-# direction of the text around it, so that a name would look like another one.
-_FORBIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff"
-    "\ud800-\udfff]"
-)
 
 
 def _gravest_first(sections: Sequence[Section]) -> Sequence[Section]:
@@ -215,7 +209,7 @@ def policy() -> str:
 def cleaned(value: Any) -> Any:
     """Text without terminal colours; characters that no page may hold become U+FFFD."""
     if isinstance(value, str):
-        return _FORBIDDEN.sub("\ufffd", without_escapes(value))
+        return without_controls(value)
     if isinstance(value, dict):
         return {name: cleaned(item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):

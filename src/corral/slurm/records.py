@@ -270,9 +270,10 @@ class Job:
     @property
     def exit_code(self) -> ExitCode | None:
         """How it ended; None while it lives, and where the answer does not have it."""
-        if not self.ended or self.exit_status is None:
+        if not self.ended or (self.exit_status is None and not self.exit_signal):
             return None
-        return ExitCode(self.exit_status, self.exit_signal)
+        # The REST API has no status where a signal ended it; scontrol prints 0:53.
+        return ExitCode(self.exit_status or 0, self.exit_signal)
 
     @property
     def gpu_count(self) -> Gpus | None:

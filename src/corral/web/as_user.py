@@ -42,7 +42,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: Annotated[str, Field(max_length=16384, repr=False)]
-    do: Literal["log", "script", "recorded", "requeue", "extras", "submit", "templates"]
+    do: Literal["log", "script", "recorded", "requeue", "extras", "submit", "templates", "expected"]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
 
@@ -178,9 +178,19 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
     elif request.do == "requeue":
         await api.requeue_job(spec, login.user, request.job, here=True)
         _answer({"ok": True})
-    elif request.do == "submit":
-        asked = api.job_spec({**request.fields, "user": login.user, "in_place": True})
+    else:
+        await _of_form(request, spec, login)
+
+
+async def _of_form(request: Request, spec: ClusterSpec, login: Login) -> None:
+    fields = {**request.fields, "user": login.user, "in_place": True}
+    if fields.get("command") and not fields.get("script"):  # it is for a script
+        del fields["in_place"]
+    asked = api.job_spec(fields)
+    if request.do == "submit":
         _answer({"id": (await api.submit_here(spec, asked)).id})
+    elif request.do == "expected":
+        _answer(asdict(await api.expected_here(spec, asked)))
 
 
 def _answer(fields: dict[str, Any]) -> None:

@@ -381,6 +381,46 @@ class JobUse(TypedDict):
     memory_given: float | None
 
 
+class Diagnosis(TypedDict):
+    """One failure that the doctor knows."""
+
+    id: str
+    name: str
+    title: str
+    nodes: list[str]
+    detail: str
+    line: int
+    evidence: list[str]
+    contrary: str
+    cause: str
+    fix: str
+    source: str
+    severity: str
+    fix_by: str
+
+
+class FatalLine(TypedDict):
+    """A line of a log that reports an error, and its number there."""
+
+    line: int
+    text: str
+
+
+class JobEnd(TypedDict):
+    """Why a job failed; lines: those that report an error, where no failure is known.
+
+    memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+    """
+
+    known: bool
+    at: float
+    why: str
+    findings: list[Diagnosis]
+    lines: list[FatalLine]
+    no_output: str
+    memory: float | None
+
+
 class Places(TypedDict):
     """The switch of each node."""
 
@@ -425,6 +465,24 @@ class BatchScript(TypedDict):
     """A job's batch script."""
 
     script: str
+
+
+class JobPreview(TypedDict):
+    """What a filled form stands for: the batch script, and how many jobs it makes.
+
+    at_once: how many of them run at once at most, None for no limit.
+    """
+
+    script: str
+    jobs: int
+    at_once: int | None
+
+
+class ExpectedStart(TypedDict):
+    """When and where Slurm would start a job as the cluster is now; None: it gives no time."""
+
+    start_at: int | None
+    nodes: str
 
 
 class LogFile(TypedDict):
@@ -548,6 +606,49 @@ class JobForm(TypedDict):
     storage: list[str]
 
 
+class PartitionChoice(TypedDict):
+    """A partition, and what is free on its nodes that take jobs; None: unknown, or no limit."""
+
+    name: str
+    state: str
+    takes_jobs: bool
+    is_default: bool
+    max_time: int | None
+    nodes: int
+    idle: int
+    cpus: int
+    cpus_free: int
+    gpus: int
+    gpus_free: int | None
+
+
+class QosChoice(TypedDict):
+    """A QOS, and what is left of its limits; None: no limit is known."""
+
+    name: str
+    gpus_left: int | None
+    jobs_left: int | None
+
+
+class AccountChoice(QosChoice):
+    """An account, its QOS, and what is left of its limits."""
+
+    is_default: bool
+    qos: list[str]
+    default_qos: str
+
+
+class JobChoices(TypedDict):
+    """What a job by form may choose."""
+
+    known: bool
+    at: float
+    why: str
+    partitions: list[PartitionChoice]
+    accounts: list[AccountChoice]
+    qos: list[QosChoice]
+
+
 class JobTemplate(TypedDict):
     """A job file as a filled form; notes: by field, what is not as it is in the file.
 
@@ -645,24 +746,6 @@ class ShownPlan(TypedDict):
     stages: list[ShownStage]
     deferred: list[tuple[list[str], list[str]]]
     leaving: list[ShownMachine]
-
-
-class Diagnosis(TypedDict):
-    """One failure that the doctor knows."""
-
-    id: str
-    name: str
-    title: str
-    nodes: list[str]
-    detail: str
-    line: int
-    evidence: list[str]
-    contrary: str
-    cause: str
-    fix: str
-    source: str
-    severity: str
-    fix_by: str
 
 
 class OutOfService(TypedDict):
@@ -1173,11 +1256,11 @@ class SchedulerState(Known):
 
 SHAPES: Final = (
     Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, Places, Extras,
-    Profile, Timeline,
-    BatchScript, LogFiles, LogBatch, LogPart, LogMatches, Directives, JobForm, JobAgain,
-    JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports, Journal, Cost,
-    WorkEvent, Work,
+    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, JobEnd, Places,
+    Extras, Profile, Timeline,
+    BatchScript, JobPreview, ExpectedStart, LogFiles, LogBatch, LogPart, LogMatches, Directives,
+    JobForm, JobChoices, JobAgain, JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof,
+    Reports, Journal, Cost, WorkEvent, Work,
     MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
 )  # fmt: skip
 """All that the page's types are made from; those in them are included."""

@@ -70,9 +70,11 @@ case "$*" in
   REJECT
 esac""",
     "sbatch": """
-case "$*" in "--parsable job.sh") ;; REJECT esac
+case "$*" in "--parsable job.sh"|--test-only) ;; REJECT esac
 [ -e "$FAKE/refuse" ] && { cat "$FAKE/refuse" >&2; exit 1; }
-echo 42""",
+[ "$1" = --test-only ] || { echo 42; exit 0; }
+[ "${SLURM_TIME_FORMAT-}" = %s ] || { echo "$0: times of people" >> "$FAKE/rejected"; exit 97; }
+cat > "$FAKE/tested"; cat "$FAKE/expected" >&2""",
     "scancel": 'case "$*" in 42) echo "$1" >> "$FAKE/cancelled" ;; REJECT esac',
 }
 NODE = (

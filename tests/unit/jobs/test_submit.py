@@ -15,7 +15,7 @@ from corral.jobs.batch.script import Place
 from corral.jobs.explanation import NOT_OF_A_SHELL, attach, running_on, shell, shell_script
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
-from corral.jobs.submit import dry_run, submit
+from corral.jobs.submit import ExpectedStart, dry_run, expected_start, read_expected, submit
 from corral.spec.models import ClusterSpec, Storage
 from tests.unit.jobs.conftest import FakeSlurm
 
@@ -125,6 +125,52 @@ def test_account_and_qos_are_asked_of_accounting(slurm: FakeSlurm) -> None:
     assert (error.code, error.hint) == (Code.USAGE, "did you mean lab?")
     assert "did you mean high?" in refused(slurm, command=("true",), qos="hgih").hint
     assert slurm.rejected() == ""
+
+
+def would_start(slurm: FakeSlurm, **fields: object) -> ExpectedStart:
+    job = JobSpec.model_validate({"command": ("true",), **fields})
+    return asyncio.run(expected_start(slurm.fleet, "node0", spec(slurm), job))
+
+
+def test_when_a_job_would_start_is_asked_with_its_own_script(slurm: FakeSlurm) -> None:
+    line = "to start at 1795958114 using 2 processors on nodes node[0-1] in partition main"
+    slurm.put("expected", f"sbatch: Job 43 {line}\n")
+    assert would_start(slurm, nodes=2, time="2h") == ExpectedStart(1795958114, "node[0-1]")
+    script = (slurm.folder / "tested").read_text()
+    assert script.startswith("#!/bin/sh\n")
+    assert "#SBATCH --nodes=2\n" in script and "#SBATCH --time=" in script
+    assert made(slurm) == []
+    assert slurm.rejected() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Job 7 to start at 12 using 1 processors on n1 in partition p", ExpectedStart(12, "n1")),
+        ("Job 7 to start at Unknown using 1 processors on nodes n1", ExpectedStart(None, "n1")),
+        ("", ExpectedStart()),
+    ],
+)
+def test_answers_of_other_releases(text: str, expected: ExpectedStart) -> None:
+    assert read_expected(text) == expected
+
+
+def test_what_is_refused_names_its_field(slurm: FakeSlurm) -> None:
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid qos specification\n")
+    with pytest.raises(CorralError) as caught:
+        would_start(slurm)
+    assert caught.value.code is Code.SLURM_REFUSED
+    assert caught.value.fields == {"qos": "Batch job submission failed: Invalid qos specification"}
+    fields: list[dict[str, object]] = [
+        {"partition": "mian"},
+        {"nodes": 9},
+        {"gpus_per_node": 3},
+        {"mem": "900G"},
+    ]
+    for more in fields:
+        error = refused(slurm, command=("true",), **more)
+        assert list(error.fields) == [*more], more
+        assert error.hint in error.fields[next(iter(more))]
 
 
 def attached(slurm: FakeSlurm, ref: str, **more: str) -> str:
@@ -292,6 +338,7 @@ def test_what_sbatch_refuses(slurm: FakeSlurm, tmp_path: Path) -> None:
     error = refused(slurm, script=str(script))
     assert error.code is Code.SLURM_REFUSED
     assert "Invalid account" in error.tail
+    assert error.fields == {"account": "Batch job submission failed: Invalid account"}
 
 
 def test_a_user_without_an_association_learns_what_to_do(slurm: FakeSlurm, tmp_path: Path) -> None:

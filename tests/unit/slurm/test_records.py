@@ -12,6 +12,7 @@ import pytest
 from corral.doctor.pending_reason import room, why_pending
 from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.rest import read
+from corral.slurm.states.jobs import ExitCode
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import reasons
 from corral.slurm.text import (
@@ -299,3 +300,10 @@ def test_reasons_are_classified_in_their_table_alone(repo: Path) -> None:
 
 TERMS = {"Licenses", "Reservation", "Dependency", "Resources", "TimeLimit", "Priority", "Prolog"}
 """Reasons that are also keys of Slurm's files and fields of its answers."""
+
+
+def test_a_signal_is_how_a_job_ended_also_without_a_status() -> None:
+    """As slurmrestd reports it; scontrol prints 0:53."""
+    assert Job(state="FAILED", exit_signal=53).exit_code == ExitCode(0, 53)
+    assert Job(state="FAILED").exit_code is None
+    assert Job(state="RUNNING", exit_signal=53).exit_code is None

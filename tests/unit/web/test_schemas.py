@@ -60,6 +60,7 @@ ASKED = [
     ("timeline?span=day", schemas.Timeline),
     ("jobs/1", schemas.JobDetail),
     ("jobs/form", schemas.JobForm),
+    ("jobs/choices", schemas.JobChoices),
     ("jobs/28/use", schemas.JobUse),
 ]
 

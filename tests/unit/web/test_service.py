@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from corral import api
 from corral.errors import CorralError
+from corral.spec.models import ClusterSpec
 from corral.web import as_user
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.sessions import Sessions
@@ -103,3 +105,29 @@ def test_a_mistake_of_the_helper_repeats_no_token(
     printed = capsysbinary.readouterr()
     assert b"the helper failed" in printed.out
     assert b"secret" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_place"),
+    [({"command": ["true"]}, False), ({"script": "/shared/a.py", "in_place": False}, True)],
+)
+def test_the_helper_submits_and_tests_jobs_as_who_asks(
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    fields: dict[str, Any],
+    in_place: bool,
+) -> None:
+    """A command by form was refused there: in_place is for a script."""
+    asked: list[api.JobSpec] = []
+
+    async def expected(_: object, job: api.JobSpec) -> api.ExpectedStart:
+        asked.append(job)
+        return api.ExpectedStart(7, "node1")
+
+    monkeypatch.setattr(as_user.api, "expected_here", expected, raising=False)
+    body = {"token": "t", "do": "expected", "fields": {**fields, "user": "root"}}
+    request = as_user.Request.model_validate(body)
+    cluster = ClusterSpec.model_validate(spec())
+    asyncio.run(as_user._act(request, cluster, Login("kim", "t"), None))
+    assert json.loads(capsysbinary.readouterr().out) == {"start_at": 7, "nodes": "node1"}
+    assert [(job.user, job.in_place) for job in asked] == [("kim", in_place)]

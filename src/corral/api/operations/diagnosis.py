@@ -12,6 +12,7 @@ from corral.apply.connection import Connection
 from corral.apply.observation import guessed
 from corral.doctor.cluster_diagnosis import diagnose
 from corral.doctor.drain_reason import of_nodes
+from corral.doctor.job_end import explain_end
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.doctor.logs.diagnosis import explain
 from corral.doctor.machine_report import Ask, MachineReport, questions
@@ -25,6 +26,7 @@ from corral.inspect.machine import ports
 from corral.inspect.question import Question
 from corral.inspect.slurm import SLURM_CONF
 from corral.roles.machine.mesh import addresses as mesh_addresses
+from corral.slurm.states.jobs import ExitCode
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, sole_user
 from corral.spec.sections.tailnet import mesh_of
@@ -41,6 +43,18 @@ def doctor_log(text: str) -> Report:
     lines.
     """
     return explain(text)
+
+
+def doctor_job(state: str, reason: str, code: ExitCode | None, text: str) -> Report:
+    """Why a job failed: failures that its end and its last lines show.
+
+    Args:
+        state: Slurm's word for its state, such as ``OUT_OF_MEMORY``.
+        reason: Slurm's word or message, "" for none.
+        code: how it ended; None where that is unknown.
+        text: what it printed last, "" where that is unknown.
+    """
+    return explain_end(state, reason, code, text)
 
 
 async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:

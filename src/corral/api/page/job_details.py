@@ -16,6 +16,7 @@ from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
 from corral.jobs.profile.profiler import FOLDER
+from corral.jobs.submit import ExpectedStart
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
 from corral.spec.models import ClusterSpec
@@ -69,6 +70,16 @@ async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
     """
     async with reached(spec, here=True) as (fleet, controller):
         return await submission.submit(fleet, controller, spec, job)
+
+
+async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
+    """When Slurm would start a job, from a process on the controller that runs as its user.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
+    """
+    async with reached(spec, here=True) as (fleet, controller):
+        return await submission.expected_start(fleet, controller, spec, job)
 
 
 async def make_room(spec: ClusterSpec, user: str) -> None:

@@ -28,6 +28,7 @@ from corral.jobs.handle import JobHandle
 from corral.jobs.jobfile import read_job_file
 from corral.jobs.limits import against_spec, apart, partition_of, pods_apart, refuse
 from corral.jobs.model import JobSpec, parse_job
+from corral.jobs.submit import ExpectedStart
 from corral.providers.lookup import runs_here
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -135,6 +136,18 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
         return await explanation.explain(
             session.fleet, session.controller, spec, job, session.addresses()
         )
+
+
+async def expected_start(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
+    """When and where Slurm would start a job as the cluster is now; nothing is submitted.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
+    """
+    await _refuse_apart(spec, job)
+    async with await Connection.open(spec, root=False) as session:
+        session.require_running()
+        return await submission.expected_start(session.fleet, session.controller, spec, job)
 
 
 async def submit(

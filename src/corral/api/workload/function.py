@@ -11,7 +11,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
 
-from corral.api.operations.diagnosis import doctor_log
+from corral.api.operations.diagnosis import doctor_job
 from corral.api.sync import sync
 from corral.api.workload import batch, queue
 from corral.api.workload.handle import Job, ended_badly
@@ -361,7 +361,8 @@ def explained(outcome: queue.JobOutcome, lines: Sequence[str]) -> CorralError:
         lines: what it printed.
     """
     error = ended_badly(outcome)
-    findings = doctor_log("\n".join(lines)).findings
+    state, code = outcome.state.value, outcome.exit_code
+    findings = doctor_job(state, outcome.reason, code, "\n".join(lines)).findings
     if findings:
         cause = findings[0].failure
         error.hint = f"{cause.title}: {cause.fix}; {error.hint}"

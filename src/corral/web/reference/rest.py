@@ -53,6 +53,7 @@ BODIES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "POST /api/bulk/jobs/cancel": {"targets": ["1000", "2003"]},
         "POST /api/bulk/nodes": {"do": "drain", "names": ["gpu002"], "reason": "new firmware"},
         "POST /api/jobs/preview": _FORM,
+        "POST /api/jobs/expected": _FORM,
         "POST /api/jobs/spec": _FORM,
         "POST /api/jobs": {"script": _SCRIPT, "workdir": "/shared", "nodes": 2, "minutes": 10},
         "POST /api/jobs/directives": {"script": _SCRIPT},

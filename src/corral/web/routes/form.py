@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
@@ -11,14 +12,21 @@ from fastapi import APIRouter, Request
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.jobs.limits import partition_name
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
+from corral.slurm.rest import policy as questions
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.web import schemas
 from corral.web.routes.jobs import JobId, audited, elsewhere, own_commands, own_job
+from corral.web.routes.my_work import limits_of
+from corral.web.routes.policy import asked
+from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
+from corral.web.users.worker_process import FilledJob
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 OF_THIS_MACHINE: Final = frozenset({"folder", "in_place", "environment"})
@@ -28,7 +36,7 @@ FIELDS: Final = api.JobSpec.model_fields
 
 @router.get("/form")
 async def form(session: Viewer, state: Here) -> Any:
-    """The form of a job: JobSpec's JSON Schema, the partitions and the shared folders."""
+    """The form of a job: JobSpec's JSON Schema, and the shared folders."""
     spec = state.spec
     schema = api.JobSpec.model_json_schema()
     for name in OF_THIS_MACHINE | {"user"}:
@@ -38,6 +46,32 @@ async def form(session: Viewer, state: Here) -> Any:
         "can_spec": can_spec(state, session),
         "storage": [s.mount for s in spec.storage] if spec else [],
     }
+
+
+@router.get("/choices", response_model=schemas.JobChoices)
+async def choices(request: Request, session: Viewer, state: Here) -> dict[str, Any]:
+    """Partitions, and the viewer's accounts and QOS, with what is free or left of limits now.
+
+    ``gpus_free`` is null where Slurm does not report it; ``gpus_left`` and ``jobs_left`` are null
+    where no limit is known. ``known`` is false where accounting does not answer or there is none,
+    and ``why`` has the reason: ``accounts`` and ``qos`` are empty then.
+    """
+    now = await poller_of(request, session).fresh()
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    limits = await limits_of(state, session.user, session, now)
+    spec = state.spec
+    default = partition_name(api.JobSpec(command=("true",)), spec) if spec else ""
+
+    def made() -> dict[str, Any]:
+        accounts = account_choices(session.user, members.value or (), limits["rows"])
+        return {
+            **members.head(),
+            "partitions": partition_choices(now.partitions, now.nodes.values(), default),
+            "accounts": accounts,
+            "qos": qos_choices(accounts, limits["rows"]),
+        }
+
+    return await asyncio.to_thread(made)  # of 10,000 nodes
 
 
 @router.get("/templates")
@@ -152,11 +186,27 @@ def can_spec(state: State, session: Session) -> bool:
     return session.user in {user.name for user in users_of(spec)}
 
 
-@router.post("/preview")
-async def preview(fields: dict[str, Any], session: Changer, state: Here) -> Any:
-    """The batch script that a filled form stands for; nothing is submitted."""
-    _, script = await _filled(fields, session, state)
-    return {"script": script}
+@router.post("/preview", response_model=schemas.JobPreview)
+async def preview(fields: dict[str, Any], session: Changer, state: Here) -> dict[str, Any]:
+    """The batch script that a filled form stands for; nothing is submitted.
+
+    ``jobs`` is how many jobs it makes: the tasks of an array, the points of a sweep, else 1.
+    ``at_once`` is how many of them run at once at most, null for no limit.
+    """
+    filled = await _filled(fields, session, state)
+    return {"script": filled.script, "jobs": filled.count, "at_once": filled.spec.at_once}
+
+
+@router.post("/expected", response_model=schemas.ExpectedStart)
+async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dict[str, Any]:
+    """When Slurm would start the job of a filled form, by ``sbatch --test-only`` as the viewer.
+
+    ``start_at`` is null where Slurm gives no time. What Slurm or the cluster would refuse is an
+    error, with its field where it is about one. Nothing is submitted.
+    """
+    job = (await _filled(fields, session, state)).spec
+    async with state.questions.turn(session.user):
+        return asdict(await own_commands(state).expected(session.login, job))
 
 
 @router.post("/spec")
@@ -164,7 +214,7 @@ async def submit_spec(
     request: Request, fields: dict[str, Any], session: Changer, state: Here
 ) -> Any:
     """Submit a filled form as ``corral run`` does, as the session's user."""
-    job, _ = await _filled(fields, session, state)
+    job = (await _filled(fields, session, state)).spec
     sent = own_commands(state).submit(session.login, job)
     number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
@@ -177,10 +227,8 @@ def _spec(state: State) -> ClusterSpec:
     return state.spec
 
 
-async def _filled(
-    fields: dict[str, Any], session: Session, state: State
-) -> tuple[api.JobSpec, str]:
-    """A filled form as a job that takes nothing of this server's disk along, and its script.
+async def _filled(fields: dict[str, Any], session: Session, state: State) -> FilledJob:
+    """A filled form as a job that takes nothing of this server's disk along.
 
     What ``corral run`` sends from here is its user's own; here it would be the files of who runs
     the page, keys to the machines among them, in the hands of whoever is logged in.

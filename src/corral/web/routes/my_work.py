@@ -72,7 +72,7 @@ async def mine(request: Request, session: Viewer, state: Here, user: Name = "") 
     now = await poller_of(request, session).fresh()
     jobs = tuple(now.jobs.values())
     own = [job for job in jobs if job.user == who.user and not job.ended]
-    limits = await _limits(state, who, now)
+    limits = await limits_of(state, who.user, session, now)
     active = [job for job in own if not job.waiting]
     gpus = await _gpu_use(state, who.user, active)
     use, waiting = quota.use_of(own), [job for job in own if job.waiting]
@@ -105,18 +105,26 @@ def _reasons(waiting: list[Job]) -> list[dict[str, Any]]:
     return [{"reason": r, "why": why, "jobs": count} for (r, why), count in ordered]
 
 
-async def _limits(state: State, who: Asked, now: Snapshot) -> dict[str, Any]:
+async def limits_of(state: State, user: str, session: Session, now: Snapshot) -> dict[str, Any]:
+    """What a user's jobs have of each limit (``quota.rows``), and what is unknown of it.
+
+    Args:
+        state: the server's.
+        user: whose jobs.
+        session: whose token asks.
+        now: the jobs.
+    """
     members, qoses, shares = await asyncio.gather(
-        asked(state, who.session, questions.ASSOCIATIONS),
-        asked(state, who.session, questions.QOSES),
-        asked(state, who.session, questions.SHARES),
+        asked(state, session, questions.ASSOCIATIONS),
+        asked(state, session, questions.QOSES),
+        asked(state, session, questions.SHARES),
     )
-    all_seen = not state.settings.private or who.session.operates
+    all_seen = not state.settings.private or session.operates
 
     def rows() -> list[dict[str, Any]]:
         groups = state.counted.of(now.jobs)
         known = members.value or ()
-        return quota.rows(who.user, groups, known, qoses.value, shares.value, all_seen=all_seen)
+        return quota.rows(user, groups, known, qoses.value, shares.value, all_seen=all_seen)
 
     # In a thread: there may be 50,000 jobs and 10,000 associations.
     return {**members.head(), "why_no_qos": qoses.why, "rows": await asyncio.to_thread(rows)}

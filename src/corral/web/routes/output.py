@@ -1,4 +1,4 @@
-"""What a job prints: its files, as they grow and in parts, searched and as a download."""
+"""What a job prints: its files, as they grow, in parts, searched, downloaded; and why it failed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import codecs
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -18,6 +19,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
+from corral.web import schemas
 from corral.web.routes.jobs import JobId, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
@@ -44,9 +46,15 @@ BLOCK: Final = 8 << 20
 """Bytes of a download that are in memory at once."""
 TASKS: Final = 2000
 """Tasks of an array that are listed."""
+KEEP_END_S: Final = 300.0
+"""Why a job failed is found out once: it takes a process some seconds."""
 
 File = Annotated[str, Query(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
 Offset = Annotated[int, Query(ge=0, le=1 << 53)]
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
+    {"findings": (), "lines": (), "no_output": "", "memory": None}
+)
+"""Of the end of a job, where the doctor could not be asked."""
 _UTF8_MORE: Final = range(0x80, 0xC0)
 
 
@@ -198,6 +206,69 @@ async def log_download(
     return LiveView(
         state.streams, session.user, content(), headers, media_type="application/octet-stream"
     )
+
+
+@router.get("/{job_id}/end", response_model=schemas.JobEnd)
+async def job_end(job_id: JobId, session: Viewer, state: Here) -> dict[str, Any]:
+    """Why one's own job failed, by the doctor's rules on its last lines and on Slurm's record.
+
+    ``findings`` has the known failures, causes first; ``lines`` those of its output that report an
+    error, where no failure is known. ``no_output`` is why its output could not be read.
+    ``memory`` is the peak of its largest step in MiB, null where accounting has not measured it.
+    ``known`` is false where the doctor could not be asked, and ``why`` has the reason.
+    """
+    record = await own_job(state, session, job_id)
+    if not record.ended:
+        raise CorralError(
+            Code.NOT_GOOD, f"job {record.label} has not ended", hint="its output is on its page"
+        )
+    key = ("end", session.user, job_id, record.state, record.end_at)
+    answer = await state.responses.get(key, KEEP_END_S, lambda: _end(state, session, record))
+    return {**answer.head(), **(answer.value or _NOTHING)}
+
+
+async def _end(state: State, session: Session, record: Job) -> dict[str, Any]:
+    text, no_output = await _last_lines(state, session, record)
+    report = await state.workers.end(record, text)
+    memory = None
+    with suppress(CorralError):  # there may be no accounting
+        memory = (await state.past.use(session.login, record.id)).memory
+    return {
+        "findings": report["findings"],
+        "lines": report["unknown"] or report["notable"],
+        "no_output": no_output,
+        "memory": memory,
+    }
+
+
+async def _last_lines(state: State, session: Session, record: Job) -> tuple[str, str]:
+    """The end of what the job printed, one file after the other; why there is none.
+
+    Raises:
+        CorralError: LOGIN_REFUSED.
+    """
+    lines: list[str] = []
+    question = api.LogQuestion(do="last")
+    try:
+        own = own_commands(state)
+        async with state.questions.turn(session.user):
+            await own.log(session.login, printed(record), question, lines.append)
+        return await asyncio.to_thread(_text_of, lines)
+    except CorralError as error:
+        if error.code is Code.LOGIN_REFUSED:
+            raise
+        return "", error.message
+
+
+def _text_of(lines: list[str]) -> tuple[str, str]:
+    data, trouble = dict[str, bytes](), ""
+    for line in lines:
+        event = api.log_event(line)
+        if event and event.piece:
+            data[event.name] = data.get(event.name, b"") + event.piece.data
+        elif event and event.kind == "X":
+            trouble = trouble or event.why
+    return "\n".join(part.decode("utf-8", "replace") for part in data.values()), trouble
 
 
 def printed(record: Job) -> Job:

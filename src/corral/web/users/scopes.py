@@ -35,6 +35,7 @@ _READ: Final = (
     "GET /api/policy/scheduler",
     "GET /api/jobs",
     "GET /api/jobs/form",
+    "GET /api/jobs/choices",
     "GET /api/jobs/templates",
     "GET /api/jobs/{job_id}",
     "GET /api/jobs/{job_id}/figures",
@@ -48,9 +49,11 @@ _READ: Final = (
     "GET /api/jobs/{job_id}/log/part",
     "GET /api/jobs/{job_id}/log/search",
     "GET /api/jobs/{job_id}/again",
+    "GET /api/jobs/{job_id}/end",
     "GET /api/jobs/{job_id}/use",
     "POST /api/jobs/directives",
     "POST /api/jobs/preview",
+    "POST /api/jobs/expected",
     "POST /api/bulk/jobs",
 )
 _SUBMIT: Final = (

@@ -49,6 +49,10 @@ class UserCommands(Protocol):
         """Its environment, its tracked run, its recordings."""
         ...
 
+    async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
+        """When Slurm would start a job of ``corral run``'s kind."""
+        ...
+
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """Submit a job of ``corral run``'s kind; returns its number."""
         ...
@@ -84,6 +88,9 @@ class BySsh:
             nodes=job.nodes,
             running=job.running,
         )
+
+    async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
+        return await in_thread(lambda _: api.expected_start(self._spec, job))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
@@ -132,6 +139,12 @@ class ByHelper:
         reply = await self._first(login, do="extras", job=job.id)
         pairs = tuple((str(name), str(value)) for name, value in reply["environment"])
         return api.Extras(pairs, reply["run"], reply["tracking"], tuple(reply["recordings"]))
+
+    async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
+        fields = job.model_dump(mode="json", exclude_defaults=True)
+        reply = await self._first(login, do="expected", fields=fields)
+        start_at = None if reply["start_at"] is None else int(reply["start_at"])
+        return api.ExpectedStart(start_at, str(reply["nodes"]))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         fields = job.model_dump(mode="json", exclude_defaults=True)

@@ -1,4 +1,4 @@
-"""What a viewer's text costs, in a separate process: cluster files checked, job forms filled in.
+"""What a viewer's text costs, in a separate process: files, forms and logs that are checked.
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
@@ -21,10 +21,15 @@ from typing import Any, Final
 from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import ExitCode
 from corral.spec.models import ClusterSpec
 from corral.web.users.user_commands import error_of
 
 LIMIT_S: Final = 10.0
+END_S: Final = 30.0
+"""For a log: its process has to read the doctor's catalogue first. The processor's time is limited
+as for any other."""
 MEMORY: Final = 2 << 30
 MAX_TEXT: Final = 1 << 18
 """Characters; 10,000 nodes are a range of one line."""
@@ -32,6 +37,15 @@ AT_ONCE: Final = 2
 MOST: Final = 4
 """Of one user, those that wait included."""
 _ARGV: Final = (sys.executable, "-m", "corral.web.users.worker_process")
+
+
+@dataclass(frozen=True, slots=True)
+class FilledJob:
+    """A job by form: what is asked for, its batch script, and how many jobs Slurm makes of it."""
+
+    spec: api.JobSpec
+    script: str
+    count: int
 
 
 @dataclass(slots=True)
@@ -63,8 +77,8 @@ class WorkerProcesses:
         spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
         return spec, reply["findings"]
 
-    async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> tuple[api.JobSpec, str]:
-        """A job of these fields, and its batch script.
+    async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> FilledJob:
+        """A job of these fields.
 
         Raises:
             CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked; TOO_MANY of
@@ -74,7 +88,7 @@ class WorkerProcesses:
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
         async with self._turn(str(fields.get("user", ""))):
             reply = await self._ask(sent, "job", hint)
-        return api.JobSpec.model_validate(reply["job"]), reply["script"]
+        return FilledJob(api.JobSpec.model_validate(reply["job"]), reply["script"], reply["count"])
 
     async def templates(self, folder: api.TemplateFolder, user: str) -> list[dict[str, Any]]:
         """The fields of each file of the folder, or what is wrong with it.
@@ -86,6 +100,22 @@ class WorkerProcesses:
         async with self._turn(user):
             reply = await self._ask({"do": "templates", **folder.as_dict()}, "folder", hint)
         return reply["templates"]
+
+    async def end(self, job: Job, text: str) -> dict[str, Any]:
+        """What the doctor reports of how a job ended, as its report's fields.
+
+        Args:
+            job: it has ended.
+            text: what it printed last.
+
+        Raises:
+            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+        """
+        code = job.exit_code and (job.exit_code.status, job.exit_code.signal)
+        ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
+        hint = "corral doctor --log FILE reads a log without a limit"
+        async with self._turn(job.user):
+            return await self._ask({"do": "end", **ended}, "log", hint, max(END_S, self.limit_s))
 
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncGenerator[None]:
@@ -103,16 +133,19 @@ class WorkerProcesses:
             if not self._asked[user]:
                 del self._asked[user], self._turns[user]
 
-    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
+    async def _ask(
+        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+    ) -> dict[str, Any]:
         sent = json.dumps(question).encode()
+        limit = limit_s or self.limit_s
         try:
-            ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
+            ended = await process.run(self.argv, stdin=sent, timeout=limit)
         except TimeoutError:
             ended = None
         if ended is None or ended.status:
             raise CorralError(
                 Code.TIMED_OUT,
-                f"this {what} takes longer than {self.limit_s:g} s to check",
+                f"this {what} takes longer than {limit:g} s to check",
                 tail="" if ended is None else ended.err[-300:],
                 hint=hint,
             )
@@ -149,12 +182,22 @@ def _lint(question: dict[str, Any]) -> dict[str, Any]:
 def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
     script = api.job_script(ClusterSpec.model_validate(question["spec"]), job)
-    return {"job": job.model_dump(mode="json", exclude_unset=True), "script": script}
+    count = len(job.tasks) or 1
+    return {
+        "job": job.model_dump(mode="json", exclude_unset=True),
+        "script": script,
+        "count": count,
+    }
 
 
 def _templates(question: dict[str, Any]) -> dict[str, Any]:
     folder = api.templates_of(question)
     return {"templates": [_template(file, folder.path) for file in folder.files]}
+
+
+def _end(question: dict[str, Any]) -> dict[str, Any]:
+    code = ExitCode(*question["code"]) if question["code"] else None
+    return api.doctor_job(question["state"], question["reason"], code, question["text"]).as_dict()
 
 
 def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
@@ -168,7 +211,7 @@ def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
 
 
 _ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(
-    {"lint": _lint, "job": _job, "templates": _templates}
+    {"lint": _lint, "job": _job, "templates": _templates, "end": _end}
 )
 
 

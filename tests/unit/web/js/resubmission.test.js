@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   begunWith,
+  SubmitAgain,
   typedOf,
   wordsOf,
 } from "../../../../src/corral/web/static/js/jobs/resubmission.js";
-import { SubmitAgain } from "../../../../src/corral/web/static/js/jobs/job.js";
 import { valueOf } from "../../../../src/corral/web/static/js/jobs/submit.js";
 import { UseFacts } from "../../../../src/corral/web/static/js/jobs/use.js";
 import { job, shown, texts } from "./records.js";

@@ -9,7 +9,10 @@ import {
   noted,
 } from "../../../../src/corral/web/static/js/cluster/cluster.js";
 import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/lib/curves.js";
-import { FindingView, ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
+import { FindingView } from "../../../../src/corral/web/static/js/lib/diagnosis.js";
+import { ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
+import { choice, choicesOf } from "../../../../src/corral/web/static/js/jobs/choices.js";
+import { EndView } from "../../../../src/corral/web/static/js/jobs/failure.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
 import {
   exitOf,
@@ -26,7 +29,7 @@ import * as submit from "../../../../src/corral/web/static/js/jobs/submit.js";
 import * as view from "../../../../src/corral/web/static/js/lib/view.js";
 import { headOf, job, node, shown, texts } from "./records.js";
 /**
- * @import { Diagnosis, Directives, Doctor, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
+ * @import { Diagnosis, Directives, Doctor, JobChoices, JobDetail, JobEnd, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
  * @import { ShownChange, ShownNodeChange, ShownPlan } from "../../../../src/corral/web/static/js/api.js"
  */
 
@@ -301,6 +304,41 @@ test("the doctor's findings, and healthy only without any", () => {
   );
 });
 
+test("why a job failed: causes, what Slurm counted, lines that no cause is known of", () => {
+  /** @type {JobEnd} */
+  const nothing = {
+    ...{ known: true, at: 1, why: "", findings: [], lines: [], no_output: "", memory: null },
+  };
+  /**
+   * @param {Partial<JobEnd>} more
+   * @param {Partial<JobDetail>} about
+   */
+  const words = (more, about = {}) => {
+    const failed = job({ ended: true, mine: true, kind: "bad", exit_status: 1, ...about });
+    return texts(EndView({ job: failed, end: { ...nothing, ...more } }));
+  };
+  /** @type {Diagnosis} */
+  const finding = {
+    ...{ id: "F90", name: "job-out-of-memory", title: "too much", nodes: [], detail: "rank 3" },
+    ...{ line: 1, evidence: ["<b>oom_kill</b>"], contrary: "", cause: "its limit", fix: "`--mem`" },
+    ...{ source: "", severity: "error", fix_by: "none" },
+  };
+  const memory = words({ findings: [finding], memory: 1900 }, { state: "OUT_OF_MEMORY" });
+  assert.match(memory, /too much rank 3 Cause: its limit Fix: --mem Evidence/);
+  assert.match(memory, /memory 2\.0 GiB asked for, 1\.9 GiB used/);
+  assert.match(
+    words({ findings: [finding] }, { state: "OUT_OF_MEMORY" }),
+    /its use was not measured/,
+  );
+  const late = { state: "TIMEOUT", limit: 60, start_at: 1000, end_at: 1070 };
+  assert.match(words({}, late), /time limit 1 min asked for, ran 1 min/);
+  assert.match(words({}, { state: "NODE_FAIL", nodes: "gpu3" }), /nodes gpu3/);
+  assert.match(words({}), /knows no cause, and no line .* ended exit status 1/);
+  assert.match(words({ lines: [{ line: 3, text: "FAILED to frob" }] }), /an error: FAILED to frob/);
+  assert.match(words({ no_output: "no such file" }), /Without its output: no such file/);
+  assert.match(words({ known: false, why: "too slow" }), /could not be asked: too slow/);
+});
+
 test("no cluster is healthy next to a drained node or a failed proof", () => {
   const drained = { node: "node2", state: "IDLE+DRAIN", reason: "fan", by: "ada" };
   const quiet = { healthy: true, fixable: false, findings: [] };
@@ -375,6 +413,63 @@ test("what a form's fields stand for", () => {
   assert.deepEqual(submit.valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
   const sweep = { type: "object", patternProperties: { x: { type: "array" } } };
   assert.deepEqual(submit.valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
+});
+
+test("how many jobs a sweep makes is shown before they go", () => {
+  const words = (/** @type {number} */ jobs, /** @type {number | null} */ most) =>
+    texts(submit.JobCount({ shown: { script: "", jobs, at_once: most } }));
+  assert.equal(words(1, null), "");
+  assert.equal(words(1200, null), "1,200 jobs as one array.");
+  assert.equal(words(1200, 8), "1,200 jobs as one array, 8 of them at once at most.");
+  assert.equal(words(4, 8), "4 jobs as one array.");
+});
+
+test("when a job would start", () => {
+  const words = (/** @type {any} */ expected) =>
+    texts(submit.StartWords({ expected, now: 1_000_000 }));
+  assert.match(words(null), /^Slurm is asked/);
+  assert.match(words("no answer"), /unknown: no answer$/);
+  assert.equal(words({ start_at: 1_000_010, nodes: "n1" }), "Slurm would start it now on n1.");
+  const later = words({ start_at: 1_007_200, nodes: "n[1-2]" });
+  assert.match(later, /^Slurm would start it at 1970-01-12 .*, in 2 h 0 min on n\[1-2\], as/);
+  assert.match(words({ start_at: null, nodes: "" }), /does not report/);
+});
+
+test("partitions, accounts and QOS are choices with what is free or left", () => {
+  const main = {
+    ...{ name: "main", state: "UP", takes_jobs: true, is_default: true, max_time: 7200, nodes: 4 },
+    ...{ idle: 3, cpus: 64, cpus_free: 40, gpus: 16, gpus_free: 12 },
+  };
+  const cpu = { ...main, name: "cpu", is_default: false, gpus: 0, gpus_free: 0, max_time: null };
+  const old = { ...cpu, name: "old", state: "DRAIN", takes_jobs: false };
+  /** @type {JobChoices} */
+  const choices = {
+    ...{ known: true, at: 1, why: "", partitions: [main, { ...cpu, gpus_free: null }, old] },
+    accounts: [
+      {
+        ...{ name: "lab", gpus_left: 3, jobs_left: 1, is_default: true, qos: ["high"] },
+        default_qos: "",
+      },
+    ],
+    qos: [{ name: "high", gpus_left: null, jobs_left: null }],
+  };
+  const words = (/** @type {string} */ name) =>
+    (choicesOf(name, choices) ?? []).map(({ words: each }) => each);
+  assert.deepEqual(words("partition"), [
+    "the default one, main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
+    "main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
+    "cpu: 3 of 4 nodes idle, 40 of 64 CPUs free",
+    "old: takes no jobs (drain)",
+  ]);
+  assert.deepEqual(words("account"), [
+    "the usual one, lab: 3 GPUs left, 1 job left",
+    "lab: 3 GPUs left, 1 job left",
+  ]);
+  assert.deepEqual(words("qos"), ["the account's", "high"]);
+  assert.equal(choicesOf("partition", null), null);
+  assert.equal(choicesOf("mem", choices), null);
+  const kept = shown(choice({ name: "qos", id: "q" }, choicesOf("qos", choices) ?? [], "old"));
+  assert.match(kept, /old: not offered to you now/);
 });
 
 test("a schema's references and optional fields are followed", () => {

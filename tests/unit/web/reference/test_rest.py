@@ -54,7 +54,7 @@ def test_examples_are_accepted(operation: str) -> None:
 
 
 def test_the_forms_of_jobs_are_accepted() -> None:
-    for operation in ("POST /api/jobs/preview", "POST /api/jobs/spec"):
+    for operation in (f"POST /api/jobs/{name}" for name in ("preview", "expected", "spec")):
         JobSpec.model_validate(BODIES[operation])
 
 

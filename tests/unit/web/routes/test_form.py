@@ -9,14 +9,18 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from corral import api
 from corral.jobs import submit as submission
 from corral.jobs.upload.manifest import NO_FILES
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
+from corral.web import schemas
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_page_js import NODE
+from tests.unit.web.test_schemas import held
 from tests.unit.web.users.test_owner import spec
 
 SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "jobs" / "submit.js"
@@ -51,6 +55,10 @@ class Sent(BySsh):
         self.jobs.append(job)
         return 7
 
+    async def expected(self, login: object, job: api.JobSpec) -> api.ExpectedStart:
+        self.jobs.append(job)
+        return api.ExpectedStart(1795958114, "node1")
+
 
 def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
     """Who runs the page has keys to all machines on that disk."""
@@ -74,7 +82,7 @@ def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
             state.own = Sent()
             await page.login(USER)
             for body in refused:
-                for route in ("preview", "spec"):
+                for route in ("preview", "expected", "spec"):
                     reply = await page.post(f"jobs/{route}", body)
                     assert reply.status_code == 400, (body, reply.text)
                     assert "key of the cluster" not in reply.text
@@ -133,6 +141,59 @@ def test_a_command_takes_no_file_of_the_server_along(tmp_path: Path) -> None:
             assert len(state.own.jobs) == 1
 
     run(work())
+
+
+def test_when_a_job_would_start_is_asked_as_the_viewer() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            reply = await page.post("jobs/expected", {"command": ["true"], "user": "root"})
+            held(schemas.ExpectedStart, reply.json())
+            assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
+            (job,) = state.own.jobs
+            assert job.user == USER
+
+    run(work())
+
+
+def test_choices_are_partitions_and_without_accounting_no_accounts() -> None:
+    async def work() -> list[dict[str, Any]]:
+        rest = FakeRest()
+        async with Page(rest, spec=spec()) as page:
+            await page.login()
+            known = (await page.get("jobs/choices")).json()
+        rest.accounting = False
+        async with Page(rest, spec=spec()) as page:
+            await page.login()
+            return [known, (await page.get("jobs/choices")).json()]
+
+    known, unknown = run(work())
+    assert known["known"] and known["accounts"] and known["partitions"]
+    assert not unknown["known"] and unknown["why"]
+    assert unknown["accounts"] == unknown["qos"] == []
+    assert unknown["partitions"] == known["partitions"]
+
+
+@pytest.mark.parametrize(
+    ("more", "jobs"),
+    [
+        ({}, 1),
+        ({"array": "0-9,20"}, 11),
+        ({"sweep": {"lr": ["1", "2"], "seed": ["1", "2", "3"]}, "at_once": 2}, 6),
+    ],
+)
+def test_the_number_of_jobs_is_known_before_they_go(more: dict[str, Any], jobs: int) -> None:
+    async def work() -> dict[str, Any]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await page.login(USER)
+            reply = await page.post("jobs/preview", {"command": ["true"], **more})
+            return reply.raise_for_status().json()
+
+    shown = run(work())
+    held(schemas.JobPreview, shown)
+    assert (shown["jobs"], shown["at_once"]) == (jobs, more.get("at_once"))
 
 
 def test_a_refusal_states_what_is_wrong_with_each_field() -> None:

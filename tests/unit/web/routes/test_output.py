@@ -23,6 +23,7 @@ from corral.web import schemas
 from corral.web.routes import jobs, output
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import ByHelper
+from corral.web.users.worker_process import WorkerProcesses, answer
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_schemas import held
 
@@ -295,6 +296,98 @@ def test_a_file_has_a_name_and_no_path(ranks: Path, path: str) -> None:
     assert reply.status_code == 422
 
 
+def ended(rest: FakeRest, state: str = "FAILED", status: int = 1) -> None:
+    """Job 1 has ended."""
+    (mine,) = [job for job in rest.bodies["jobs"]["body"]["jobs"] if job["job_id"] == 1]
+    mine["job_state"] = [state]
+    mine["exit_code"]["return_code"]["number"] = status
+    rest.touch("jobs")
+
+
+class Explaining(WorkerProcesses):
+    """The worker's answer, in this process; what it was asked."""
+
+    def __init__(self, error: CorralError | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.asked: list[dict[str, Any]] = []
+
+    async def _ask(
+        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+    ) -> dict[str, Any]:
+        self.asked.append(question)
+        if self.error:
+            raise self.error
+        return answer(json.loads(json.dumps(question)))
+
+
+def end_of(folder: Path, workers: WorkerProcesses, state: str = "FAILED") -> list[Any]:
+    """What job 1's page is answered about its end, twice."""
+
+    async def work() -> list[Any]:
+        rest = FakeRest()
+        ended(rest, state)
+        async with Page(rest) as page:
+            await page.login()
+            page.app.state.corral.own = Files(folder)
+            page.app.state.corral.workers = workers
+            return [await page.get("jobs/1/end") for _ in range(2)]
+
+    replies = run(work())
+    for reply in replies:
+        held(schemas.JobEnd, reply.json())
+    return [reply.json() for reply in replies]
+
+
+def test_why_a_job_failed_is_read_out_of_its_last_lines_once(ranks: Path) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/shared/t.py", line 3, in f\n    g()\n'
+    steps = "".join(f"step {n}\n" for n in range(40_000))
+    (ranks / "rank-0.log").write_text(f"{steps}{trace}ValueError: \x1b[31mlast\x1b[0m\n")
+    workers = Explaining()
+    first, again = end_of(ranks, workers)
+    assert first == again and first["known"]
+    (finding,) = first["findings"]
+    assert (finding["id"], finding["evidence"]) == ("F106", ["ValueError: last"])
+    assert finding["detail"] == "ValueError: last at /shared/t.py line 3"
+    (question,) = workers.asked
+    assert (question["state"], question["code"]) == ("FAILED", (1, 0))
+    assert "batch\n" in question["text"] and len(question["text"]) < 250_000
+
+
+def test_a_job_without_output_is_explained_by_its_state(tmp_path: Path) -> None:
+    end, _ = end_of(tmp_path / "nothing", Explaining(), "OUT_OF_MEMORY")
+    assert [finding["name"] for finding in end["findings"]] == ["job-out-of-memory"]
+    assert end["no_output"]
+
+
+def test_a_signal_without_a_status_is_explained() -> None:
+    """Slurmrestd reports no status then, and no number in the reason."""
+    job = Job(7, user="kim", state="FAILED", reason="RaisedSignal", exit_signal=53)
+    (finding,) = run(Explaining().end(job, ""))["findings"]
+    assert finding["name"] == "signal-53"
+    assert finding["evidence"] == ["JobState=FAILED Reason=RaisedSignal ExitCode=0:53"]
+
+
+def test_a_log_that_takes_too_long_leaves_the_rest_of_the_page(ranks: Path) -> None:
+    late = CorralError(Code.TIMED_OUT, "this log takes longer than 10 s to check")
+    end, _ = end_of(ranks, Explaining(late))
+    assert (end["known"], end["why"], end["findings"]) == (False, late.message, [])
+
+
+def test_a_process_of_its_own_explains_a_log() -> None:
+    async def work() -> dict[str, Any]:
+        job = Job(7, user="kim", state="TIMEOUT", reason="TimeLimit", exit_status=0)
+        return await WorkerProcesses(limit_s=120).end(job, "epoch 1\n")
+
+    (finding,) = run(work())["findings"]
+    assert finding["name"] == "time-limit"
+
+
+def test_a_job_that_runs_has_no_end(ranks: Path) -> None:
+    (reply,) = asked(ranks, "end")
+    assert reply.status_code == 409
+
+
 def test_logs_are_their_owners_alone() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
@@ -306,6 +399,7 @@ def test_logs_are_their_owners_alone() -> None:
                 "log/part?file=batch&start=0&end=9",
                 "log/search?file=batch&text=a",
                 "log/download",
+                "end",
             ):
                 reply = await page.get(f"jobs/1/{path}")
                 assert reply.status_code == 403, path

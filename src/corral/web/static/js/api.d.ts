@@ -1,5 +1,15 @@
 // Made by .ci/page_types.py from src/corral/web/schemas.py: change that one.
 
+/** An account, its QOS, and what is left of its limits. */
+export interface AccountChoice {
+  name: string;
+  gpus_left: number | null;
+  jobs_left: number | null;
+  is_default: boolean;
+  qos: string[];
+  default_qos: string;
+}
+
 /** An account (user is ""), or a user in one; part, usage, factor: sshare's, 0 to 1. */
 export interface AccountRow {
   account: string;
@@ -200,6 +210,12 @@ export interface EfficiencyRow {
   memory_waste: number | null;
 }
 
+/** When and where Slurm would start a job as the cluster is now; None: it gives no time. */
+export interface ExpectedStart {
+  start_at: number | null;
+  nodes: string;
+}
+
 /** Environment, tracked run and recordings of a job. */
 export interface Extras {
   environment: [string, string][];
@@ -225,6 +241,12 @@ export interface Failure {
   command?: string;
   status?: number | null;
   fields?: Record<string, string>;
+}
+
+/** A line of a log that reports an error, and its number there. */
+export interface FatalLine {
+  line: number;
+  text: string;
 }
 
 /** What a line of a script asks for, as a field of the form has it. */
@@ -269,6 +291,16 @@ export interface JobAgain {
   name: string;
   workdir: string;
   notes: Record<string, string>;
+}
+
+/** What a job by form may choose. */
+export interface JobChoices {
+  known: boolean;
+  at: number;
+  why: string;
+  partitions: PartitionChoice[];
+  accounts: AccountChoice[];
+  qos: QosChoice[];
 }
 
 /** One job, with what its viewer may do to it. */
@@ -318,6 +350,19 @@ export interface JobDetail {
   known_at: number;
 }
 
+/** Why a job failed; lines: those that report an error, where no failure is known.
+
+memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none. */
+export interface JobEnd {
+  known: boolean;
+  at: number;
+  why: string;
+  findings: Diagnosis[];
+  lines: FatalLine[];
+  no_output: string;
+  memory: number | null;
+}
+
 /** What happened to jobs, and to how many since slurmctld counts. */
 export interface JobEvent {
   name: string;
@@ -329,6 +374,15 @@ export interface JobForm {
   schema: Record<string, unknown>;
   can_spec: boolean;
   storage: string[];
+}
+
+/** What a filled form stands for: the batch script, and how many jobs it makes.
+
+at_once: how many of them run at once at most, None for no limit. */
+export interface JobPreview {
+  script: string;
+  jobs: number;
+  at_once: number | null;
 }
 
 /** A job, as a row of the columns of this name. */
@@ -690,6 +744,21 @@ export interface OutOfService {
   by: string;
 }
 
+/** A partition, and what is free on its nodes that take jobs; None: unknown, or no limit. */
+export interface PartitionChoice {
+  name: string;
+  state: string;
+  takes_jobs: boolean;
+  is_default: boolean;
+  max_time: number | null;
+  nodes: number;
+  idle: number;
+  cpus: number;
+  cpus_free: number;
+  gpus: number;
+  gpus_free: number | null;
+}
+
 /** A row of the partitions table; null: no limit. */
 export interface PartitionRow {
   name: string;
@@ -772,6 +841,13 @@ export interface ProofResult {
   seconds: number;
   uncovered: boolean;
   evidence: ProofEvidence[];
+}
+
+/** A QOS, and what is left of its limits; None: no limit is known. */
+export interface QosChoice {
+  name: string;
+  gpus_left: number | null;
+  jobs_left: number | null;
 }
 
 /** A QOS; unreported: limits that Slurm's answer does not have, which are unknown. */

@@ -1,10 +1,12 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
 import { Component, h } from "../../vendor/preact.mjs";
+import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
+import { SubmitAgain } from "./resubmission.js";
 import { AskedUsed } from "./use.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -51,6 +53,14 @@ const outcomeFacts = (job) => [
  */
 const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includes("_["));
 
+/**
+ * Whether it is shown why it failed: its output is its owner's alone.
+ * @param {api.JobDetail} job
+ */
+const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
+
+const BACK = el("a", { href: "#jobs" }, "← all jobs");
+
 /** @param {number} at unix seconds */
 const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
 
@@ -81,15 +91,6 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("comment", job.comment),
   );
 }
-
-/**
- * The way back to the form with what the job was; on each of the viewer's jobs that ended.
- * @param {{ job: api.JobDetail, me: api.Me }} props
- */
-export const SubmitAgain = ({ job, me }) =>
-  job.ended && job.mine && me.mine
-    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
-    : null;
 
 /**
  * What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
@@ -364,11 +365,12 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   buttons(job) {
+    const { me } = this.props;
     return el(
       "div",
       { class: "row" },
       this.actions(job),
-      h(SubmitAgain, { job, me: this.props.me }),
+      endedBadly(job) ? null : h(SubmitAgain, { job, me }), // it is next to why it failed
     );
   }
 
@@ -395,38 +397,58 @@ export class JobPage extends Component {
   }
 
   /** @param {api.JobDetail} job */
-  summary(job) {
+  head(job) {
+    const name = el("h1", null, `${job.name} `, badge(job.state, job.kind));
+    return el(
+      "div",
+      { key: "head", class: "row between" },
+      el("div", { class: "row" }, BACK, name),
+      this.buttons(job),
+    );
+  }
+
+  /** @param {api.JobDetail} job */
+  facts(job) {
     const forgotten =
       "Slurm's controller has forgotten this job: this is what accounting keeps of it.";
     return el(
       "div",
-      { key: "summary", class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h1", null, `${job.name} `, badge(job.state, job.kind)),
-        this.buttons(job),
-      ),
+      { key: "facts", class: "card" },
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
-      el("br"),
       JobFacts({ job }),
+    );
+  }
+
+  /**
+   * Facts and curves, and next to them the log, where there is one.
+   * @param {api.JobDetail} job
+   */
+  columns(job) {
+    const { following, use, wrong } = this.state;
+    const left = [
+      this.facts(job),
+      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
+      h(Usage, { key: "use", use, wrong }),
+    ];
+    const waiting = job.stdout.includes("%a");
+    return el(
+      "div",
+      { key: "columns", class: following ? "columns" : "stack" },
+      following ? el("div", { class: "stack" }, left) : left,
+      following ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting }) : null,
     );
   }
 
   /** @returns {ComponentChildren} */
   render() {
-    const { job, failure, following, script, extras, ranks, use, wrong } = this.state;
-    const back = el("p", { key: "back" }, el("a", { href: "#jobs" }, "← all jobs"));
-    if (!job) return [back, failure ? h(FailureCard, { failure }) : null];
+    const { job, failure, script, extras, ranks } = this.state;
+    if (!job) return [el("p", { key: "back" }, BACK), failure ? h(FailureCard, { failure }) : null];
+    const { me } = this.props;
     return [
-      back,
-      this.summary(job),
-      following
-        ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting: job.stdout.includes("%a") })
-        : null,
-      job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
-      h(Usage, { key: "use", use, wrong }),
+      this.head(job),
+      endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,
+      this.columns(job),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined
         ? null

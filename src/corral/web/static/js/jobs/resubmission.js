@@ -1,5 +1,16 @@
-// What a job was, as the fields of the submit form take it; and what is wrong with a field.
+// The way back to the form: what a job was, as the fields of the form take it.
+import { el } from "../lib/view.js";
+/** @import * as api from "../api.js" */
 /** @import { InputProps } from "../lib/view.js" */
+
+/**
+ * The way back to the form with what the job was; on each of the viewer's jobs that ended.
+ * @param {{ job: api.JobDetail, me: api.Me }} props
+ */
+export const SubmitAgain = ({ job, me }) =>
+  job.ended && job.mine && me.mine
+    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
+    : null;
 
 /**
  * Words as a shell reads them: quotes keep blanks.

@@ -1,9 +1,10 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { begunWith, wordsOf } from "./resubmission.js";
+import { choice, choicesOf } from "./choices.js";
+import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
-import { complain, el, Loaded, pre, toast } from "../lib/view.js";
+import { clock, complain, el, formatted, Loaded, many, pre, span, toast } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
 /** @import { InputProps } from "../lib/view.js" */
@@ -39,6 +40,8 @@ const FIRST = [
   "time",
   "mem",
   "partition",
+  "account",
+  "qos",
   "env",
 ];
 const LONGEST_PATTERN = 400;
@@ -207,19 +210,69 @@ const NO_TEMPLATES = { folder: "", trouble: "", templates: [] };
 
 /** @typedef {{ form: api.JobForm, again: api.JobAgain | null }} FormProps */
 /** What the form begins with: a job of before, or a template. @typedef {typeof NEW} Given */
-/** @typedef {{ script: string | null, sending: boolean, faults: Record<string, string> }} FormState */
+/**
+ * @typedef {object} FormState
+ * @property {api.JobPreview | null} shown
+ * @property {Expected} expected
+ * @property {boolean} sending
+ * @property {Record<string, string>} faults
+ */
 
-/** @extends {Component<{ form: api.JobForm, given: Given }, FormState>} */
+/** When the job would start, why that is unknown, or null: it is asked. @typedef {api.ExpectedStart | string | null} Expected */
+
+const SOON_S = 60;
+
+/**
+ * When Slurm would start the job.
+ * @param {{ expected: Expected, now?: number }} props
+ */
+export function StartWords({ expected, now = Date.now() / 1000 }) {
+  const words = (/** @type {string} */ text) => el("p", { class: "dim", role: "status" }, text);
+  if (expected === null) return words("Slurm is asked when it would start…");
+  if (typeof expected === "string") return words(`When it would start is unknown: ${expected}`);
+  const { start_at: at, nodes } = expected;
+  const where = nodes ? ` on ${nodes}` : "";
+  if (at === null) return words("Slurm does not report when it would start.");
+  if (at <= now + SOON_S) return words(`Slurm would start it now${where}.`);
+  return words(
+    `Slurm would start it at ${clock(at)}, in ${span(at - now)}${where}, as things are.`,
+  );
+}
+
+/**
+ * How many jobs a form makes, before they go.
+ * @param {{ shown: api.JobPreview }} props
+ */
+export function JobCount({ shown: { jobs, at_once: most } }) {
+  if (jobs === 1 && !most) return null;
+  const limit = most && most < jobs ? `, ${formatted(most)} of them at once at most` : "";
+  return el("p", { role: "status" }, el("b", null, many(jobs, "job")), ` as one array${limit}.`);
+}
+
+/** @param {{ shown: api.JobPreview, expected: Expected }} props */
+const Shown = ({ shown, expected }) =>
+  el(
+    "div",
+    null,
+    h(JobCount, { shown }),
+    h(StartWords, { expected }),
+    el("h3", null, "This batch script goes to Slurm"),
+    pre(shown.script),
+  );
+
+/** @extends {Component<{ form: api.JobForm, given: Given, choices: api.JobChoices | null }, FormState>} */
 class JobForm extends Component {
   /** @type {FormState} */
-  state = { script: null, sending: false, faults: {} };
+  state = { shown: null, expected: null, sending: false, faults: {} };
   /** @type {{ current: HTMLFormElement | null }} */
   form = createRef();
   newest = new Latest();
+  newestStart = new Latest();
   fields = fieldsOf(/** @type {Schema} */ (this.props.form.schema));
 
   componentWillUnmount() {
     this.newest.drop();
+    this.newestStart.drop();
   }
 
   read() {
@@ -234,23 +287,44 @@ class JobForm extends Component {
   // What is submitted is what was shown: an answer about fields that were changed since is not.
   changed = () => {
     this.newest.drop();
-    this.setState({ script: null, faults: {} });
+    this.newestStart.drop();
+    this.setState({ shown: null, faults: {} });
   };
 
   /** @param {Event} event */
   preview = (event) => {
     event.preventDefault();
-    /** @type {Promise<api.BatchScript>} */
-    const answer = call("jobs/preview", this.read());
-    const show = (/** @type {api.BatchScript} */ { script }) =>
-      this.setState({ script }, () =>
+    const fields = this.read();
+    /** @type {Promise<api.JobPreview>} */
+    const answer = call("jobs/preview", fields);
+    const show = (/** @type {api.JobPreview} */ shown) => {
+      this.setState({ shown, expected: null }, () =>
         this.form.current?.querySelector("pre")?.scrollIntoView({ block: "nearest" }),
       );
+      this.begin(fields);
+    };
     this.newest.take(answer, show, (failure) => {
-      this.setState({ script: null });
+      this.setState({ shown: null });
       this.failed(failure);
     });
   };
+
+  /**
+   * Ask when it would start; what the cluster would refuse is shown before it goes.
+   * @param {Record<string, unknown>} fields
+   */
+  begin(fields) {
+    /** @type {Promise<api.ExpectedStart>} */
+    const answer = call("jobs/expected", fields);
+    this.newestStart.take(
+      answer,
+      (expected) => this.setState({ expected }),
+      (failure) => {
+        this.setState({ expected: failure.message });
+        if (Object.keys(failure.fields).length) this.failed(failure);
+      },
+    );
+  }
 
   /**
    * What is wrong is shown at its field, where the refusal names one.
@@ -284,18 +358,37 @@ class JobForm extends Component {
     }
   };
 
+  /**
+   * What is typed or chosen in.
+   * @param {string} name
+   * @param {Schema} schema
+   */
+  input(name, schema) {
+    const { form, given, choices } = this.props;
+    const value = given.form[name];
+    const fault = this.state.faults[name];
+    const invalid = fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {};
+    const offered = choicesOf(name, choices);
+    if (offered) {
+      const now = this.form.current?.elements.namedItem(name); // typed before the choices came
+      const chosen = now instanceof Element && "value" in now ? String(now.value) : typedOf(value);
+      return choice({ name, id: `field-${name}`, ...invalid }, offered, chosen);
+    }
+    const script = { placeholder: `${form.storage[0] || ""}/train.py` };
+    return field(name, schema, {
+      ...(name === "script" ? script : {}),
+      ...begunWith(value),
+      ...invalid,
+    });
+  }
+
   /** @param {[string, Schema]} field */
   line = ([name, schema]) => {
-    const { storage } = this.props.form;
-    const script = { placeholder: `${storage[0] || ""}/train.py` };
-    const fault = this.state.faults[name];
-    const { form: values, notes } = this.props.given;
-    const input = field(name, schema, {
-      ...(name === "script" ? script : {}),
-      ...begunWith(values[name]),
-      ...(fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {}),
-    });
+    const input = this.input(name, schema);
     if (!input) return null;
+    const { storage } = this.props.form;
+    const { notes } = this.props.given;
+    const fault = this.state.faults[name];
     const about =
       name === "script"
         ? `A program on the cluster's shared storage (${storage.join(", ") || "none"}).`
@@ -327,14 +420,14 @@ class JobForm extends Component {
   }
 
   render() {
-    const { script, sending } = this.state;
+    const { shown, sending, expected } = this.state;
     const known = new Map(this.fields);
     const first = FIRST.flatMap((name) => {
       const schema = known.get(name);
       return schema ? [this.line([name, schema])] : [];
     });
     const rest = this.fields.filter(([name]) => !FIRST.includes(name)).map(this.line);
-    const blocked = script === null || sending;
+    const blocked = shown === null || sending;
     const send = { class: "main", type: /** @type {const} */ ("button"), onClick: this.send };
     return el(
       "form",
@@ -356,9 +449,7 @@ class JobForm extends Component {
         el("button", null, "Show the batch script"),
         el("button", { ...send, disabled: blocked }, "Submit"),
       ),
-      script === null
-        ? null
-        : el("div", null, el("h3", null, "This batch script goes to Slurm"), pre(script)),
+      shown && h(Shown, { shown, expected }),
     );
   }
 }
@@ -563,7 +654,11 @@ class ScriptForm extends Component {
 }
 
 /**
- * @typedef {{ mode: string, kept: api.JobTemplates, template: api.JobTemplate | null }} CardState
+ * @typedef {object} CardState
+ * @property {string} mode
+ * @property {api.JobTemplates} kept
+ * @property {api.JobTemplate | null} template
+ * @property {api.JobChoices | null} choices
  * @extends {Component<FormProps & { me: api.Me }, CardState>} */
 export class SubmitCard extends Component {
   /** @type {CardState} */
@@ -571,12 +666,20 @@ export class SubmitCard extends Component {
     mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script"),
     kept: NO_TEMPLATES,
     template: null,
+    choices: null,
   };
   newest = new Latest();
+  newestChoices = new Latest();
 
   componentDidMount() {
     const { form, again } = this.props;
-    if (!form.can_spec || again) return;
+    if (!form.can_spec) return;
+    this.newestChoices.take(
+      call("jobs/choices"),
+      (/** @type {api.JobChoices} */ choices) => this.setState({ choices }),
+      () => {}, // the fields can be typed
+    );
+    if (again) return;
     this.newest.take(
       call("jobs/templates"),
       (/** @type {api.JobTemplates} */ kept) => this.setState({ kept }),
@@ -586,18 +689,19 @@ export class SubmitCard extends Component {
 
   componentWillUnmount() {
     this.newest.drop();
+    this.newestChoices.drop();
   }
 
   /** The form, as a template or the job of before fills it in. */
   filled() {
     const { form, again } = this.props;
-    const { kept, template } = this.state;
+    const { kept, template, choices } = this.state;
     const chosen = template?.name ?? "";
     const choose = (/** @type {api.JobTemplate | null} */ next) =>
       this.setState({ template: next });
     return [
       again ? null : h(TemplateChoice, { key: "choice", kept, chosen, choose }),
-      h(JobForm, { key: `form ${chosen}`, form, given: again ?? template ?? NEW }),
+      h(JobForm, { key: `form ${chosen}`, form, given: again ?? template ?? NEW, choices }),
     ];
   }
 

@@ -1,31 +1,13 @@
 // What the doctor finds wrong with the cluster, and the plan that corrects it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { PlanToApply } from "./plan.js";
+import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";
-import { badge, coded, el, many } from "../lib/view.js";
+import { badge, el, many } from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
-/** @import { Diagnosis, Doctor, Me, ShownPlan } from "../api.js" */
+/** @import { Doctor, Me, ShownPlan } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 /** @import { Progress } from "./work.js" */
-
-/** @param {{ finding: Diagnosis }} props */
-export function FindingView({ finding: { title, name, nodes, detail, cause, fix, evidence } }) {
-  const shown = el("pre", { tabIndex: 0 }, evidence.join("\n"));
-  return el(
-    "article",
-    { class: "finding" },
-    el("h3", null, title || name),
-    el(
-      "p",
-      { class: "row" },
-      el("span", { class: "dim" }, nodes.join(", ")),
-      el("span", null, detail),
-    ),
-    cause && el("p", null, el("b", null, "Cause: "), coded(cause)),
-    fix && el("p", null, el("b", null, "Fix: "), coded(fix)),
-    evidence.length ? el("details", null, el("summary", null, "Evidence"), shown) : null,
-  );
-}
 
 /**
  * What no finding states: nodes that take no jobs, and checks that failed in the last proof.

@@ -1,0 +1,121 @@
+"""What a job by form may choose, and what is free there now: partitions, accounts, QOS. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from corral.slurm.policy import Member, accounts_above
+from corral.slurm.records import Node, Partition
+
+UP: Final = "UP"
+_OF_QOS: Final = ("qos-user", "qos")
+
+
+def partition_choices(
+    partitions: Iterable[Partition], nodes: Iterable[Node], default: str
+) -> list[dict[str, Any]]:
+    """Each partition with what is free on the nodes of it that take jobs.
+
+    ``gpus_free`` is None where Slurm reports the use of GPUs nowhere.
+
+    Args:
+        partitions: all.
+        nodes: all.
+        default: the name of the one that jobs get which name none, "" where it is unknown.
+    """
+    inside = dict[str, list[Node]]()
+    for node in nodes:
+        for name in node.partitions:
+            inside.setdefault(name, []).append(node)
+    return [
+        {
+            "name": partition.name,
+            "state": partition.state,
+            "takes_jobs": partition.state in ("", UP),
+            "is_default": partition.name == default,
+            "max_time": partition.max_time,
+            **_free(inside.get(partition.name, [])),
+        }
+        for partition in partitions
+    ]
+
+
+def _free(nodes: Sequence[Node]) -> dict[str, Any]:
+    usable = [node for node in nodes if node.usable]
+    gpus = sum(node.gpus for node in nodes)
+    known = [node for node in usable if node.gpus_used is not None]
+    free = sum(node.gpus - (node.gpus_used or 0) for node in known)
+    return {
+        "nodes": len(nodes),
+        "idle": sum(not node.cpus_used and not node.gpus_used for node in usable),
+        "cpus": sum(node.cpus for node in nodes),
+        "cpus_free": sum(max(0, node.cpus - node.cpus_used) for node in usable),
+        "gpus": gpus,
+        "gpus_free": free if len(known) == len(usable) else None,
+    }
+
+
+def account_choices(
+    user: str, members: Sequence[Member], limits: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The accounts that a user may charge, the usual one first, with their QOS and what is left.
+
+    Args:
+        user: who submits.
+        members: all associations.
+        limits: the rows of ``quota.rows`` of the user.
+    """
+    own = dict[str, list[Member]]()
+    for member in members:
+        if member.of.user == user:
+            own.setdefault(member.of.account, []).append(member)
+    listed = [
+        {
+            "name": account,
+            "is_default": any(member.is_default for member in each),
+            "qos": sorted({name for member in each for name in member.of.qos}),
+            "default_qos": next((m.of.default_qos for m in each if m.of.default_qos), ""),
+            **left(row for row in limits if _bounds(row, account, members)),
+        }
+        for account, each in own.items()
+    ]
+    return sorted(listed, key=lambda entry: (not entry["is_default"], entry["name"]))
+
+
+def qos_choices(
+    accounts: Iterable[Mapping[str, Any]], limits: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The QOS that a user may ask for in any of the accounts, and what is left of their limits."""
+    names = sorted({name for account in accounts for name in account["qos"]})
+    return [
+        {
+            "name": name,
+            **left(row for row in limits if row["kind"] in _OF_QOS and row["name"] == name),
+        }
+        for name in names
+    ]
+
+
+def _bounds(row: Mapping[str, Any], account: str, members: Sequence[Member]) -> bool:
+    """Whether a row's limits hold for the user's jobs in an account."""
+    if row["kind"] == "user":
+        return row["account"] == account
+    return row["kind"] == "account" and row["account"] in accounts_above(account, members)
+
+
+def left(rows: Iterable[Mapping[str, Any]]) -> dict[str, int | None]:
+    """How many GPUs and jobs may still run by the tightest of some limits; None: none is known."""
+    cells = [cell for row in rows for cell in row["cells"]]
+    return {f"{what}_left": _least(what, cells) for what in ("gpus", "jobs")}
+
+
+def _least(what: str, cells: Iterable[Mapping[str, Any]]) -> int | None:
+    return min(
+        (
+            max(0, cell["limit"] - cell["used"])
+            for cell in cells
+            if cell["what"] == what and cell["limit"] is not None and cell["used"] is not None
+        ),
+        default=None,
+    )
