@@ -97,6 +97,20 @@ def test_nothing_there_plans_three_containers_and_changes_nothing(podman: FakePo
     assert {c[0] for c in podman.calls} == {"ps", "network"}
 
 
+def test_a_plan_names_stand_ins_where_nodes_are_made(podman: FakePodman) -> None:
+    words = "its GPUs are {} of type slot: nothing computes on them"
+    actions = bring_up(podman)
+    assert {action.summary.partition("; ")[2] for action in actions} == {
+        words.format("2 stand-ins")
+    }
+    single = spec(group={"gpu": {"type": "slot", "count": 1}})
+    assert all(a.summary.endswith(words.format("1 stand-in")) for a in bring_up(podman, single))
+    podman.containers["corral-lab-node1"]["State"] = "exited"
+    (start,) = bring_up(podman, single)
+    assert start.summary == "container corral-lab-node1 is stopped"
+    assert not [a for a in bring_up(podman, spec(group={"gpu": None})) if "GPUs are" in a.summary]
+
+
 def test_without_root_the_way_out_is_named(
     podman: FakePodman, monkeypatch: pytest.MonkeyPatch
 ) -> None:
