@@ -128,10 +128,16 @@ class EmbeddedProvider:
                 raise
             raise _without_root() from error
         await self._divide_gpus()
-        # podman shows each user their own containers, and these are root's.
-        if os.geteuid() != 0 and not any(m.exists for m in self._memory.observed.machines.values()):
-            self._memory.observed = replace(self._memory.observed, refusal=_without_root())
+        if refusal := self._forbidden():
+            self._memory.observed = replace(self._memory.observed, refusal=refusal)
         return self._memory.observed
+
+    def _forbidden(self) -> CorralError | None:
+        if os.geteuid() == 0:
+            return machine.cgroup_refusal()
+        # podman shows each user their own containers, and these are root's.
+        exist = any(m.exists for m in self._memory.observed.machines.values())
+        return None if exist else _without_root()
 
     async def _divide_gpus(self) -> None:
         """Which node has which GPU of this machine; it is looked at only when a node has none."""
