@@ -190,6 +190,8 @@ PROGRAMS: Final = Question(
     join([_SMI, sh("command -v nvidia-smi nvidia-debugdump nvidia-cuda-mps-control; :")]),
     program_paths,
 )
+AMD: Final = "/dev/kfd"
+"""The device file of AMD's driver for computing."""
 DEVICES: Final = Question(
     "device-files",
     sh("for f in /dev/nvidia* /dev/kfd; do [ ! -c $f ] || echo $f; done"),

@@ -420,6 +420,7 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list
         ),
         (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it {name}"),
         (driver is not None, driver_text),
+        (m.amd and not m.gpu, "its GPUs are AMD's, which Corral does not support: jobs get none"),
         (
             m.gpu.startswith("nvidia-"),
             f"PCI device {m.gpu[7:]} is not in Corral's table; "

@@ -107,6 +107,19 @@ def test_what_makes_a_machines_gpus_unusable(
     assert hint in caught.value.hint
 
 
+def test_a_cdi_specification_brings_libraries_that_ldconfig_does_not_list() -> None:
+    lacking = answers(libraries="libc.so.6 (libc6,x86-64) => /lib/libc.so.6")
+    known = cdi.Devices({"/dev/nvidia0": "nvidia.com/gpu=0"})
+    here = host_gpus.read(lacking, known)
+    assert here.options(here.gpus) == ["--device", "nvidia.com/gpu=0"]
+    for useless, words in (
+        (cdi.NOTHING, "no CDI specification"),
+        (cdi.Devices({"/dev/nvidia1": "nvidia.com/gpu=1"}), "lacks a GPU"),
+    ):
+        with pytest.raises(CorralError, match=f"libcuda.so.1, and CDI is not used .*{words}"):
+            host_gpus.read(lacking, useless)
+
+
 def test_files_are_numbered_by_the_driver_and_not_by_nvidia_smi() -> None:
     here = machine("NVIDIA A", "NVIDIA B")
     assert [(gpu.device, gpu.name) for gpu in here.gpus] == [
