@@ -56,7 +56,7 @@ def program(path: Path, text: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose ``corral`` answers as if all had gone well, and installs nothing."""
+    """A checkout whose ``corral`` reports success, and installs nothing."""
     program(tmp_path / ".ci/setup.sh", SETUP)
     program(tmp_path / ".venv/bin/corral", CORRAL)
     program(tmp_path / ".venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
