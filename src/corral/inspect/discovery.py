@@ -133,7 +133,7 @@ MORE: Final = (
     PEOPLE,
     HOST_KEY,
     nvidia.PROGRAMS,
-    nvidia.DEVICES,
+    nvidia.AMD,
 )
 
 
@@ -158,7 +158,7 @@ class DiscoveredMachine:
         on_bus: PCI addresses of its GPUs.
         listed: those that nvidia-smi lists.
         programs: paths of the driver's programs.
-        amd: it has GPUs of AMD's with a driver, which Corral does not support.
+        amd: device files of AMD's driver for computing.
         wireless: Wi-Fi interfaces.
         leased: addresses of DHCP.
         disks: local disks, largest free space first.
@@ -182,7 +182,7 @@ class DiscoveredMachine:
     on_bus: tuple[str, ...]
     listed: tuple[str, ...]
     programs: tuple[PurePosixPath, ...]
-    amd: bool
+    amd: tuple[str, ...]
     wireless: tuple[str, ...]
     leased: tuple[str, ...]
     disks: tuple[Disk, ...]
@@ -231,7 +231,7 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         on_bus=gpu.gpu_addresses(parts),
         listed=gpu.listed_addresses(parts),
         programs=nvidia.PROGRAMS.read_or_empty(parts),
-        amd=nvidia.AMD in nvidia.DEVICES.read_or_empty(parts),
+        amd=tuple(nvidia.AMD.read_or_empty(parts)),
         wireless=WIRELESS.read_or_empty(parts),
         leased=LEASED.read_or_empty(parts),
         disks=DISKS.read_or_empty(parts),

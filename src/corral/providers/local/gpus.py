@@ -8,11 +8,11 @@ from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.inspect import gpu, nvidia
 from corral.inspect.question import Answers, inquiry
-from corral.inspect.rules import driver_problem, gpu_problem
+from corral.inspect.rules import amd_only, driver_problem, gpu_problem
 
 HERE: Final = "this machine"
 TIMEOUT_S: Final = 100.0
-QUESTIONS: Final = (*nvidia.DRIVER, nvidia.DEVICES, gpu.PCI)
+QUESTIONS: Final = (*nvidia.DRIVER, nvidia.AMD, gpu.PCI)
 
 
 async def check_gpus() -> None:
@@ -36,8 +36,7 @@ def require_usable(answers: Answers) -> None:
     """
     state = nvidia.driver_state(answers)
     if not state.loaded:
-        # Processors of AMD's with graphics have this file too, next to a GPU of NVIDIA's.
-        if nvidia.AMD in nvidia.DEVICES.read(answers) and not gpu.gpu_pci(answers):
+        if amd_only(nvidia.AMD.read_or_empty(answers), gpu.gpu_pci(answers)):
             raise _unusable(
                 "they are AMD's, and Corral supports NVIDIA's", "remove gpu: from the group"
             )

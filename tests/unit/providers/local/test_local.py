@@ -59,7 +59,7 @@ def spec_of(text: str = FILE) -> ClusterSpec:
             "embedded",
         ),
         (
-            {"listed": "", "device-files": "/dev/kfd"},
+            {"listed": "", "amd": "/dev/kfd"},
             "they are AMD's, and Corral supports NVIDIA's",
             "remove gpu: from the group",
         ),
@@ -79,7 +79,7 @@ def test_gpus_that_slurm_cannot_have(changes: dict[str, str], words: str, hint: 
         {"listed": ""},
         cards(*["NVIDIA H200"] * 8),
         # A processor of AMD's with graphics, and a GPU whose driver the plan installs.
-        {"listed": "", "device-files": "/dev/kfd", "pci": "0x030000 0x2684 0000:01:00.0"},
+        {"listed": "", "amd": "/dev/kfd", "pci": "0x030000 0x2684 0000:01:00.0"},
     ],
 )
 def test_gpus_that_slurm_can_have(changes: dict[str, str]) -> None:
@@ -139,9 +139,9 @@ def test_the_file_of_one_machine() -> None:
 def test_gpus_of_amd_are_named_in_the_file() -> None:
     machine = machines("lab")[0]
     assert not machine.amd
-    warnings = draft("here", [replace(machine, amd=True)], Reached(here=True), {}).warnings
+    warnings = draft("here", [replace(machine, amd=("/dev/kfd",))], Reached(here=True), {}).warnings
     assert not [text for text in warnings if "AMD" in text], "its GPU is NVIDIA's"
-    only = replace(machine, amd=True, gpu="", gpus=0)
+    only = replace(machine, amd=("/dev/kfd",), gpu="", gpus=0)
     made = draft("here", [only], Reached(here=True), {})
     assert [text for text in made.warnings if "GPUs are AMD's, which Corral does not" in text]
     assert spec_of(made.text).groups[0].gpu is None

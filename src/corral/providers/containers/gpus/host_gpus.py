@@ -17,13 +17,13 @@ from corral.inspect import nvidia
 from corral.inspect.gpu import type_of_name
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import Answers, inquiry
-from corral.inspect.rules import GpuFault, driver_problem, gpu_problem
+from corral.inspect.rules import GpuFault, amd_only, driver_problem, gpu_problem
 from corral.providers.containers.gpus import cdi
 from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
 TIMEOUT: Final = 100.0
-QUESTIONS: Final = nvidia.QUESTIONS
+QUESTIONS: Final = (*nvidia.QUESTIONS, nvidia.AMD)
 FOLDER: Final = "/usr/local/nvidia"
 """Where a node finds the driver's libraries and programs."""
 
@@ -93,7 +93,8 @@ def read(answers: Answers, known: cdi.Devices = cdi.NOTHING) -> HostGpus:
     state = nvidia.driver_state(answers)
     devices = nvidia.DEVICES.read(answers)
     if not state.loaded:
-        other = "an AMD GPU" if nvidia.AMD in devices else "no NVIDIA GPU with a loaded driver"
+        amd = amd_only(nvidia.AMD.read_or_empty(answers), state.loaded)
+        other = "an AMD GPU" if amd else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
     if problem := driver_problem(state.loaded, state.listed, state.programs):
         tail = state.printed[-500:] if problem.fault is GpuFault.UNLISTED else ""

@@ -79,7 +79,7 @@ def test_an_h200_as_it_reported_itself() -> None:
     ("changes", "words", "hint"),
     [
         ({"listed": ""}, "no NVIDIA GPU with a loaded driver", "stand-ins"),
-        ({"listed": "", "device-files": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
+        ({"listed": "", "amd": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
         (
             {"cards": "Unable to determine the device handle for GPU0000:00:06.0: Unknown Error"},
             "does not list the GPU at 0000:00:06.0",
