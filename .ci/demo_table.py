@@ -1,6 +1,7 @@
 """The one table that ``./demo`` ends with, made from what the commands reported as JSON.
 
     demo_table.py FOLDER CLUSTER_FILE
+    demo_table.py nodes CLUSTER_FILE      prints how many nodes train
 
 FOLDER holds ``phases`` (name, begin, end, status in tab-separated lines) and the verbs' answers:
 up.json, status.json, and train.log with what the ranks printed. Ends with status 1 unless every
@@ -16,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +26,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from corral.api import load
 from corral.cli.evidence.prove import proof_view
+from corral.plurals import plural
 from corral.prove.model import Proof
+from corral.spec.load import load_or_raise
+from corral.spec.nodes import nodes_of
 from corral.spec.slurm.hostlist import fold
 
-RANKS = 3
 NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py prints it
 CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
 NEXT = """
 next:  {corral} status -c {name}
-       {corral} run -c {name} examples/train_digits.py --nodes 2 --gpus-per-node 2
-       {corral} ssh -c {name} node0
+       {corral} run -c {name} examples/train_digits.py --nodes {nodes} --gpus-per-node {gpus}
+       {corral} ssh -c {name} {first}
        ./demo --down"""
 AFTER_FAILURE = """
 next:  read the hint of the error above, then ./demo again: it goes on from there
@@ -95,14 +98,18 @@ def came_of_prove(folder: Path) -> str:
     return ", ".join([passed, *(m for m in more if not m.startswith("0 "))])
 
 
-def came_of_train(folder: Path) -> str:
+def came_of_train(folder: Path, ranks: int, *, real_gpus: bool) -> str:
     """How good the model is, as rank 0 prints it in its last line."""
     lines = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
     result = json.loads(lines[-1]) if lines else {}
-    if result.get("world_size") != RANKS:
-        raise ValueError(f"the model was not trained by {RANKS} ranks")
-    share = f"{result['accuracy']:.1%}"
-    return f"accuracy {share} on digits it never saw, PyTorch DDP over {RANKS} nodes"
+    if result.get("world_size") != ranks:
+        raise ValueError(f"the model was not trained by {plural(ranks, 'rank')}")
+    text = f"accuracy {result['accuracy']:.1%} on digits it never saw, PyTorch DDP over "
+    text += plural(ranks, "node")
+    # NCCL computes on GPUs, gloo on CPUs.
+    if real_gpus and result["backend"] != "nccl":
+        text += "; on CPUs, though the job had GPUs: the node image's PyTorch has no CUDA"
+    return text
 
 
 JUDGES: dict[str, Callable[[Path], str]] = {
@@ -111,7 +118,6 @@ JUDGES: dict[str, Callable[[Path], str]] = {
     "image": lambda folder: str(answer(folder, "image")["reference"]),
     "up": came_of_up,
     "prove": came_of_prove,
-    "train": came_of_train,
 }
 
 
@@ -123,14 +129,16 @@ def why_not(folder: Path, name: str, status: int) -> str:
     return f"failed with status {status}, see above"
 
 
-def row(folder: Path, name: str, phase: Phase | None) -> tuple[bool, str, str]:
+def row(
+    folder: Path, name: str, phase: Phase | None, judge: Callable[[Path], str]
+) -> tuple[bool, str, str]:
     """One phase: is it good, what came of it, its seconds."""
     if phase is None:
         return False, "[dim]not reached[/dim]", ""
     try:
         if phase.status:
             raise ValueError(why_not(folder, name, phase.status))
-        good, text = True, JUDGES[name](folder)
+        good, text = True, judge(folder)
     except (ValueError, KeyError, OSError) as error:
         good, text = False, f"[bold red]{escape(str(error))}[/bold red]"
     return good, text, f"{phase.end - phase.begin:.1f}"
@@ -139,12 +147,16 @@ def row(folder: Path, name: str, phase: Phase | None) -> tuple[bool, str, str]:
 def main(folder: Path, cluster_file: str) -> int:
     """Print the table; 1 when anything is not good."""
     phases = phases_of(folder)
+    spec = load_or_raise(Path(cluster_file))
+    nodes, gpu = nodes_of(spec), spec.groups[0].gpu
+    judge = partial(came_of_train, ranks=len(nodes), real_gpus=spec.groups[0].computing_gpus > 0)
+    judges = JUDGES | {"train": judge}
     title = f"corral: {cluster_file}"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.ROUNDED)
     table.add_column("phase")
     table.add_column("what came of it")
     table.add_column("seconds", justify="right")
-    rows = {name: row(folder, name, phases.get(name)) for name in JUDGES}
+    rows = {name: row(folder, name, phases.get(name), judges[name]) for name in judges}
     for name, (_, text, seconds) in rows.items():
         table.add_row(name, text, seconds)
     good = all(fine for fine, _, _ in rows.values())
@@ -157,11 +169,21 @@ def main(folder: Path, cluster_file: str) -> int:
     if proof and not proof["good"]:
         console.print(*proof_view(Proof.from_dict(proof)), sep="\n")
     console.print(table)
-    name = load(Path(cluster_file)).name
-    todo = NEXT.format(corral=CORRAL, name=name) if good else AFTER_FAILURE
+    todo = AFTER_FAILURE
+    if good:
+        todo = NEXT.format(
+            corral=CORRAL,
+            name=spec.name,
+            nodes=min(len(nodes), 2),
+            gpus=gpu.count if gpu else 0,
+            first=nodes[0].name,
+        )
     console.print(todo, highlight=False)
     return 0 if good else 1
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "nodes":
+        print(len(nodes_of(load_or_raise(Path(sys.argv[2])))))
+        sys.exit()
     sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -14,6 +14,11 @@ import pytest
 from tests.embedded.conftest import needs
 
 from corral import api
+from corral.api.lifecycle.bundle import needs_of
+from corral.events import ignore
+from corral.providers.containers import bundle, machine
+from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman
 from corral.spec.load import load_or_raise
 
 FILE = """\
@@ -75,3 +80,40 @@ def test_a_cluster_comes_up_and_is_proven_without_any_network(
     finally:
         done(*corral, "down", file, "--yes")
     assert not done("podman", "ps", "-aq", "--filter", f"label=corral.cluster=kit-{os.getpid()}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(needs()), reason=needs())
+def test_a_slim_image_has_at_most_60_mib_compressed(tmp_path: Path) -> None:
+    """The image alone, as a bundle of it has it: archives of people without internet are small."""
+    images, file = Images(Podman(machine.host_runtime())), tmp_path / "kit.yaml"
+    file.write_text(FILE.format(name=f"slim-{os.getpid()}"))
+
+    async def saved() -> str:
+        packages = (await needs_of(load_or_raise(file))).packages
+        reference = await images.slim(packages, ignore)
+        await images.save(reference, tmp_path / bundle.IMAGE)
+        return reference
+
+    had = set(done("podman", "images", "-q", "--filter", "reference=localhost/corral-node").split())
+    reference = asyncio.run(saved())
+    try:
+        manifest = bundle.Manifest(
+            corral=bundle.release(),
+            architecture=bundle.architecture(),
+            python="3.13",
+            image=reference,
+            image_id="0" * 64,
+            system="debian:13",
+            packages={},
+            members=(bundle.described(bundle.IMAGE, tmp_path / bundle.IMAGE),),
+        )
+        kit = tmp_path / "slim.tar.zst"
+        bundle.write(kit, manifest, {bundle.IMAGE: tmp_path / bundle.IMAGE})
+        size = kit.stat().st_size / 1024**2
+        unpacked = manifest.members[0].size / 1000**2
+        print(f"slim image: {unpacked:.0f} MB, {size:.1f} MiB compressed")
+        assert size <= 60, f"{size:.1f} MiB"
+    finally:
+        if done("podman", "images", "-q", reference).strip() not in had:
+            done("podman", "rmi", "--force", reference)

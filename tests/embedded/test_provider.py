@@ -344,6 +344,33 @@ boxed = pytest.mark.skipif(
 )
 
 
+# As a container without --privileged has them.
+CLOSED = """
+grep -o '/sys/fs/cgroup[^ ]* cgroup2* ' /proc/mounts | cut -d' ' -f1 |
+  while read -r f; do mount -o remount,bind,ro $f || exit 9; done
+exec "$@"
+"""
+
+
+def test_read_only_cgroups_are_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(spec(name).model_dump_json(exclude_unset=True))
+    closed = ("unshare", "--mount", "--propagation=private", "sh", "-c", CLOSED, "sh")
+    for verb in (("plan",), ("up", "--yes")):
+        done = subprocess.run(
+            [*closed, sys.executable, "-m", "corral", verb[0], file, *verb[1:]],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 3, done.stderr
+        assert "nodes in containers need cgroups, and root may make none here" in done.stderr
+        assert not containers_of(name)
+    assert f"corral-{name}" not in out("podman", "network", "ls")
+
+
 @boxed
 @pytest.mark.parametrize("run", ["tmpfs", "disk"])
 def test_power_cut(name: str, run: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import call, sh
-from corral.inspect import gpu, question, system
+from corral.inspect import gpu, nvidia, question, system
 from corral.inspect.facts import (
     QUESTIONS,
     Facts,
@@ -22,7 +22,6 @@ from corral.inspect.facts import (
 )
 from corral.inspect.gpu import type_of, type_of_name
 from corral.inspect.machine import CLOCK, HOSTNAME, ipv4_address
-from corral.inspect.nvidia import PROGRAMS
 from corral.inspect.question import Answers, Question
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
@@ -133,7 +132,8 @@ MORE: Final = (
     PYTHON,
     PEOPLE,
     HOST_KEY,
-    PROGRAMS,
+    nvidia.PROGRAMS,
+    nvidia.AMD,
 )
 
 
@@ -158,6 +158,7 @@ class DiscoveredMachine:
         on_bus: PCI addresses of its GPUs.
         listed: those that nvidia-smi lists.
         programs: paths of the driver's programs.
+        amd: device files of AMD's driver for computing.
         wireless: Wi-Fi interfaces.
         leased: addresses of DHCP.
         disks: local disks, largest free space first.
@@ -181,6 +182,7 @@ class DiscoveredMachine:
     on_bus: tuple[str, ...]
     listed: tuple[str, ...]
     programs: tuple[PurePosixPath, ...]
+    amd: tuple[str, ...]
     wireless: tuple[str, ...]
     leased: tuple[str, ...]
     disks: tuple[Disk, ...]
@@ -228,7 +230,8 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         gpus=len(names) or len(cards),
         on_bus=gpu.gpu_addresses(parts),
         listed=gpu.listed_addresses(parts),
-        programs=PROGRAMS.read_or_empty(parts),
+        programs=nvidia.PROGRAMS.read_or_empty(parts),
+        amd=tuple(nvidia.AMD.read_or_empty(parts)),
         wireless=WIRELESS.read_or_empty(parts),
         leased=LEASED.read_or_empty(parts),
         disks=DISKS.read_or_empty(parts),

@@ -190,9 +190,11 @@ PROGRAMS: Final = Question(
     join([_SMI, sh("command -v nvidia-smi nvidia-debugdump nvidia-cuda-mps-control; :")]),
     program_paths,
 )
+AMD: Final = Question("amd", sh("ls /dev/kfd 2>/dev/null; :"), str.split)
+"""The device file of AMD's driver for computing."""
 DEVICES: Final = Question(
     "device-files",
-    sh("for f in /dev/nvidia* /dev/kfd; do [ ! -c $f ] || echo $f; done"),
+    sh("for f in /dev/nvidia*; do [ ! -c $f ] || echo $f; done"),
     str.split,
 )
 QUESTIONS: Final = (LISTED, MINORS, CARDS, USERS, LIBRARIES, PROGRAMS, DEVICES)

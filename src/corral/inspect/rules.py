@@ -324,6 +324,15 @@ RULES: Final = (
         },
     ),
     Rule(
+        "amd_only",
+        "GPUs of AMD's and none of NVIDIA's",
+        {
+            Observer.DISCOVERY: Use(("amd",), ("amd", "pci"), "a warning in the file"),
+            Observer.THIS_MACHINE: Use(("refusal",), ("amd", "pci"), "where GPUs are declared"),
+            Observer.CONTAINERS: Use(("refusal",), ("amd", "listed")),
+        },
+    ),
+    Rule(
         "gpu_problem",
         "a GPU in MIG mode, or that a process computes on",
         {
@@ -737,6 +746,18 @@ class GpuProblem:
     fault: GpuFault
     text: str
     hint: str
+
+
+def amd_only(amd: Collection[str], nvidia: Collection[str]) -> bool:
+    """Whether a machine's GPUs are AMD's, which Corral does not support.
+
+    Processors of AMD's with graphics have that driver's file too, next to a GPU of NVIDIA's.
+
+    Args:
+        amd: device files of AMD's driver for computing.
+        nvidia: NVIDIA's GPUs, by whatever name.
+    """
+    return bool(amd) and not nvidia
 
 
 def driver_problem(

@@ -49,14 +49,20 @@ def release_fields(text: str) -> dict[str, str]:
 CgroupMode = Literal["v1", "hybrid", "v2", "none"]
 
 
-def cgroup(answer: str) -> CgroupMode:
-    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
-    kinds: set[str] = set()
+def hierarchies(answer: str) -> dict[str, str]:
+    """Kinds of file system by the folders where cgroups are mounted."""
+    kinds: dict[str, str] = {}
     # Users mount by FUSE: the kernel escapes line feeds and blanks of their names, and no others.
     for line in answer.split("\n"):
         fields = line.split(" ")
         if len(fields) > 2 and fields[1].startswith("/sys/fs/cgroup"):  # noqa: PLR2004
-            kinds.add(fields[2])
+            kinds[fields[1]] = fields[2]
+    return kinds
+
+
+def cgroup(answer: str) -> CgroupMode:
+    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
+    kinds = set(hierarchies(answer).values())
     if "cgroup2" in kinds:
         return "hybrid" if "cgroup" in kinds else "v2"
     return "v1" if "cgroup" in kinds else "none"

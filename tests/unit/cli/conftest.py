@@ -108,7 +108,10 @@ MACHINES = Plan(
     machines=(
         *(
             MachineChange(
-                f"node{i}", "create", f"container corral-laptop-node{i} does not exist yet"
+                f"node{i}",
+                "create",
+                f"container corral-laptop-node{i} does not exist yet; its GPUs are 2 stand-ins of "
+                "type slot: nothing computes on them",
             )
             for i in range(3)
         ),

@@ -9,7 +9,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.inspect.discovery import DiscoveredMachine
-from corral.inspect.rules import CLOCK_OFF_S, GpuProblem, driver_problem, on_loopback
+from corral.inspect.rules import CLOCK_OFF_S, GpuProblem, amd_only, driver_problem, on_loopback
 from corral.slurm.version import SlurmVersion
 from corral.spec import values
 from corral.spec.findings import one_line
@@ -420,6 +420,10 @@ def _of_one(name: str, m: DiscoveredMachine, skew: float, *, here: bool) -> list
         ),
         (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it {name}"),
         (driver is not None, driver_text),
+        (
+            amd_only(m.amd, m.gpu),
+            "its GPUs are AMD's, which Corral does not support: jobs get none",
+        ),
         (
             m.gpu.startswith("nvidia-"),
             f"PCI device {m.gpu[7:]} is not in Corral's table; "

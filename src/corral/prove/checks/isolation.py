@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -34,6 +34,9 @@ from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
 from corral.prove.survey import Survey, fenced, survey
 from corral.slurm.records import Node
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
+from corral.spec.slurm.hostlist import fold
 
 EPERM: Final = 1  # what the devices cgroup answers
 # 0: opened. The driver answers the rest: no such device or address, no such device, I/O error.
@@ -41,6 +44,7 @@ LET_IN: Final = frozenset({0, 6, 19, 5})
 WORDS: Final[Mapping[int, str]] = MappingProxyType(
     {0: "opens", 1: "not permitted", 2: "missing", 5: "I/O error", 6: "no driver", 13: "file mode"}
 )
+_SOURCES: Final = ("GPUs are stand-ins: nothing computes on them", "GPUs are this machine's")
 HOG: Final = 4 * MEMORY  # MiB that the greedy job takes
 
 _NEIGHBOUR: Final = call("prove/node.sh", "task_neighbour")
@@ -62,10 +66,25 @@ async def devices(ctx: ProveContext) -> Judgement:
         for name in run.batch.names:
             problems += judge_devices(name, own.get(name), without.get(name))
         evidence.append(_evidence(ctx, run.batch, run.result, gpus=1))
-    count = sum(len(run.batch.nodes) for run in runs)
-    return verdict_of(
-        problems, f"own GPU opens, all others refused, on {plural(count, 'node')}", *evidence
-    )
+    names = [name for run in runs for name in run.batch.names]
+    good = f"own GPU opens, all others refused, on {plural(len(names), 'node')}"
+    return verdict_of(problems, good + gpu_source(ctx.spec, names), *evidence)
+
+
+def gpu_source(spec: ClusterSpec, names: Collection[str]) -> str:
+    """What the GPUs of these nodes are, as the end of a summary.
+
+    "" for machines that are not containers: those have no GPUs but their own.
+    """
+    by_source: dict[str, list[str]] = {}
+    for node in nodes_of(spec):
+        group = node.group
+        if node.name in names and group.gpu and group.capabilities.containers:
+            words = _SOURCES[bool(group.computing_gpus)]
+            by_source.setdefault(words, []).append(node.name)
+    if len(by_source) < 2:  # noqa: PLR2004 - one kind
+        return "".join(f"; {words}" for words in by_source)
+    return "".join(f"; {words} ({fold(nodes)})" for words, nodes in by_source.items())
 
 
 def _none_idle(seen: Survey, what: str, fits: Callable[[Node], bool]) -> Judgement:

@@ -46,6 +46,26 @@ def runtime_options(mode: str) -> tuple[str, ...]:
     return ("--runtime", "runc")
 
 
+def cgroup_refusal(root: Path = Path("/")) -> CorralError | None:
+    """Why root here may not make cgroups, which each container needs; None where it may.
+
+    A container without --privileged has the cgroups of its machine mounted read-only; in a user
+    namespace they belong to nobody.
+    """
+    mounted = system.hierarchies((root / "proc/mounts").read_text())
+    folders = sorted(folder for folder, kind in mounted.items() if kind.startswith("cgroup"))
+    closed = [folder for folder in folders if not os.access(root / folder.lstrip("/"), os.W_OK)]
+    if folders and not closed:
+        return None
+    return CorralError(
+        Code.FORBIDDEN,
+        "nodes in containers need cgroups, and root may make none here: "
+        + (f"{closed[0]} is not writable" if closed else "none are mounted below /sys/fs/cgroup"),
+        hint="run Corral on the machine itself, or in a container with the machine's cgroups: "
+        "podman run --privileged --cgroupns=host",
+    )
+
+
 def limits(nofile_hard: int, nproc_hard: int, pid_max: int) -> dict[str, int]:
     """Ulimits that podman and its runtime can set without CAP_SYS_RESOURCE.
 

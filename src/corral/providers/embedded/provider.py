@@ -17,6 +17,7 @@ from corral.hosts.ports import greets
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
 from corral.inspect.nvidia import HostGpu
+from corral.plurals import plural
 from corral.providers.base import (
     Action,
     Machine,
@@ -127,10 +128,16 @@ class EmbeddedProvider:
                 raise
             raise _without_root() from error
         await self._divide_gpus()
-        # podman shows each user their own containers, and these are root's.
-        if os.geteuid() != 0 and not any(m.exists for m in self._memory.observed.machines.values()):
-            self._memory.observed = replace(self._memory.observed, refusal=_without_root())
+        if refusal := self._forbidden():
+            self._memory.observed = replace(self._memory.observed, refusal=refusal)
         return self._memory.observed
+
+    def _forbidden(self) -> CorralError | None:
+        if os.geteuid() == 0:
+            return machine.cgroup_refusal()
+        # podman shows each user their own containers, and these are root's.
+        exist = any(m.exists for m in self._memory.observed.machines.values())
+        return None if exist else _without_root()
 
     async def _divide_gpus(self) -> None:
         """Which node has which GPU of this machine; it is looked at only when a node has none."""
@@ -171,7 +178,18 @@ class EmbeddedProvider:
             models = ", ".join(f"{gpu.device} {gpu.name}".strip() for gpu in gpus)
             method = f" {self._driver.method(gpus)}" if self._driver else ""
             summary += f"; it gets this machine's {models}{method}"
+        elif action in _MAKES:
+            summary += self._stand_ins(node)
         return MachineAction(node, action, summary)
+
+    def _stand_ins(self, node: str) -> str:
+        """What the node has for GPUs where it gets none of this machine."""
+        declared = self._nodes[node]
+        gpu = declared.group.gpu
+        if gpu is None or _own(declared):
+            return ""
+        count = plural(gpu.count, "stand-in")
+        return f"; its GPUs are {count} of type {gpu.type}: nothing computes on them"
 
     def _made_from(self, node: Node) -> str:
         uuids = [gpu.uuid for gpu in self._gpus.get(node.name, ())]

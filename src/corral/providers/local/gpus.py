@@ -6,13 +6,13 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.local import Local
-from corral.inspect import nvidia
+from corral.inspect import gpu, nvidia
 from corral.inspect.question import Answers, inquiry
-from corral.inspect.rules import driver_problem, gpu_problem
+from corral.inspect.rules import amd_only, driver_problem, gpu_problem
 
 HERE: Final = "this machine"
 TIMEOUT_S: Final = 100.0
-QUESTIONS: Final = nvidia.DRIVER
+QUESTIONS: Final = (*nvidia.DRIVER, nvidia.AMD, gpu.PCI)
 
 
 async def check_gpus() -> None:
@@ -27,13 +27,19 @@ async def check_gpus() -> None:
 
 
 def require_usable(answers: Answers) -> None:
-    """Raise why the GPUs of these answers cannot be Slurm's; nothing where there are none.
+    """Raise why the GPUs of these answers cannot be Slurm's.
+
+    Nothing where there are none, or none with a driver yet: a plan may install it.
 
     Raises:
         CorralError: PROVIDER_FAILED.
     """
     state = nvidia.driver_state(answers)
     if not state.loaded:
+        if amd_only(nvidia.AMD.read_or_empty(answers), gpu.gpu_pci(answers)):
+            raise _unusable(
+                "they are AMD's, and Corral supports NVIDIA's", "remove gpu: from the group"
+            )
         return
     if problem := driver_problem(state.loaded, state.listed, state.programs):
         raise _unusable(problem.text, problem.hint)

@@ -17,6 +17,7 @@ from corral.prove import launch, probe
 from corral.prove.checks import isolation, ranks, rest, slots, storage
 from corral.prove.model import Verdict
 from corral.slurm.records import Job
+from corral.spec.models import ClusterSpec
 from tests.unit.prove.surveys import SHOWN, slurm_node, survey_of
 
 # --- launch and accounting
@@ -135,6 +136,25 @@ def test_devices(own: probe.Probe | None, without: probe.Probe | None, problem: 
     problems = isolation.judge_devices("node0", own, without)
     assert bool(problems) is bool(problem), problems
     assert problem in "; ".join(problems)
+
+
+def test_a_proof_states_which_gpus_it_saw() -> None:
+    groups = [
+        {"name": "a", "provider": "embedded", "nodes": "a[0-1]", "gpu": {"type": "slot"}},
+        {"name": "b", "provider": "embedded", "nodes": "b0", "gpu": {"type": "h200"}},
+        {"name": "c", "provider": "ssh", "nodes": "c0", "gpu": {"type": "h100"}},
+        {"name": "d", "provider": "embedded", "nodes": "d0"},
+    ]
+    for group in groups[:3]:
+        group["gpu"] |= {"count": 1}  # type: ignore[operator]
+    groups[1]["gpu"] |= {"source": "host"}  # type: ignore[operator]
+    spec = ClusterSpec.model_validate({"corral": "v1", "name": "lab", "groups": groups})
+    stand_ins = "; GPUs are stand-ins: nothing computes on them"
+    assert isolation.gpu_source(spec, ["a0", "a1"]) == stand_ins
+    assert isolation.gpu_source(spec, ["b0", "d0"]) == "; GPUs are this machine's"
+    assert isolation.gpu_source(spec, ["c0", "d0"]) == ""
+    both = isolation.gpu_source(spec, ["a0", "a1", "b0"])
+    assert both == f"{stand_ins} (a[0-1]); GPUs are this machine's (b0)"
 
 
 def test_devices_whose_numbers_have_a_gap() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import resource
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,52 @@ def test_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CorralError) as caught:
         machine.runtime_options("v1")
     assert caught.value.code is Code.MISSING_TOOL
+
+
+V2_MOUNTS = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
+HYBRID_MOUNTS = (
+    "tmpfs /sys/fs/cgroup tmpfs ro,nosuid 0 0\n"
+    "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+    "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "closed", "words"),
+    [
+        (V2_MOUNTS, "", ""),
+        (HYBRID_MOUNTS, "sys/fs/cgroup", ""),  # the tmpfs, in which nothing is made
+        (V2_MOUNTS, "sys/fs/cgroup", "/sys/fs/cgroup is not writable"),
+        (HYBRID_MOUNTS, "sys/fs/cgroup/memory", "/sys/fs/cgroup/memory is not writable"),
+        ("tmpfs /sys tmpfs rw 0 0\n", "", "none are mounted below /sys/fs/cgroup"),
+    ],
+)
+def test_permission_for_cgroups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, closed: str, words: str
+) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/mounts").write_text(mounts)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / closed)
+    refusal = machine.cgroup_refusal(tmp_path)
+    assert bool(refusal) is bool(words)
+    if refusal is not None:
+        assert refusal.code is Code.FORBIDDEN
+        assert refusal.message.endswith(f"root may make none here: {words}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_cgroups_as_a_container_without_privileges_has_them() -> None:
+    """In a mount namespace whose cgroups are read-only, as docker and podman mount them."""
+    probe = "from corral.providers.containers import machine as m; print(m.cgroup_refusal())"
+    ask = 'exec "$0" -c "$1"'
+    close = "grep ' /sys/fs/cgroup' /proc/mounts | grep ' cgroup' | cut -d' ' -f2 |"
+    close += " while read -r f; do mount -o remount,bind,ro $f || exit 9; done"
+    argv = ["unshare", "--mount", "--propagation=private", "sh", "-euc", f"{close}; {ask}"]
+    done = subprocess.run(
+        [*argv, sys.executable, probe], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "root may make none here" in done.stdout
 
 
 @pytest.mark.parametrize(

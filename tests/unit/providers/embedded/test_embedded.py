@@ -63,6 +63,7 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodm
     monkeypatch.setattr(provider.Access, "public_key", public_key)
     monkeypatch.setattr(Images, "reference", reference)
     monkeypatch.setattr(machine, "carries", lambda pid, identity: pid == 1)
+    monkeypatch.setattr(machine, "cgroup_refusal", lambda: None)
     monkeypatch.setattr(machine, "host_limits", lambda: {"nofile": 20000, "nproc": 32768})
     fake.images |= {"localhost/corral-node:auto"}
     yield fake
@@ -97,6 +98,20 @@ def test_nothing_there_plans_three_containers_and_changes_nothing(podman: FakePo
     assert {c[0] for c in podman.calls} == {"ps", "network"}
 
 
+def test_a_plan_names_stand_ins_where_nodes_are_made(podman: FakePodman) -> None:
+    words = "its GPUs are {} of type slot: nothing computes on them"
+    actions = bring_up(podman)
+    assert {action.summary.partition("; ")[2] for action in actions} == {
+        words.format("2 stand-ins")
+    }
+    single = spec(group={"gpu": {"type": "slot", "count": 1}})
+    assert all(a.summary.endswith(words.format("1 stand-in")) for a in bring_up(podman, single))
+    podman.containers["corral-lab-node1"]["State"] = "exited"
+    (start,) = bring_up(podman, single)
+    assert start.summary == "container corral-lab-node1 is stopped"
+    assert not [a for a in bring_up(podman, spec(group={"gpu": None})) if "GPUs are" in a.summary]
+
+
 def test_without_root_the_way_out_is_named(
     podman: FakePodman, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +128,21 @@ def test_without_root_the_way_out_is_named(
     with pytest.raises(CorralError) as caught:
         asyncio.run(made(podman).read_machines())
     assert caught.value.code is Code.FORBIDDEN
+
+
+def test_without_permission_for_cgroups_nothing_is_made(
+    podman: FakePodman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that exist stay usable."""
+    bring_up(podman, spec(group={"nodes": "node0"}))
+    closed = CorralError(Code.FORBIDDEN, "root may make none here")
+    monkeypatch.setattr(machine, "cgroup_refusal", lambda: closed)
+    monkeypatch.setattr(provider.os, "geteuid", lambda: 0)
+    before = len(podman.calls)
+    with pytest.raises(CorralError, match="root may make none here"):
+        bring_up(podman)
+    assert {call[0] for call in podman.calls[before:]} == {"ps", "network"}
+    assert plan(podman, spec(group={"nodes": "node0"})) == {}
 
 
 def test_after_apply_there_is_nothing_to_do(podman: FakePodman) -> None:

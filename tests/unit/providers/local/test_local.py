@@ -58,6 +58,11 @@ def spec_of(text: str = FILE) -> ClusterSpec:
             r"they are of 2 models \(NVIDIA H200, NVIDIA L4\)",
             "embedded",
         ),
+        (
+            {"listed": "", "amd": "/dev/kfd"},
+            "they are AMD's, and Corral supports NVIDIA's",
+            "remove gpu: from the group",
+        ),
     ],
 )
 def test_gpus_that_slurm_cannot_have(changes: dict[str, str], words: str, hint: str) -> None:
@@ -67,7 +72,16 @@ def test_gpus_that_slurm_cannot_have(changes: dict[str, str], words: str, hint: 
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize("changes", [{"users": ""}, {"listed": ""}, cards(*["NVIDIA H200"] * 8)])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"users": ""},
+        {"listed": ""},
+        cards(*["NVIDIA H200"] * 8),
+        # A processor of AMD's with graphics, and a GPU whose driver the plan installs.
+        {"listed": "", "amd": "/dev/kfd", "pci": "0x030000 0x2684 0000:01:00.0"},
+    ],
+)
 def test_gpus_that_slurm_can_have(changes: dict[str, str]) -> None:
     require_usable(answers(**changes))
 
@@ -120,6 +134,17 @@ def test_the_file_of_one_machine() -> None:
     odd = draft("here", [machines("odd")[3]], Reached(here=True), {})
     assert [text for text in odd.warnings if "DHCP" in text]
     assert not [text for text in odd.warnings if "sshd takes passwords" in text]
+
+
+def test_gpus_of_amd_are_named_in_the_file() -> None:
+    machine = machines("lab")[0]
+    assert not machine.amd
+    warnings = draft("here", [replace(machine, amd=("/dev/kfd",))], Reached(here=True), {}).warnings
+    assert not [text for text in warnings if "AMD" in text], "its GPU is NVIDIA's"
+    only = replace(machine, amd=("/dev/kfd",), gpu="", gpus=0)
+    made = draft("here", [only], Reached(here=True), {})
+    assert [text for text in made.warnings if "GPUs are AMD's, which Corral does not" in text]
+    assert spec_of(made.text).groups[0].gpu is None
 
 
 def test_machines_that_are_no_node() -> None:

@@ -7,6 +7,7 @@ what a device of theirs lists (Container Device Interface 0.5 to 1.0, SPEC.md).
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,11 @@ class Devices:
 
 
 NOTHING: Final = Devices({}, "no CDI specification")
+NOT_WRITTEN: Final = Devices(
+    {},
+    "no CDI specification, which nvidia-ctk of this machine writes: "
+    "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+)
 
 
 def devices(folders: Collection[Path] = FOLDERS) -> Devices:
@@ -101,7 +107,7 @@ def devices(folders: Collection[Path] = FOLDERS) -> Devices:
         for file in files:
             if file.suffix in {".yaml", ".json"}:
                 known = _added(known, file)
-    return known
+    return NOT_WRITTEN if known == NOTHING and shutil.which("nvidia-ctk") else known
 
 
 def _added(known: Devices, file: Path) -> Devices:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +17,13 @@ from corral.inspect import nvidia
 from corral.inspect.gpu import type_of_name
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import Answers, inquiry
-from corral.inspect.rules import GpuFault, driver_problem, gpu_problem
+from corral.inspect.rules import GpuFault, amd_only, driver_problem, gpu_problem
 from corral.providers.containers.gpus import cdi
 from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
 TIMEOUT: Final = 100.0
-QUESTIONS: Final = nvidia.QUESTIONS
+QUESTIONS: Final = (*nvidia.QUESTIONS, nvidia.AMD)
 FOLDER: Final = "/usr/local/nvidia"
 """Where a node finds the driver's libraries and programs."""
 
@@ -76,12 +76,16 @@ async def host_gpus() -> HostGpus:
     """
     asked = inquiry(QUESTIONS)
     result = await Local(HERE).run(asked.script, timeout=TIMEOUT)
-    here = read(asked.answers(result.stdout, HERE, "look at the GPUs"))
-    return replace(here, cdi=await asyncio.to_thread(cdi.devices))
+    known = await asyncio.to_thread(cdi.devices)
+    return read(asked.answers(result.stdout, HERE, "look at the GPUs"), known)
 
 
-def read(answers: Answers) -> HostGpus:
+def read(answers: Answers, known: cdi.Devices = cdi.NOTHING) -> HostGpus:
     """The answers to ``QUESTIONS`` as GPUs.
+
+    Args:
+        answers: the answers.
+        known: devices of the machine's CDI specifications, which bring the driver's libraries.
 
     Raises:
         CorralError: PROVIDER_FAILED, in one sentence why they cannot be used.
@@ -89,7 +93,8 @@ def read(answers: Answers) -> HostGpus:
     state = nvidia.driver_state(answers)
     devices = nvidia.DEVICES.read(answers)
     if not state.loaded:
-        other = "an AMD GPU" if "/dev/kfd" in devices else "no NVIDIA GPU with a loaded driver"
+        amd = amd_only(nvidia.AMD.read_or_empty(answers), state.loaded)
+        other = "an AMD GPU" if amd else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
     if problem := driver_problem(state.loaded, state.listed, state.programs):
         tail = state.printed[-500:] if problem.fault is GpuFault.UNLISTED else ""
@@ -98,10 +103,11 @@ def read(answers: Answers) -> HostGpus:
         hint = "nvidia-modprobe -u -c 0, or run any CUDA program once"
         raise _unusable(f"{', '.join(absent)} does not exist", hint=hint)
     libraries = nvidia.LIBRARIES.read(answers)
-    if "libcuda.so.1" not in libraries:
+    if "libcuda.so.1" not in libraries and known.of(gpu.device for gpu in state.gpus) is None:
         hint = "install the driver's libraries, then run ldconfig"
-        raise _unusable("ldconfig lists no libcuda.so.1", hint=hint)
-    return HostGpus(state.gpus, libraries, tuple(map(str, state.programs)))
+        why = known.reason or "its CDI specification lacks a GPU"
+        raise _unusable(f"ldconfig lists no libcuda.so.1, and CDI is not used ({why})", hint=hint)
+    return HostGpus(state.gpus, libraries, tuple(map(str, state.programs)), known)
 
 
 def divide(

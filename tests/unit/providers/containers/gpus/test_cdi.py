@@ -100,7 +100,25 @@ def test_what_is_no_specification_is_named(folders: list[Path], text: str) -> No
     assert cdi.devices(folders) == cdi.Devices({}, reason)
 
 
-def test_specifications_of_others_and_other_files_do_not_count(folders: list[Path]) -> None:
+def test_a_specification_that_nobody_wrote_is_named_with_the_command(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = folders[0] / "nvidia-ctk"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(folders[0]))
+    command = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+    assert cdi.devices(folders) == cdi.NOT_WRITTEN
+    assert cdi.NOT_WRITTEN.reason.endswith(command)
+    (folders[1] / "nvidia.yaml").write_text("a: [")
+    assert "cannot be read" in cdi.devices(folders).reason
+    write(folders[1] / "nvidia.yaml")
+    assert not cdi.devices(folders).reason
+
+
+def test_specifications_of_others_and_other_files_do_not_count(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folders[0]))
     write(folders[0] / "net.yaml", SPECIFICATION.replace("nvidia.com/gpu", "vendor.com/net"))
     write(folders[0] / "nvidia.yaml.old")
     (folders[1] / "list.yaml").write_text("- 1")

@@ -79,7 +79,7 @@ def test_an_h200_as_it_reported_itself() -> None:
     ("changes", "words", "hint"),
     [
         ({"listed": ""}, "no NVIDIA GPU with a loaded driver", "stand-ins"),
-        ({"listed": "", "device-files": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
+        ({"listed": "", "amd": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
         (
             {"cards": "Unable to determine the device handle for GPU0000:00:06.0: Unknown Error"},
             "does not list the GPU at 0000:00:06.0",
@@ -105,6 +105,19 @@ def test_what_makes_a_machines_gpus_unusable(
         host_gpus.read(answers(**changes))
     assert caught.value.code is Code.PROVIDER_FAILED
     assert hint in caught.value.hint
+
+
+def test_a_cdi_specification_brings_libraries_that_ldconfig_does_not_list() -> None:
+    lacking = answers(libraries="libc.so.6 (libc6,x86-64) => /lib/libc.so.6")
+    known = cdi.Devices({"/dev/nvidia0": "nvidia.com/gpu=0"})
+    here = host_gpus.read(lacking, known)
+    assert here.options(here.gpus) == ["--device", "nvidia.com/gpu=0"]
+    for useless, words in (
+        (cdi.NOTHING, "no CDI specification"),
+        (cdi.Devices({"/dev/nvidia1": "nvidia.com/gpu=1"}), "lacks a GPU"),
+    ):
+        with pytest.raises(CorralError, match=f"libcuda.so.1, and CDI is not used .*{words}"):
+            host_gpus.read(lacking, useless)
 
 
 def test_files_are_numbered_by_the_driver_and_not_by_nvidia_smi() -> None:
