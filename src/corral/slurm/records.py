@@ -17,12 +17,14 @@ from corral.slurm.array_tasks import array_label
 from corral.slurm.rest.json_values import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import (
     Began,
+    EndsAbout,
     ExitCode,
     JobState,
     Phase,
     has_ended,
     is_waiting,
     job_states,
+    state_word,
 )
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import Wait, explain, wait_of
@@ -266,6 +268,12 @@ class Job:
     def cancelled(self) -> bool:
         """Somebody ended it."""
         return self.state == JobState.CANCELLED
+
+    @property
+    def ended_about(self) -> EndsAbout:
+        """Which part of its request its end is about, "" for none."""
+        known = job_states().get(state_word(self.state))
+        return known.about if known else ""
 
     @property
     def exit_code(self) -> ExitCode | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, get_type_hin
 from typing_extensions import TypedDict
 
 from corral.slurm.records import Job
+from corral.slurm.states.jobs import EndsAbout
 from corral.spec.impacts import ImpactWord
 from corral.web.slurm.snapshot import NOT_SHOWN
 
@@ -419,6 +420,7 @@ class JobEnd(TypedDict):
     lines: list[FatalLine]
     no_output: str
     memory: float | None
+    about: EndsAbout
 
 
 class Places(TypedDict):

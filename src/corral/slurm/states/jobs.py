@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from corral.errors import Code, CorralError
 from corral.tables import Row, read_table
@@ -105,6 +105,10 @@ class JobState(StrEnum):
         return job_states()[self].stopped
 
 
+EndsAbout = Literal["", "memory", "time", "nodes"]
+"""Which part of its request a job's end is about."""
+
+
 class StateRow(Row):
     """A job state, and all that it decides (``job_states.yaml`` has what the fields mean)."""
 
@@ -115,6 +119,7 @@ class StateRow(Row):
     steps: bool = False
     paused: bool = False
     stopped: bool = False
+    about: EndsAbout = ""
     recorded: bool = True
 
 

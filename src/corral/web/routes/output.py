@@ -52,7 +52,7 @@ KEEP_END_S: Final = 300.0
 File = Annotated[str, Query(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
 Offset = Annotated[int, Query(ge=0, le=1 << 53)]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
-    {"findings": (), "lines": (), "no_output": "", "memory": None}
+    {"findings": (), "lines": (), "no_output": "", "memory": None, "about": ""}
 )
 """Of the end of a job, where the doctor could not be asked."""
 _UTF8_MORE: Final = range(0x80, 0xC0)
@@ -215,6 +215,7 @@ async def job_end(job_id: JobId, session: Viewer, state: Here) -> dict[str, Any]
     ``findings`` has the known failures, causes first; ``lines`` those of its output that report an
     error, where no failure is known. ``no_output`` is why its output could not be read.
     ``memory`` is the peak of its largest step in MiB, null where accounting has not measured it.
+    ``about`` is what of its request the end is about: ``memory``, ``time``, ``nodes`` or "".
     ``known`` is false where the doctor could not be asked, and ``why`` has the reason.
     """
     record = await own_job(state, session, job_id)
@@ -238,6 +239,7 @@ async def _end(state: State, session: Session, record: Job) -> dict[str, Any]:
         "lines": report["unknown"] or report["notable"],
         "no_output": no_output,
         "memory": memory,
+        "about": record.ended_about,
     }
 
 

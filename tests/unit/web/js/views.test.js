@@ -307,7 +307,16 @@ test("the doctor's findings, and healthy only without any", () => {
 test("why a job failed: causes, what Slurm counted, lines that no cause is known of", () => {
   /** @type {JobEnd} */
   const nothing = {
-    ...{ known: true, at: 1, why: "", findings: [], lines: [], no_output: "", memory: null },
+    ...{
+      known: true,
+      at: 1,
+      why: "",
+      findings: [],
+      lines: [],
+      no_output: "",
+      memory: null,
+      about: "",
+    },
   };
   /**
    * @param {Partial<JobEnd>} more
@@ -323,16 +332,13 @@ test("why a job failed: causes, what Slurm counted, lines that no cause is known
     ...{ line: 1, evidence: ["<b>oom_kill</b>"], contrary: "", cause: "its limit", fix: "`--mem`" },
     ...{ source: "", severity: "error", fix_by: "none" },
   };
-  const memory = words({ findings: [finding], memory: 1900 }, { state: "OUT_OF_MEMORY" });
+  const memory = words({ findings: [finding], memory: 1900, about: "memory" });
   assert.match(memory, /too much rank 3 Cause: its limit Fix: --mem Evidence/);
   assert.match(memory, /memory 2\.0 GiB asked for, 1\.9 GiB used/);
-  assert.match(
-    words({ findings: [finding] }, { state: "OUT_OF_MEMORY" }),
-    /its use was not measured/,
-  );
-  const late = { state: "TIMEOUT", limit: 60, start_at: 1000, end_at: 1070 };
-  assert.match(words({}, late), /time limit 1 min asked for, ran 1 min/);
-  assert.match(words({}, { state: "NODE_FAIL", nodes: "gpu3" }), /nodes gpu3/);
+  assert.match(words({ findings: [finding], about: "memory" }), /its use was not measured/);
+  const late = { limit: 60, start_at: 1000, end_at: 1070 };
+  assert.match(words({ about: "time" }, late), /time limit 1 min asked for, ran 1 min/);
+  assert.match(words({ about: "nodes" }, { nodes: "gpu3" }), /nodes gpu3/);
   assert.match(words({}), /knows no cause, and no line .* ended exit status 1/);
   assert.match(words({ lines: [{ line: 3, text: "FAILED to frob" }] }), /an error: FAILED to frob/);
   assert.match(words({ no_output: "no such file" }), /Without its output: no such file/);

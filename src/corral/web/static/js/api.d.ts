@@ -361,6 +361,7 @@ export interface JobEnd {
   lines: FatalLine[];
   no_output: string;
   memory: number | null;
+  about: "" | "memory" | "time" | "nodes";
 }
 
 /** What happened to jobs, and to how many since slurmctld counts. */

@@ -19,9 +19,9 @@ function figures(job, end) {
   return el(
     "dl",
     { class: "facts" },
-    fact("memory", job.state === "OUT_OF_MEMORY" && `${asked}, ${used}`),
-    fact("time limit", job.state === "TIMEOUT" && `${span(job.limit)} asked for, ran ${span(ran)}`),
-    fact("nodes", job.state === "NODE_FAIL" && job.nodes),
+    fact("memory", end.about === "memory" && `${asked}, ${used}`),
+    fact("time limit", end.about === "time" && `${span(job.limit)} asked for, ran ${span(ran)}`),
+    fact("nodes", end.about === "nodes" && job.nodes),
     fact("ended", exitOf(job)),
   );
 }
