@@ -15,7 +15,8 @@
 importer=$(ls /usr/lib/nsight-systems/host-linux-x64/QdstrmImporter \
   /opt/nvidia/nsight-systems/*/host-linux-*/QdstrmImporter 2>/dev/null | tail -n 1)
 for raw in "$folder"/profile/rank-*.qdstrm; do
-  [ -s "$raw" ] && [ -n "$importer" ] || continue
+  # Where nsys found its importer there is a report already, also of raw events that it does not all know.
+  [ -s "$raw" ] && [ -n "$importer" ] && [ ! -s "${raw%.qdstrm}.nsys-rep" ] || continue
   "$importer" --input-file "$raw" --output-file "${raw%.qdstrm}.nsys-rep" >/dev/null &&
     rm "$raw"
 done
