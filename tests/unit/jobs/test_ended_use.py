@@ -78,6 +78,14 @@ cat "$SITE/busy"
 """
 
 
+def answer(busy: str, measured: str) -> str:
+    """Prometheus' answer about job 12, in seconds."""
+    values = (("busy", busy), ("measured", measured))
+    return json.dumps(
+        [{"metric": {"jobid": "12", "of": of}, "value": [2000, value]} for of, value in values]
+    )
+
+
 class Site(Fleet):
     """A controller whose commands are shell scripts."""
 
@@ -92,8 +100,7 @@ class Site(Fleet):
         (folder / "row").write_text(f"{row}\n")
         (folder / "use").write_text(USE)
         (folder / "states").write_text("".join(f"{state}\n" for state in states))
-        busy = [{"metric": {"jobid": "12"}, "value": [2000, "492"]}]
-        (folder / "busy").write_text(json.dumps(busy))
+        (folder / "busy").write_text(answer("492", "1200"))
 
     async def run(self, node: str, script: Script, **_: Any) -> Result:
         assert node == "node0"
@@ -122,7 +129,7 @@ def test_an_ended_job(tmp_path: Path) -> None:
     assert use.words == words
     (asked,) = (tmp_path / "asked").read_text().splitlines()
     assert asked.startswith(
-        "query instant -o json --time=2000 http://127.0.0.1:9090 sum by (jobid)"
+        "query instant -o json --time=2000 http://127.0.0.1:9090 label_replace(sum by (jobid)"
     )
     assert 'node=~"node1"' in asked
     assert 'jobid=~"12"}' in asked
@@ -143,11 +150,26 @@ def test_gpus_that_nobody_measured(tmp_path: Path) -> None:
     assert without is not None
     assert without.words.endswith(", GPUs not measured")
     assert not (tmp_path / "asked").exists()
-    for answer in ("", "[]", "error", '[{"value": [2, "NaN"]}]', '[{"value": 7}]', "{}"):
-        (tmp_path / "busy").write_text(answer)
+    bad = ("", "[]", "error", '[{"value": [2, "NaN"]}]', '[{"value": 7}]', "{}", "7", "null")
+    for text in (*bad, answer("NaN", "1200"), answer("492", "NaN")):
+        (tmp_path / "busy").write_text(text)
         use = site.used()
         assert use is not None
-        assert use.busy_gpu_s is None, answer
+        assert use.busy_gpu_s is None, text
+
+
+@pytest.mark.parametrize(
+    ("measured", "known"), [("600", False), ("960", False), ("1020", True), ("1320", True)]
+)
+def test_gpus_without_samples_are_unknown_and_not_idle(
+    tmp_path: Path, measured: str, known: bool
+) -> None:
+    """2 GPUs for 600 s. Prometheus was down for half of a job at 100 %: that read 50 % busy."""
+    site = Site(tmp_path, "COMPLETED")
+    (tmp_path / "busy").write_text(answer(measured, measured))
+    use = site.used()
+    assert use is not None
+    assert (use.shares.gpu is not None) == known
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(299, False), (300, True)])
