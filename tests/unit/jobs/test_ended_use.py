@@ -7,20 +7,25 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from corral.api.workload import queue
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import Result
 from corral.inspect.jobs import gpu_seconds
 from corral.jobs import control
+from corral.jobs.follow import Outcome
 from corral.jobs.handle import JobHandle
 from corral.jobs.usage import EndedUse
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
 from corral.slurm.text import HISTORY
+from corral.spec.models import ClusterSpec
 
 HANDLE = JobHandle(12, "train", "ada", "", 1, "node0")
 VALUES = {
@@ -110,7 +115,7 @@ class Site(Fleet):
         )
         return Result(node, done.returncode, done.stdout, done.stderr)
 
-    def used(self, *, prometheus: int = 9090) -> EndedUse | None:
+    def used(self, *, prometheus: int | None = 9090) -> EndedUse | None:
         return asyncio.run(control.used(self, HANDLE, cluster="lab", prometheus=prometheus))
 
 
@@ -150,6 +155,10 @@ def test_gpus_that_nobody_measured(tmp_path: Path) -> None:
     assert without is not None
     assert without.words.endswith(", GPUs not measured")
     assert not (tmp_path / "asked").exists()
+    elsewhere = site.used(prometheus=None)
+    assert elsewhere is not None
+    assert elsewhere.words.endswith(", GPUs not known from here"), "unknown is not unmeasured"
+    assert not (tmp_path / "asked").exists()
     bad = ("", "[]", "error", '[{"value": [2, "NaN"]}]', '[{"value": 7}]', "{}", "7", "null")
     for text in (*bad, answer("NaN", "1200"), answer("492", "NaN")):
         (tmp_path / "busy").write_text(text)
@@ -176,3 +185,26 @@ def test_gpus_without_samples_are_unknown_and_not_idle(
 def test_a_job_of_few_samples_has_no_figure(seconds: int, asks: bool) -> None:
     job = Job(12, "12", gpus=1, nodes="node1", elapsed=seconds, end_at=2000)
     assert bool(gpu_seconds(job, "lab", 9090).shell) == asks
+
+
+@pytest.mark.parametrize(("administers", "asked"), [(True, 0), (False, None)])
+def test_a_profile_does_not_know_whether_gpus_were_measured(
+    monkeypatch: pytest.MonkeyPatch, administers: bool, asked: int | None
+) -> None:
+    ports: list[int | None] = []
+
+    async def used(*_: Any, prometheus: int | None, **__: Any) -> None:
+        ports.append(prometheus)
+
+    monkeypatch.setattr(queue.control, "used", used)
+    spec = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [{"name": "n", "provider": "embedded", "nodes": "node0"}],
+        }
+    )
+    session: Any = SimpleNamespace(spec=spec, administers=administers, fleet=None)
+    outcome = Outcome(12, JobState.COMPLETED)
+    asyncio.run(queue.with_use(session, HANDLE, outcome))
+    assert ports == [asked]
