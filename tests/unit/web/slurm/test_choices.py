@@ -74,3 +74,15 @@ def test_what_is_left_is_by_the_tightest_limit_that_is_known() -> None:
         {"name": "normal", "gpus_left": None, "jobs_left": None},
     ]
     assert account_choices("ann", members, limits) == []
+
+
+def test_a_closed_account_leaves_no_job() -> None:
+    """``sacctmgr modify account bio set GrpSubmitJobs=0`` closes it; ``MaxSubmitJobs=0`` a user."""
+    members = [member("lab", "kim"), member("bio", "kim"), member("art", "kim")]
+    limits = [
+        row("user", "lab", "lab", jobs=(2, 10), submitted=(17, 20)),
+        row("account", "bio", "bio", jobs=(0, None), submitted=(0, 0)),
+        row("user", "art", "art", jobs=(0, 5), submitted=(3, 0)),
+    ]
+    left = {entry["name"]: entry["jobs_left"] for entry in account_choices("kim", members, limits)}
+    assert left == {"art": 0, "bio": 0, "lab": 3}
