@@ -102,9 +102,12 @@ def qos_choices(
 
 
 def _bounds(row: Mapping[str, Any], account: str, members: Sequence[Member]) -> bool:
-    """Whether a row's limits hold for the user's jobs in an account."""
+    """Whether a row's limits hold for the user's jobs in an account, in any partition.
+
+    Those of an association for one partition do not: its row has another name than the account.
+    """
     if row["kind"] == "user":
-        return row["account"] == account
+        return row["name"] == account
     return row["kind"] == "account" and row["account"] in accounts_above(account, members)
 
 

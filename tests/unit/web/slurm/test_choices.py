@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from corral.slurm.policy import Member
+from corral.slurm.policy import Limit, Member
 from corral.slurm.records import Association, Node, Partition
 from corral.slurm.states.nodes import NodeState
+from corral.web.slurm import quota
 from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
 
 
@@ -86,3 +88,13 @@ def test_a_closed_account_leaves_no_job() -> None:
     ]
     left = {entry["name"]: entry["jobs_left"] for entry in account_choices("kim", members, limits)}
     assert left == {"art": 0, "bio": 0, "lab": 3}
+
+
+def test_limits_for_one_partition_are_not_those_of_the_account() -> None:
+    jobs = Limit("MaxJobs", "", 3), Limit("MaxJobs", "", 7)
+    small = replace(member("lab", "kim"), partition="debug", limits=jobs[:1])
+    every = replace(member("lab", "kim"), limits=jobs[1:])
+    for members, left in (((small, every), 7), ((small,), None)):
+        limits = quota.rows("kim", (), members, None, None, all_seen=True)
+        (lab,) = account_choices("kim", members, limits)
+        assert lab["jobs_left"] == left
