@@ -2,7 +2,7 @@
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
-them run. Logs, which take longer, have places of their own: no form waits for one.
+them run. Logs, which take longer, have separate places: no form waits for one.
 """
 
 from __future__ import annotations
