@@ -158,7 +158,9 @@ def test_logs_leave_the_places_of_forms_and_files_free(user: str) -> None:
         begun = asyncio.Semaphore(0)
 
         class Slow(WorkerProcesses):
-            async def _ask(self, question: dict[str, Any], *_: Any) -> dict[str, Any]:
+            async def _ask(
+                self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+            ) -> dict[str, Any]:
                 if question["do"] == "end":
                     begun.release()
                     await reading.wait()
