@@ -108,19 +108,31 @@ def test_nvidia_gpus_are_the_nodes_own(
     monkeypatch.setattr(host_gpus, "_KNOWN", gpus)
     (checkout / "written.yaml").write_text(rehearsal.starting_file("laptop"))
     calls, printed = run(checkout, gpus)
-    assert calls[0] == "init laptop -o demo.yaml"
-    assert "up demo.yaml --yes --json" in calls
-    trains = f"run examples/train_digits.py --cluster demo.yaml --nodes {count} --gpus-per-node 1"
+    assert calls[0] == "init laptop -o .demo/cluster.yaml"
+    assert "up .demo/cluster.yaml --yes --json" in calls
+    file = ".demo/cluster.yaml"
+    trains = f"run examples/train_digits.py --cluster {file} --nodes {count} --gpus-per-node 1"
     assert trains in calls
-    assert "the nodes get this machine's NVIDIA GPUs, one each: demo.yaml" in printed
+    assert "the nodes get this machine's NVIDIA GPUs, one each: .demo/cluster.yaml" in printed
     assert f"--nodes {more} --gpus-per-node 1" in printed
     assert "CUDA" in printed
 
     again, _ = run(checkout, gpus)
     assert not [call for call in again if call.startswith("init")], "the file is kept"
     down, _ = run(checkout, gpus, "--down")
-    assert down == ["down demo.yaml --yes", "image rm --yes"]
-    assert not (checkout / "demo.yaml").exists()
+    assert down == ["down .demo/cluster.yaml --yes", "image rm --yes"]
+    assert not (checkout / ".demo").exists()
+
+
+def test_a_file_of_the_users_is_neither_taken_nor_removed(checkout: Path) -> None:
+    (checkout / "demo.yaml").write_text("name: production\n")
+    assert "down examples/laptop.yaml --yes" in run(checkout, checkout / "gpus", "--down")[0]
+    gpus = known(checkout / "gpus", 1)
+    (checkout / "written.yaml").write_text(rehearsal.starting_file("laptop"))
+    calls, _ = run(checkout, gpus)
+    calls += run(checkout, gpus, "--down")[0]
+    assert not [call for call in calls if " demo.yaml" in call]
+    assert (checkout / "demo.yaml").read_text() == "name: production\n"
 
 
 def test_a_training_on_cpus_is_named(tmp_path: Path) -> None:

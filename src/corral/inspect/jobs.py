@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from corral.agents import program
 from corral.errors import BAD_JSON, CorralError
@@ -408,11 +408,17 @@ BUSY_STEP_S: Final = 60
 LEAST_STEPS: Final = 5
 """A job that ran for fewer steps has no figure: one sample stands for a step, and a job of 15 s on
 an H200 was shown with 376 % of its GPU."""
-_BUSY: Final = (
-    "sum by (jobid) (sum_over_time((clamp_max("
-    'corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
+MEASURED_SHARE: Final = 0.9
+"""A job with samples of less of its time has no figure: a gap in them is not idleness. Prometheus
+was down, is younger than the job or has dropped its samples, or the job had no process on a GPU."""
+_SAMPLES: Final = (
+    '((clamp_max(corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
     " * on (node, gpu) group_right () "
-    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{span}s:{step}s])) * {step}'
+    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{span}s:{step}s])'
+)
+_BUSY: Final = " or ".join(
+    f'label_replace(sum by (jobid) ({function}{_SAMPLES}) * {{step}}, "of", "{of}", "", "")'
+    for of, function in (("busy", "sum_over_time"), ("measured", "count_over_time"))
 )
 
 
@@ -422,7 +428,7 @@ def either(names: Iterable[str]) -> str:
 
 
 def busy_query(jobs: Sequence[Job], cluster: str, *, span_s: int, step: int) -> str:
-    """PromQL for the seconds that the GPUs of jobs were busy, by job.
+    """PromQL for the seconds that the GPUs of jobs were busy and measured, for ``busy_seconds``.
 
     The nodes and jobs are named, so that Prometheus reads their series alone.
 
@@ -441,17 +447,35 @@ def busy_query(jobs: Sequence[Job], cluster: str, *, span_s: int, step: int) -> 
     )
 
 
-def _first_value(answer: str) -> float | None:
-    try:
-        samples = json.loads(answer)
-        value = float(samples[0]["value"][1])
-    except (*BAD_JSON, LookupError, TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
+def busy_seconds(
+    samples: Iterable[Any], jobs: Iterable[tuple[Job, float]], *, step: int
+) -> dict[int, float]:
+    """Seconds that GPUs of jobs were busy, by job; without those that were measured too little.
+
+    Args:
+        samples: Prometheus' answer to ``busy_query``; what is not a sample is left out.
+        jobs: each with the seconds that it ran.
+        step: of the query.
+    """
+    figures = {"busy": dict[int, float](), "measured": dict[int, float]()}
+    for sample in samples:
+        try:
+            labels, value = sample["metric"], float(sample["value"][1])
+            if math.isfinite(value):
+                figures[labels["of"]][int(labels["jobid"])] = value
+        except (LookupError, TypeError, ValueError):
+            continue
+    # A job begins and ends between two steps.
+    least = {job.id: MEASURED_SHARE * (job.gpus or 0) * (length - step) for job, length in jobs}
+    return {
+        job: busy
+        for job, busy in figures["busy"].items()
+        if job in least and figures["measured"].get(job, 0.0) >= least[job]
+    }
 
 
 def gpu_seconds(job: Job, cluster: str, port: int) -> Question[float | None]:
-    """Seconds that the GPUs of an ended job were busy, of all together; None: not measured.
+    """Seconds that the GPUs of an ended job were busy, of all together; None: unknown.
 
     Asked on the controller, where Prometheus is and promtool comes with it.
 
@@ -469,7 +493,15 @@ def gpu_seconds(job: Job, cluster: str, port: int) -> Question[float | None]:
         at=f"http://127.0.0.1:{port}",
         query=query,
     )
-    return Question("gpu-seconds", shell, _first_value).only(when=measured)
+
+    def read(answer: str) -> float | None:
+        try:
+            samples = list[Any](json.loads(answer))
+        except (*BAD_JSON, TypeError):
+            return None
+        return busy_seconds(samples, [(job, float(length))], step=BUSY_STEP_S).get(job.id)
+
+    return Question("gpu-seconds", shell, read).only(when=measured)
 
 
 def jobs_use(job: str) -> Question[dict[int, JobUse]]:

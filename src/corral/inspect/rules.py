@@ -329,7 +329,7 @@ RULES: Final = (
         {
             Observer.DISCOVERY: Use(("amd",), ("amd", "pci"), "a warning in the file"),
             Observer.THIS_MACHINE: Use(("refusal",), ("amd", "pci"), "where GPUs are declared"),
-            Observer.CONTAINERS: Use(("refusal",), ("amd", "listed")),
+            Observer.CONTAINERS: Use(("refusal",), ("amd", "pci")),
         },
     ),
     Rule(

@@ -159,7 +159,7 @@ async def logs(
 
 
 async def used(
-    fleet: Fleet, job: JobHandle, *, cluster: str = "", prometheus: int = 0
+    fleet: Fleet, job: JobHandle, *, cluster: str = "", prometheus: int | None = 0
 ) -> EndedUse | None:
     """What an ended job used of what it was given; None while accounting does not know its end.
 
@@ -169,7 +169,8 @@ async def used(
         fleet: the cluster's machines.
         job: the job.
         cluster: name of the cluster.
-        prometheus: port of the controller's Prometheus, which knows GPUs; 0: there is none.
+        prometheus: port of the controller's Prometheus, which knows GPUs; 0: there is none;
+            None: whether there is one is unknown.
 
     Raises:
         CorralError: UNREACHABLE, the controller stays away.
@@ -191,7 +192,8 @@ async def used(
     if prometheus and record.gpus:
         question = gpu_seconds(record, cluster, prometheus)
         busy = await answer_to(fleet, job.controller, question, what, timeout=60)
-    return EndedUse(record, use.read(answers).get(record.id, JobUse()), busy)
+    measured = use.read(answers).get(record.id, JobUse())
+    return EndedUse(record, measured, busy, gpus_asked=prometheus is not None)
 
 
 async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:

@@ -82,7 +82,7 @@ NOTHING_MORE: Final[Mapping[str, bytes]] = MappingProxyType({})
 SEND_S: Final = 1800.0
 TEST_S: Final = 60.0
 _REFUSED: Final = 3
-# Messages of slurm_errno.c, in lower case, and the field that each is about.
+# How messages of slurm_errno.c begin, in lower case, and the field that each is about.
 _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
     {
         "invalid partition name": "partition",
@@ -94,7 +94,8 @@ _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
         "node count specification invalid": "nodes",
         "invalid node name": "nodelist",
         "invalid license": "licenses",
-        "dependency": "after",
+        "job dependency problem": "after",
+        "circular job dependency": "after",
     }
 )
 
@@ -462,10 +463,11 @@ def _refused(result: Result, going: _Going, command: str, hint: str) -> CorralEr
             "and runs corral up FILE"
         )
     lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
+    messages = [line.lower().rpartition(": ")[2] for line in lines]
     fields = {
         field: lines[-1].partition("error: ")[2] or lines[-1]
-        for message, field in _FIELD_OF.items()
-        if lines and message in result.tail.lower()
+        for beginning, field in _FIELD_OF.items()
+        if any(message.startswith(beginning) for message in messages)
     }
     return CorralError(
         Code.SLURM_REFUSED,

@@ -50,11 +50,13 @@ class EndedUse:
         job: as accounting has it.
         use: its processors and memory.
         busy_gpu_s: seconds that its GPUs were busy, of all together; None: not measured.
+        gpus_asked: False: whether its GPUs were measured is unknown here.
     """
 
     job: Job
     use: JobUse
     busy_gpu_s: float | None = None
+    gpus_asked: bool = True
 
     @property
     def shares(self) -> Shares:
@@ -63,7 +65,7 @@ class EndedUse:
 
     @property
     def words(self) -> str:
-        """``3.8 of 4 CPUs (95 %), 1.2 of 8.0 GiB of memory (15 %), GPUs 41 % busy``."""
+        """``3.8 of 4 CPUs (95 %), 1.2 GiB of 8.0 GiB of memory (15 %), 2 GPUs 41 % busy``."""
         job, share = self.job, self.shares
         words = ["CPU time not measured", "memory not measured"]
         if share.cpu is not None:
@@ -72,7 +74,7 @@ class EndedUse:
             used = _gib(self.use.memory or 0.0)
             words[1] = f"{used} of {_gib(float(job.memory))} of memory ({share.memory:.0%})"
         if job.gpus and share.gpu is None:
-            words.append("GPUs not measured")
+            words.append("GPUs not measured" if self.gpus_asked else "GPUs not known from here")
         elif share.gpu is not None:
             words.append(f"{plural(job.gpus or 0, 'GPU')} {share.gpu:.0%} busy")
         return ", ".join(words).replace("%", " %")

@@ -16,7 +16,7 @@ import httpx
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, either
+from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, busy_seconds, either
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
@@ -116,7 +116,7 @@ class Figures(Protocol):
     async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
         """Seconds that GPUs of jobs which ended in the last days were busy, by job.
 
-        Only of jobs that were measured.
+        Only of jobs that were measured for nearly all of their time.
         """
         ...
 
@@ -254,7 +254,8 @@ class Prometheus:
     async def busy(self, jobs: Sequence[Job], days: int) -> dict[int, float]:
         """See ``Figures``: of the jobs with the most GPU hours."""
         step = BUSY_STEP_S * (5 if days > WEEK else 1)
-        long = [job for job in jobs if seconds_of(job, 0.0) >= LEAST_STEPS * step]
+        lengths = {job.id: seconds_of(job, 0.0) for job in jobs}
+        long = [job for job in jobs if lengths[job.id] >= LEAST_STEPS * step]
         largest = sorted(long, key=lambda job: -(job.gpus or 0) * (job.elapsed or 0))
         chosen = [job for job in largest[:MOST_MEASURED] if job.gpus and job.nodes]
         if not chosen:
@@ -262,8 +263,7 @@ class Prometheus:
         # A job that ended in the period began before it.
         query = busy_query(chosen, self._cluster, span_s=(days + 1) * 86400, step=step)
         samples = await self._ask("query", {"query": query})
-        values = ((s["metric"].get("jobid", ""), finite(s["value"][1])) for s in samples)
-        return {int(job): v for job, v in values if v is not None and job.isdecimal()}
+        return busy_seconds(samples, [(job, lengths[job.id]) for job in chosen], step=step)
 
     async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
         limits = {"timeout": f"{ANSWER_S:.0f}s"}

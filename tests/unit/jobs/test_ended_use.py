@@ -7,20 +7,25 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from corral.api.workload import queue
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import Result
 from corral.inspect.jobs import gpu_seconds
 from corral.jobs import control
+from corral.jobs.follow import Outcome
 from corral.jobs.handle import JobHandle
 from corral.jobs.usage import EndedUse
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
 from corral.slurm.text import HISTORY
+from corral.spec.models import ClusterSpec
 
 HANDLE = JobHandle(12, "train", "ada", "", 1, "node0")
 VALUES = {
@@ -78,6 +83,14 @@ cat "$SITE/busy"
 """
 
 
+def answer(busy: str, measured: str) -> str:
+    """Prometheus' answer about job 12, in seconds."""
+    values = (("busy", busy), ("measured", measured))
+    return json.dumps(
+        [{"metric": {"jobid": "12", "of": of}, "value": [2000, value]} for of, value in values]
+    )
+
+
 class Site(Fleet):
     """A controller whose commands are shell scripts."""
 
@@ -92,8 +105,7 @@ class Site(Fleet):
         (folder / "row").write_text(f"{row}\n")
         (folder / "use").write_text(USE)
         (folder / "states").write_text("".join(f"{state}\n" for state in states))
-        busy = [{"metric": {"jobid": "12"}, "value": [2000, "492"]}]
-        (folder / "busy").write_text(json.dumps(busy))
+        (folder / "busy").write_text(answer("492", "1200"))
 
     async def run(self, node: str, script: Script, **_: Any) -> Result:
         assert node == "node0"
@@ -103,7 +115,7 @@ class Site(Fleet):
         )
         return Result(node, done.returncode, done.stdout, done.stderr)
 
-    def used(self, *, prometheus: int = 9090) -> EndedUse | None:
+    def used(self, *, prometheus: int | None = 9090) -> EndedUse | None:
         return asyncio.run(control.used(self, HANDLE, cluster="lab", prometheus=prometheus))
 
 
@@ -122,7 +134,7 @@ def test_an_ended_job(tmp_path: Path) -> None:
     assert use.words == words
     (asked,) = (tmp_path / "asked").read_text().splitlines()
     assert asked.startswith(
-        "query instant -o json --time=2000 http://127.0.0.1:9090 sum by (jobid)"
+        "query instant -o json --time=2000 http://127.0.0.1:9090 label_replace(sum by (jobid)"
     )
     assert 'node=~"node1"' in asked
     assert 'jobid=~"12"}' in asked
@@ -143,14 +155,56 @@ def test_gpus_that_nobody_measured(tmp_path: Path) -> None:
     assert without is not None
     assert without.words.endswith(", GPUs not measured")
     assert not (tmp_path / "asked").exists()
-    for answer in ("", "[]", "error", '[{"value": [2, "NaN"]}]', '[{"value": 7}]', "{}"):
-        (tmp_path / "busy").write_text(answer)
+    elsewhere = site.used(prometheus=None)
+    assert elsewhere is not None
+    assert elsewhere.words.endswith(", GPUs not known from here"), "unknown is not unmeasured"
+    assert not (tmp_path / "asked").exists()
+    bad = ("", "[]", "error", '[{"value": [2, "NaN"]}]', '[{"value": 7}]', "{}", "7", "null")
+    for text in (*bad, answer("NaN", "1200"), answer("492", "NaN")):
+        (tmp_path / "busy").write_text(text)
         use = site.used()
         assert use is not None
-        assert use.busy_gpu_s is None, answer
+        assert use.busy_gpu_s is None, text
+
+
+@pytest.mark.parametrize(
+    ("measured", "known"), [("600", False), ("960", False), ("1020", True), ("1320", True)]
+)
+def test_gpus_without_samples_are_unknown_and_not_idle(
+    tmp_path: Path, measured: str, known: bool
+) -> None:
+    """2 GPUs for 600 s. Prometheus was down for half of a job at 100 %: that read 50 % busy."""
+    site = Site(tmp_path, "COMPLETED")
+    (tmp_path / "busy").write_text(answer(measured, measured))
+    use = site.used()
+    assert use is not None
+    assert (use.shares.gpu is not None) == known
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(299, False), (300, True)])
 def test_a_job_of_few_samples_has_no_figure(seconds: int, asks: bool) -> None:
     job = Job(12, "12", gpus=1, nodes="node1", elapsed=seconds, end_at=2000)
     assert bool(gpu_seconds(job, "lab", 9090).shell) == asks
+
+
+@pytest.mark.parametrize(("administers", "asked"), [(True, 0), (False, None)])
+def test_a_profile_does_not_know_whether_gpus_were_measured(
+    monkeypatch: pytest.MonkeyPatch, administers: bool, asked: int | None
+) -> None:
+    ports: list[int | None] = []
+
+    async def used(*_: Any, prometheus: int | None, **__: Any) -> None:
+        ports.append(prometheus)
+
+    monkeypatch.setattr(queue.control, "used", used)
+    spec = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [{"name": "n", "provider": "embedded", "nodes": "node0"}],
+        }
+    )
+    session: Any = SimpleNamespace(spec=spec, administers=administers, fleet=None)
+    outcome = Outcome(12, JobState.COMPLETED)
+    asyncio.run(queue.with_use(session, HANDLE, outcome))
+    assert ports == [asked]

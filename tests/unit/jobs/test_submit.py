@@ -173,6 +173,31 @@ def test_what_is_refused_names_its_field(slurm: FakeSlurm) -> None:
         assert error.hint in error.fields[next(iter(more))]
 
 
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        (("Batch job submission failed: Job dependency problem",), ["after"]),
+        (("Batch job submission failed: Circular job dependency",), ["after"]),
+        # A job_submit plugin's own words.
+        (("put each dependency into the image", "Batch job submission failed: No way"), []),
+        (
+            (
+                "Memory specification can not be satisfied",
+                "Batch job submission failed: Requested node configuration is not available",
+            ),
+            ["mem"],
+        ),
+    ],
+)
+def test_a_message_is_known_by_its_beginning(
+    slurm: FakeSlurm, lines: tuple[str, ...], fields: list[str]
+) -> None:
+    slurm.put("refuse", "".join(f"sbatch: error: {line}\n" for line in lines))
+    with pytest.raises(CorralError) as caught:
+        would_start(slurm)
+    assert [*caught.value.fields] == fields
+
+
 def attached(slurm: FakeSlurm, ref: str, **more: str) -> str:
     return str(asyncio.run(attach(slurm.fleet, "node0", spec(slurm), ref, **more)))
 

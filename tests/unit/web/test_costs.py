@@ -6,10 +6,13 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.records import Job
 from corral.spec.load import load_or_raise
 from corral.web.routes.streams import LiveView, Streams
 from corral.web.users.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
@@ -141,9 +144,44 @@ def test_slow_texts_of_one_user_do_not_keep_another_waiting() -> None:
         for task in flood:
             task.cancel()
         await asyncio.gather(*flood, return_exceptions=True)
-        assert not slow._asked and not slow._turns
+        assert not slow._texts._asked and not slow._texts._turns
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("user", ["kim", "ada"])
+def test_logs_leave_the_places_of_forms_and_files_free(user: str) -> None:
+    """Each may take ``END_S``: two users kept all others waiting, and one their own forms."""
+
+    async def main() -> None:
+        reading = asyncio.Event()
+        begun = asyncio.Semaphore(0)
+
+        class Slow(WorkerProcesses):
+            async def _ask(
+                self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
+            ) -> dict[str, Any]:
+                if question["do"] == "end":
+                    begun.release()
+                    await reading.wait()
+                return {"templates": []}
+
+        workers = Slow()
+        logs = [
+            asyncio.create_task(workers.end(Job(n, str(n), user=name, state="FAILED"), "text"))
+            for n, name in enumerate(("kim", "lee"))
+        ]
+        for _ in logs:
+            await begun.acquire()
+        folder = api.TemplateFolder("/shared", ())
+        form = asyncio.create_task(workers.templates(folder, user))
+        for _ in range(100):  # turns of the loop: nothing is waited for
+            await asyncio.sleep(0)
+        assert form.done()
+        reading.set()
+        await asyncio.gather(form, *logs)
+
+    asyncio.run(main())
 
 
 def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:

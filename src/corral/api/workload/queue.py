@@ -110,8 +110,9 @@ async def with_use(session: Connection, handle: JobHandle, outcome: JobOutcome) 
     spec = session.spec
     if not outcome.state.ended or not spec.slurm.accounting:
         return outcome
-    port = 0
-    if spec.services.metrics:
+    # A client file does not state whether there are metrics.
+    port = 0 if session.administers else None
+    if session.administers and spec.services.metrics:
         from corral.roles.services.metrics import PROMETHEUS  # noqa: PLC0415  # all roles
 
         port = PROMETHEUS

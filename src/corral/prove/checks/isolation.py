@@ -44,7 +44,10 @@ LET_IN: Final = frozenset({0, 6, 19, 5})
 WORDS: Final[Mapping[int, str]] = MappingProxyType(
     {0: "opens", 1: "not permitted", 2: "missing", 5: "I/O error", 6: "no driver", 13: "file mode"}
 )
-_SOURCES: Final = ("GPUs are stand-ins: nothing computes on them", "GPUs are this machine's")
+_SOURCES: Final = (
+    "GPUs are declared as stand-ins: nothing computes on them",
+    "GPUs are declared as this machine's",
+)
 HOG: Final = 4 * MEMORY  # MiB that the greedy job takes
 
 _NEIGHBOUR: Final = call("prove/node.sh", "task_neighbour")
@@ -72,7 +75,7 @@ async def devices(ctx: ProveContext) -> Judgement:
 
 
 def gpu_source(spec: ClusterSpec, names: Collection[str]) -> str:
-    """What the GPUs of these nodes are, as the end of a summary.
+    """What the GPUs of these nodes are by the cluster file, as the end of a summary.
 
     "" for machines that are not containers: those have no GPUs but their own.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from corral.slurm.policy import Member, accounts_above
@@ -10,6 +11,9 @@ from corral.slurm.records import Node, Partition
 
 UP: Final = "UP"
 _OF_QOS: Final = ("qos-user", "qos")
+_COUNTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"gpus": ("gpus",), "jobs": ("jobs", "submitted")}
+)
 
 
 def partition_choices(
@@ -98,24 +102,30 @@ def qos_choices(
 
 
 def _bounds(row: Mapping[str, Any], account: str, members: Sequence[Member]) -> bool:
-    """Whether a row's limits hold for the user's jobs in an account."""
+    """Whether a row's limits hold for the user's jobs in an account, in any partition.
+
+    Those of an association for one partition do not: its row has another name than the account.
+    """
     if row["kind"] == "user":
-        return row["account"] == account
+        return row["name"] == account
     return row["kind"] == "account" and row["account"] in accounts_above(account, members)
 
 
 def left(rows: Iterable[Mapping[str, Any]]) -> dict[str, int | None]:
-    """How many GPUs and jobs may still run by the tightest of some limits; None: none is known."""
+    """How many GPUs and jobs the tightest of some limits leaves; None: none is known.
+
+    A limit on submitted jobs is one on jobs: ``MaxSubmitJobs=0`` closes an account.
+    """
     cells = [cell for row in rows for cell in row["cells"]]
-    return {f"{what}_left": _least(what, cells) for what in ("gpus", "jobs")}
+    return {f"{what}_left": _least(counted, cells) for what, counted in _COUNTED.items()}
 
 
-def _least(what: str, cells: Iterable[Mapping[str, Any]]) -> int | None:
+def _least(counted: Collection[str], cells: Iterable[Mapping[str, Any]]) -> int | None:
     return min(
         (
             max(0, cell["limit"] - cell["used"])
             for cell in cells
-            if cell["what"] == what and cell["limit"] is not None and cell["used"] is not None
+            if cell["what"] in counted and cell["limit"] is not None and cell["used"] is not None
         ),
         default=None,
     )

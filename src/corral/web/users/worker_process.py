@@ -2,7 +2,7 @@
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
-them run.
+them run. Logs, which take longer, have separate places: no form waits for one.
 """
 
 from __future__ import annotations
@@ -49,6 +49,35 @@ class FilledJob:
 
 
 @dataclass(slots=True)
+class _Places:
+    """Who may have a process: one question of a user at a time, of all users ``AT_ONCE``."""
+
+    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _turns: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _asked: Counter[str] = field(default_factory=Counter[str])
+
+    @asynccontextmanager
+    async def turn(self, user: str) -> AsyncGenerator[None]:
+        """A user's place, in the order they came.
+
+        Raises:
+            CorralError: TOO_MANY of the user's are being checked.
+        """
+        if self._asked[user] >= MOST:
+            raise CorralError(
+                Code.TOO_MANY, f"{MOST} texts of {user} are being checked", hint="wait for them"
+            )
+        self._asked[user] += 1
+        try:
+            async with self._turns.setdefault(user, asyncio.Lock()), self._free:
+                yield
+        finally:
+            self._asked[user] -= 1
+            if not self._asked[user]:
+                del self._asked[user], self._turns[user]
+
+
+@dataclass(slots=True)
 class WorkerProcesses:
     """Answers questions of viewers, a few at once.
 
@@ -59,9 +88,8 @@ class WorkerProcesses:
 
     argv: tuple[str, ...] = _ARGV
     limit_s: float = LIMIT_S
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    _turns: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
-    _asked: Counter[str] = field(default_factory=Counter[str])
+    _texts: _Places = field(default_factory=_Places)
+    _logs: _Places = field(default_factory=_Places)
 
     async def lint(
         self, text: str, file: str, user: str
@@ -72,7 +100,7 @@ class WorkerProcesses:
             CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
         """
         hint = "corral lint FILE checks it in the terminal, without a limit"
-        async with self._turn(user):
+        async with self._texts.turn(user):
             reply = await self._ask({"do": "lint", "text": text, "file": file}, "text", hint)
         spec = ClusterSpec.model_validate(reply["spec"]) if reply["spec"] else None
         return spec, reply["findings"]
@@ -86,7 +114,7 @@ class WorkerProcesses:
         """
         hint = "make it smaller, or use corral run, which has no limit"
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
-        async with self._turn(str(fields.get("user", ""))):
+        async with self._texts.turn(str(fields.get("user", ""))):
             reply = await self._ask(sent, "job", hint)
         return FilledJob(api.JobSpec.model_validate(reply["job"]), reply["script"], reply["count"])
 
@@ -97,7 +125,7 @@ class WorkerProcesses:
             CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
         """
         hint = f"keep fewer and smaller files in {folder.path}"
-        async with self._turn(user):
+        async with self._texts.turn(user):
             reply = await self._ask({"do": "templates", **folder.as_dict()}, "folder", hint)
         return reply["templates"]
 
@@ -114,24 +142,8 @@ class WorkerProcesses:
         code = job.exit_code and (job.exit_code.status, job.exit_code.signal)
         ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
         hint = "corral doctor --log FILE reads a log without a limit"
-        async with self._turn(job.user):
+        async with self._logs.turn(job.user):
             return await self._ask({"do": "end", **ended}, "log", hint, max(END_S, self.limit_s))
-
-    @asynccontextmanager
-    async def _turn(self, user: str) -> AsyncGenerator[None]:
-        """One question of a user at a time, of all users ``AT_ONCE``, in the order they came."""
-        if self._asked[user] >= MOST:
-            raise CorralError(
-                Code.TOO_MANY, f"{MOST} texts of {user} are being checked", hint="wait for them"
-            )
-        self._asked[user] += 1
-        try:
-            async with self._turns.setdefault(user, asyncio.Lock()), self._places:
-                yield
-        finally:
-            self._asked[user] -= 1
-            if not self._asked[user]:
-                del self._asked[user], self._turns[user]
 
     async def _ask(
         self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None

@@ -138,7 +138,7 @@ def test_devices(own: probe.Probe | None, without: probe.Probe | None, problem: 
     assert problem in "; ".join(problems)
 
 
-def test_a_proof_states_which_gpus_it_saw() -> None:
+def test_a_proof_states_which_gpus_are_declared() -> None:
     groups = [
         {"name": "a", "provider": "embedded", "nodes": "a[0-1]", "gpu": {"type": "slot"}},
         {"name": "b", "provider": "embedded", "nodes": "b0", "gpu": {"type": "h200"}},
@@ -149,12 +149,12 @@ def test_a_proof_states_which_gpus_it_saw() -> None:
         group["gpu"] |= {"count": 1}  # type: ignore[operator]
     groups[1]["gpu"] |= {"source": "host"}  # type: ignore[operator]
     spec = ClusterSpec.model_validate({"corral": "v1", "name": "lab", "groups": groups})
-    stand_ins = "; GPUs are stand-ins: nothing computes on them"
+    stand_ins = "; GPUs are declared as stand-ins: nothing computes on them"
     assert isolation.gpu_source(spec, ["a0", "a1"]) == stand_ins
-    assert isolation.gpu_source(spec, ["b0", "d0"]) == "; GPUs are this machine's"
+    assert isolation.gpu_source(spec, ["b0", "d0"]) == "; GPUs are declared as this machine's"
     assert isolation.gpu_source(spec, ["c0", "d0"]) == ""
     both = isolation.gpu_source(spec, ["a0", "a1", "b0"])
-    assert both == f"{stand_ins} (a[0-1]); GPUs are this machine's (b0)"
+    assert both == f"{stand_ins} (a[0-1]); GPUs are declared as this machine's (b0)"
 
 
 def test_devices_whose_numbers_have_a_gap() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from corral.slurm.policy import Member
+from corral.slurm.policy import Limit, Member
 from corral.slurm.records import Association, Node, Partition
 from corral.slurm.states.nodes import NodeState
+from corral.web.slurm import quota
 from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
 
 
@@ -74,3 +76,25 @@ def test_what_is_left_is_by_the_tightest_limit_that_is_known() -> None:
         {"name": "normal", "gpus_left": None, "jobs_left": None},
     ]
     assert account_choices("ann", members, limits) == []
+
+
+def test_a_closed_account_leaves_no_job() -> None:
+    """``sacctmgr modify account bio set GrpSubmitJobs=0`` closes it; ``MaxSubmitJobs=0`` a user."""
+    members = [member("lab", "kim"), member("bio", "kim"), member("art", "kim")]
+    limits = [
+        row("user", "lab", "lab", jobs=(2, 10), submitted=(17, 20)),
+        row("account", "bio", "bio", jobs=(0, None), submitted=(0, 0)),
+        row("user", "art", "art", jobs=(0, 5), submitted=(3, 0)),
+    ]
+    left = {entry["name"]: entry["jobs_left"] for entry in account_choices("kim", members, limits)}
+    assert left == {"art": 0, "bio": 0, "lab": 3}
+
+
+def test_limits_for_one_partition_are_not_those_of_the_account() -> None:
+    jobs = Limit("MaxJobs", "", 3), Limit("MaxJobs", "", 7)
+    small = replace(member("lab", "kim"), partition="debug", limits=jobs[:1])
+    every = replace(member("lab", "kim"), limits=jobs[1:])
+    for members, left in (((small, every), 7), ((small,), None)):
+        limits = quota.rows("kim", (), members, None, None, all_seen=True)
+        (lab,) = account_choices("kim", members, limits)
+        assert lab["jobs_left"] == left

@@ -118,7 +118,9 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
         elif query.startswith("corral_gpu_job"):
             rows = [({"node": "n.1", "gpu": "3", "jobid": str(n)}, "1") for n in (7, 8)]
         else:
-            rows = [({"jobid": "7"}, "1200"), ({"jobid": "9"}, "NaN")]
+            rows = [({"jobid": "70", "of": "busy"}, "1200"), ({"jobid": "90", "of": "busy"}, "NaN")]
+            rows += [({"jobid": str(n), "of": "measured"}, "1500") for n in (70, 80, 90)]
+            rows += [({"jobid": "80", "of": "busy"}, "60"), ({"jobid": "99", "of": "busy"}, "60")]
         result = [{"metric": labels, "value": [1, value]} for labels, value in rows]
         return httpx.Response(200, json={"data": {"result": result}})
 
@@ -129,9 +131,10 @@ def test_prometheus_is_asked_for_named_nodes_and_jobs() -> None:
     assert use.over_s == 600
     assert all(r'cluster="lab",node=~"n\\.1"' in query for query in asked)
     many = [job(n, 1, 1 + n, nodes="n.1", elapsed=1500 + n, gpus=1) for n in range(1, 100)]
-    assert asyncio.run(source.busy(many, 7)) == {7: 1200.0}
+    busy = asyncio.run(source.busy(many, 7))
+    assert busy == {70: 1200.0, 80: 60.0}, "99 has no count of samples, and so no figure"
     assert r'jobid=~"99|98|' in asked[-1], "those with most GPU hours"
-    assert asked[-1].count("|") == figures.MOST_MEASURED - 1
+    assert asked[-1].count("|") == 2 * (figures.MOST_MEASURED - 1)
     assert "[691200s:60s])) * 60" in asked[-1]
     asyncio.run(source.busy(many, 30))
     assert "[2678400s:300s])) * 300" in asked[-1]

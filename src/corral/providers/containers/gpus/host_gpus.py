@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.local import Local
 from corral.hosts.quote import Script, filled, sh
 from corral.inspect import nvidia
-from corral.inspect.gpu import type_of_name
+from corral.inspect.gpu import PCI, gpu_pci, type_of_name
 from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import Answers, inquiry
 from corral.inspect.rules import GpuFault, amd_only, driver_problem, gpu_problem
@@ -23,7 +23,7 @@ from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
 TIMEOUT: Final = 100.0
-QUESTIONS: Final = (*nvidia.QUESTIONS, nvidia.AMD)
+QUESTIONS: Final = (*nvidia.QUESTIONS, nvidia.AMD, PCI)
 FOLDER: Final = "/usr/local/nvidia"
 """Where a node finds the driver's libraries and programs."""
 
@@ -93,7 +93,7 @@ def read(answers: Answers, known: cdi.Devices = cdi.NOTHING) -> HostGpus:
     state = nvidia.driver_state(answers)
     devices = nvidia.DEVICES.read(answers)
     if not state.loaded:
-        amd = amd_only(nvidia.AMD.read_or_empty(answers), state.loaded)
+        amd = amd_only(nvidia.AMD.read_or_empty(answers), gpu_pci(answers))
         other = "an AMD GPU" if amd else "no NVIDIA GPU with a loaded driver"
         raise _unusable(f"it has {other}")
     if problem := driver_problem(state.loaded, state.listed, state.programs):

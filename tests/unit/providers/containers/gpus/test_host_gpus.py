@@ -80,6 +80,11 @@ def test_an_h200_as_it_reported_itself() -> None:
     [
         ({"listed": ""}, "no NVIDIA GPU with a loaded driver", "stand-ins"),
         ({"listed": "", "amd": "/dev/kfd"}, "an AMD GPU", "stand-ins"),
+        (  # a processor of AMD's with graphics, and a GPU without a driver
+            {"listed": "", "amd": "/dev/kfd", "pci": "0x030000 0x2684 0000:01:00.0"},
+            "no NVIDIA GPU with a loaded driver",
+            "stand-ins",
+        ),
         (
             {"cards": "Unable to determine the device handle for GPU0000:00:06.0: Unknown Error"},
             "does not list the GPU at 0000:00:06.0",

@@ -446,7 +446,7 @@ export function aboutEnded({ why, cut, most, why_no_gpus, jobs }) {
     lines.push(`Use of GPUs of ended jobs is unknown: ${why_no_gpus}.`);
   if (cut) lines.push(`The newest ${formatted(most)} jobs at most; there were more.`);
   lines.push(
-    "Unknown is not measured: the job was short, or nothing samples it. Memory is the peak of its largest step.",
+    "Unknown is not measured: the job was short, or samples are missing. Memory is the peak of its largest step.",
   );
   return lines;
 }
