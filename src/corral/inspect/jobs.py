@@ -410,15 +410,20 @@ LEAST_STEPS: Final = 5
 an H200 was shown with 376 % of its GPU."""
 MEASURED_SHARE: Final = 0.9
 """A job with samples of less of its time has no figure: a gap in them is not idleness. Prometheus
-was down, is younger than the job or has dropped its samples, or the job had no process on a GPU."""
-_SAMPLES: Final = (
-    '((clamp_max(corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, 1)'
-    " * on (node, gpu) group_right () "
-    'corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})[{span}s:{step}s])'
+was down, is younger than the job or has dropped its samples."""
+_OF_GPUS: Final = (
+    'sum_over_time((clamp_max(corral_gpu_utilization_ratio{{cluster="{cluster}",node=~"{nodes}"}}, '
+    '1) * on (node, gpu) group_right () corral_gpu_job{{cluster="{cluster}",jobid=~"{jobs}"}})'
+    "[{span}s:{step}s])"
+)
+# A GPU without a process has no corral_gpu_job; each node of a job always has its memory.
+_OF_NODES: Final = (
+    'count_over_time(corral_job_memory_bytes{{cluster="{cluster}",node=~"{nodes}",'
+    'jobid=~"{jobs}"}}[{span}s:{step}s])'
 )
 _BUSY: Final = " or ".join(
-    f'label_replace(sum by (jobid) ({function}{_SAMPLES}) * {{step}}, "of", "{of}", "", "")'
-    for of, function in (("busy", "sum_over_time"), ("measured", "count_over_time"))
+    f'label_replace(sum by (jobid) ({samples}) * {{step}}, "of", "{of}", "", "")'
+    for of, samples in (("busy", _OF_GPUS), ("measured", _OF_NODES))
 )
 
 
@@ -428,7 +433,7 @@ def either(names: Iterable[str]) -> str:
 
 
 def busy_query(jobs: Sequence[Job], cluster: str, *, span_s: int, step: int) -> str:
-    """PromQL for the seconds that the GPUs of jobs were busy and measured, for ``busy_seconds``.
+    """PromQL for the seconds that GPUs of jobs were busy and nodes measured, for ``busy_seconds``.
 
     The nodes and jobs are named, so that Prometheus reads their series alone.
 
@@ -466,7 +471,9 @@ def busy_seconds(
         except (LookupError, TypeError, ValueError):
             continue
     # A job begins and ends between two steps.
-    least = {job.id: MEASURED_SHARE * (job.gpus or 0) * (length - step) for job, length in jobs}
+    least = {
+        job.id: MEASURED_SHARE * len(expand(job.nodes)) * (length - step) for job, length in jobs
+    }
     return {
         job: busy
         for job, busy in figures["busy"].items()

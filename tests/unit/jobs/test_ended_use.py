@@ -168,17 +168,26 @@ def test_gpus_that_nobody_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("measured", "known"), [("600", False), ("960", False), ("1020", True), ("1320", True)]
+    ("measured", "known"), [("300", False), ("480", False), ("510", True), ("660", True)]
 )
 def test_gpus_without_samples_are_unknown_and_not_idle(
     tmp_path: Path, measured: str, known: bool
 ) -> None:
-    """2 GPUs for 600 s. Prometheus was down for half of a job at 100 %: that read 50 % busy."""
+    """A node for 600 s. Prometheus was down for half of a job at 100 %: that read 50 % busy."""
     site = Site(tmp_path, "COMPLETED")
     (tmp_path / "busy").write_text(answer(measured, measured))
     use = site.used()
     assert use is not None
     assert (use.shares.gpu is not None) == known
+
+
+def test_a_gpu_without_a_process_is_idle_and_not_unknown(tmp_path: Path) -> None:
+    """It has no samples; the job's memory on the node shows that Prometheus was there."""
+    site = Site(tmp_path, "COMPLETED")
+    (tmp_path / "busy").write_text(answer("600", "600"))
+    use = site.used()
+    assert use is not None
+    assert use.shares.gpu == 0.5
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(299, False), (300, True)])
