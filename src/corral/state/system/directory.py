@@ -351,7 +351,7 @@ def _in_words(lines: list[list[str]]) -> list[str]:
         match line:
             case ["add", user, account, *_]:
                 text = f"add {user} to account {account}"
-            case ["close", _, account, staying] if leaving[account] > _SHOWN:
+            case ["close", _, account, staying, *_] if leaving[account] > _SHOWN:
                 members = leaving[account] + int(staying)
                 text = (
                     f"{leaving[account]} of {members} people left the groups of account {account}: "

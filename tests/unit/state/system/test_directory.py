@@ -114,7 +114,7 @@ def test_members_are_added_once_and_by_their_first_group_first(site: Site) -> No
 
 def test_who_left_is_closed_and_who_is_back_is_opened(site: Site) -> None:
     site.write("associations", "vision|gone||", "vision|lina||0", "vision|milo||5")
-    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1"]
+    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1 1"]
     site.write("associations", "vision|gone||0", "vision|lina||", "vision|milo||5")
     assert site.pending("vision:vision:") == []
 
@@ -146,7 +146,7 @@ def test_a_group_that_is_not_known_closes_nobody(site: Site) -> None:
 
 def test_an_empty_group_closes_its_former_members(site: Site) -> None:
     site.write("associations", "vision|gone||")
-    assert site.pending("guests:vision:") == ["close gone vision 0"]
+    assert site.pending("guests:vision:") == ["close gone vision 0 0"]
 
 
 def test_a_member_whose_entry_is_not_shown_now_is_not_closed(site: Site) -> None:
@@ -220,6 +220,34 @@ def test_the_timer_closes_no_large_part_of_an_account(
     (site.folder / "calls").unlink(missing_ok=True)
     assert site.run(change.script).returncode == 0
     assert site.closed() == left
+
+
+@pytest.mark.parametrize(("leave", "stay", "closed"), [(3, 0, 0), (1, 2, 0), (1, 3, 6)])
+def test_the_timer_closes_no_large_part_of_all_accounts_together(
+    site: Site, leave: int, stay: int, closed: int
+) -> None:
+    accounts = [f"a{i}" for i in range(6)]
+    left = [f"{a}-l{i}" for a in accounts for i in range(leave)]
+    rest = {a: [f"{a}-s{i}" for i in range(stay)] for a in accounts}
+    people = {**{n: n[:2] for n in left}, **{n: a for a in accounts for n in rest[a]}}
+    site.write(
+        "sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for i, n in enumerate(people, 7000))
+    )
+    site.write("sss.group", *(f"{a}:*:5000:{','.join(rest[a])}" for a in accounts))
+    site.write("associations", *(f"{account}|{name}||" for name, account in people.items()))
+    groups = [f"{a}:{a}:" for a in accounts]
+    site.timed(*groups)
+    second = site.timed(*groups)
+    assert site.closed() == left[:closed]
+    assert second.stderr == (
+        ""
+        if closed
+        else (
+            f"{len(left)} of {len(people)} members of all accounts are missing from their groups "
+            "at once, so none of them is closed: look at what the directory answers (getent "
+            "group); if they have left, corral up closes them\n"
+        )
+    )
 
 
 def test_corral_up_closes_nobody_whom_the_plan_did_not_show(site: Site) -> None:
