@@ -309,6 +309,29 @@ def test_accounts_are_due_when_the_directory_or_accounts_change() -> None:
     assert coming.summary == "accounts for members of vision"
 
 
+def test_who_left_is_first_in_the_plan_and_many_are_counted() -> None:
+    resource = GroupAccounts("lab", ("vision:vision:",), ())
+    adds = [f"add n{i} vision - first" for i in range(4)]
+
+    def summary(*closes: str) -> str:
+        change = resource.diff(Seen(0, "\n".join((*adds, *closes))), HERE_CONTEXT)
+        assert change is not None
+        return change.summary
+
+    gone = "left the group of account"
+    assert summary(*(f"close l{i} vision 2 2" for i in range(2))) == (
+        f"l0 {gone} vision: no new jobs in it; l1 {gone} vision: no new jobs in it; "
+        "add n0 to account vision and 3 more"
+    )
+    assert summary(*(f"close l{i} vision 1 1" for i in range(4))).startswith(
+        "4 of 5 people left the groups of account vision: no new jobs in it; add n0 to"
+    )
+    assert summary(*(f"close l{i} a{i % 6} 0 0" for i in range(18))) == (
+        f"18 members left the groups of 6 accounts; l0 {gone} a0: no new jobs in it; "
+        f"l1 {gone} a1: no new jobs in it and 20 more"
+    )
+
+
 def test_the_password_goes_by_stdin_and_another_one_is_seen(site: Site) -> None:
     mark, conf, file = (site.folder / name for name in ("mark", "sssd.conf", "password"))
     receive = call(PROGRAM, "password_receive", mark, "f1", "corral", conf, file)
