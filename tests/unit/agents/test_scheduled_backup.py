@@ -169,6 +169,15 @@ def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(
     assert controller.measured() == expected
 
 
+def test_metrics_are_there_before_the_first_run_has_ended(controller: Controller) -> None:
+    assert controller.starts_one()
+    assert controller.measured() == {
+        "last_success_timestamp_seconds": 0,
+        "bytes": 0,
+        "interval_seconds": DAY,
+    }
+
+
 def test_metrics_that_cannot_be_written_are_no_lost_archive(controller: Controller) -> None:
     controller.metrics = controller.metrics / "nowhere"
     controller.keeps(2)
