@@ -191,12 +191,15 @@ def too_many(rows, made, keep, every):
 
 
 def last():
-    """When the last good archive was finished, its bytes and path; zeros where there is none."""
+    """When the last good archive was finished, its bytes and path; zeros where there is none.
+
+    A damaged file counts as none: the next run writes it again.
+    """
     try:
         finished, size, path = LAST.read_text("utf-8").split(maxsplit=2)
+        return int(finished), int(size), path.rstrip("\n")
     except (OSError, ValueError):
         return 0, 0, ""
-    return int(finished), int(size), path.rstrip("\n")
 
 
 def needed(conf):
