@@ -692,15 +692,22 @@ def backup_problem(backup: Backup) -> str:
     """
     age = backup.since if backup.age is None else backup.age
     active = unit_state(backup.timer) is UnitState.ACTIVE
-    if active and not backup.failed and age <= 2 * backup.every:
-        return ""
     good = "no backup was ever made"
-    if backup.age is not None:
+    if backup.absent:
+        good = f"the last good backup {backup.absent}: {backup.path}"
+    elif backup.age is not None and backup.age < 0:
+        good = f"the last good backup is {clock(-backup.age)} newer than the controller's clock"
+    elif backup.age is not None:
         good = f"the last good backup is {clock(backup.age)} old"
+    there = not backup.absent and 0 <= age <= 2 * backup.every
+    if active and not backup.failed and there:
+        return ""
     if backup.failed:
         return f"the last run failed, {good}"
     if not active:
         return f"corral-backup.timer is {backup.timer or 'not there'}, {good}"
+    if backup.absent or age < 0:
+        return good
     return f"{good}, {clock(backup.every)} apart are declared"
 
 

@@ -71,10 +71,12 @@ class Backup:
         every: seconds between two, as declared.
         timer: systemd's word of its timer: ``active``.
         failed: its last run did.
-        age: seconds since the last good archive was finished; None where there has been none.
+        age: seconds since the last good archive was finished, negative where the clock was or is
+            wrong; None where there has been none.
         since: seconds since the controller was set up for it.
         size: bytes of that archive.
         path: where that archive is.
+        absent: why it cannot be read there; "" where it is there.
     """
 
     every: int
@@ -84,6 +86,10 @@ class Backup:
     since: int
     size: int = 0
     path: str = ""
+    absent: str = ""
+
+
+_ABSENT: Final = {"no": "is gone", "silent": "is on a disk that does not answer"}
 
 
 def backup_state(answer: str) -> Backup | None:
@@ -95,7 +101,9 @@ def backup_state(answer: str) -> Backup | None:
         finished, size, path = (*(answers.get("last") or "").split(maxsplit=2), "", "", "")[:3]
         age = now - int(finished) if finished else None
         failed = answers.get("result", "success") not in ("success", "")
-        return Backup(every, answers.get("timer", ""), failed, age, since, int(size or 0), path)
+        absent = _ABSENT.get(answers.get("archive", ""), "") if path else ""
+        timer = answers.get("timer", "")
+        return Backup(every, timer, failed, age, since, int(size or 0), path, absent)
     except (KeyError, ValueError):
         return None
 

@@ -151,6 +151,16 @@ def test_one_is_made_when_it_is_due_and_not_before(controller: Controller) -> No
     assert controller.starts_one()
 
 
+@pytest.mark.parametrize("text", ["", "\0" * 30, "1 2", "x 9 /b/lab", "9 x /b/lab", "\udcff 1 /b"])
+def test_a_damaged_note_of_the_last_one_is_as_none(controller: Controller, text: str) -> None:
+    name = made(controller)
+    controller.last.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert controller.starts_one()
+    assert controller.measured()["last_success_timestamp_seconds"] == 0
+    assert made(controller) != name
+    assert not controller.starts_one()
+
+
 def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(
     controller: Controller,
 ) -> None:
@@ -167,6 +177,15 @@ def test_metrics_have_the_last_good_archive_also_after_a_run_that_failed(
     controller.metrics.unlink()
     assert controller.run()[0] == 1
     assert controller.measured() == expected
+
+
+def test_metrics_are_there_before_the_first_run_has_ended(controller: Controller) -> None:
+    assert controller.starts_one()
+    assert controller.measured() == {
+        "last_success_timestamp_seconds": 0,
+        "bytes": 0,
+        "interval_seconds": DAY,
+    }
 
 
 def test_metrics_that_cannot_be_written_are_no_lost_archive(controller: Controller) -> None:

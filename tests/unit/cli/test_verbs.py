@@ -246,7 +246,11 @@ def test_status(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
 
 @pytest.mark.parametrize(
     ("age", "line"),
-    [(None, "backup: none yet"), (93784, "backup: 1-02:03:04 ago, 12 MB, /archive/lab-1.tar")],
+    [
+        (None, "backup: none yet"),
+        (93784, "backup: 1-02:03:04 ago, 12 MB, /archive/lab-1.tar"),
+        (-9, "backup: in the future, 12 MB, /archive/lab-1.tar"),
+    ],
 )
 def test_status_has_the_age_of_the_last_backup(
     corral: Run, fake: Fake, known: Any, age: int | None, line: str

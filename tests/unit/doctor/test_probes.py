@@ -110,6 +110,20 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         {CTL: {"backup": f"{BACKUP}timer active\nlast 327199 9 /b/lab"}},
         "the last good backup is 2-00:00:01 old, 1-00:00:00 apart are declared",
     ),
+    *(
+        ("F2240", CTL, {CTL: {"backup": f"{BACKUP}timer active\nresult success\n{rest}"}}, text)
+        for rest, text in (
+            ("last 499000 9 /b/lab\narchive no", "the last good backup is gone: /b/lab"),
+            (
+                "last 499000 9 /b/lab\narchive silent",
+                "the last good backup is on a disk that does not answer: /b/lab",
+            ),
+            (
+                "last 500060 9 /b/lab\narchive yes",
+                "the last good backup is 00:01:00 newer than the controller's clock",
+            ),
+        )
+    ),
     ("F446", N1, {N1: {"directory": "vision unknown is a group that"}}, "vision is a group that"),
     ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
     ("F05", N1, {N1: {"names": "node2 203.0.113.7"}}, "not 10.9.0.12"),
@@ -436,9 +450,9 @@ def test_no_user_makes_a_failed_reconfiguration_look_over() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        f"{BACKUP}timer active\nresult success\nlast 327200 9 /b/lab",
+        f"{BACKUP}timer active\nresult success\nlast 327200 9 /b/lab\narchive yes",
         # Set up an hour ago: the first is not late yet.
-        "every 86400\nnow 500000\nsince 496400\ntimer active\nresult success\nlast ",
+        "every 86400\nnow 500000\nsince 496400\ntimer active\nresult success\nlast \narchive no",
         "",
     ],
 )

@@ -40,6 +40,11 @@ def people(**fields: Any) -> dict[str, Any]:
     return {"accounts": [{"name": "vision"}], "directory": kept}
 
 
+CROWD = {"qos": [{"name": "crowd", "limits": {"submitted": 9}}]}
+BASIC = {**LAB["partitions"][0], "qos": "crowd"}
+BELOW = [{"name": "lab"}, {"name": "vision", "parent": "lab"}, {"name": "other"}]
+
+
 def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other constants do
     """A cluster with this driver."""
     return {"software": {"nvidia": fields}}
@@ -313,6 +318,16 @@ FIRES: list[Case] = [
         "directory.groups[0].account",
     ),
     ("directory-group", LAB, people(groups=[{**GROUP, "qos": "x"}]), "directory.groups[0].qos"),
+    *(
+        ("directory-qos-submitted", LAB, {**people(), **CROWD, **use}, "qos[0].limits.submitted")
+        for use in (
+            {"accounts": [{"name": "vision", "qos": ["normal", "crowd"]}]},
+            {"directory.groups.0.qos": "crowd"},
+            {"qos.0.name": "normal"},
+            {"partitions.0.qos": "crowd"},
+            {"accounts": BELOW, "partitions.0": {**BASIC, "allow_accounts": ["lab"]}},
+        )
+    ),
     ("directory-without-accounting", LAB, {**people(), **PLAIN}, "directory.groups"),
     ("directory-homes", LAB, people(homes="/etc"), "directory.homes"),
     (
@@ -384,6 +399,16 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {**NVIDIA(vendor_repo="/srv/k.deb")}),
     (LAB, {"groups.0.nodes": "rack1-n[0-2]", "controller": GONE, "storage": []}),
     (LAB, people()),
+    (LAB, {**people(), **CROWD}),
+    (LAB, {**people(), "qos": [{"name": "normal", "per_user": {"submitted": 9}}]}),
+    (LAB, {**CROWD, "qos.0.name": "normal"}),
+    *(
+        (LAB, {**people(), **CROWD, "accounts": BELOW, "partitions.0.qos": "crowd", **access})
+        for access in (
+            {"partitions.0.allow_accounts": ["other"]},
+            {"partitions.0.deny_accounts": ["vision"]},
+        )
+    ),
     (LAB, people(bind_dn=GONE, password_file=GONE, uris=["ldap://a:1389"])),
     (LAB, people(uris=["ldaps://a"], tls="off")),
     (LAB, people(homes="/shared/home")),

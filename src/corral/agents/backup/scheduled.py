@@ -13,7 +13,8 @@ text is on no disk. The file gets its name when it is complete. ``/var/lib/corra
 the last one: when it was finished, seconds since 1970, its bytes, and its path. Where the cluster
 has metrics, they have the same after each run, also after one that failed.
 
-``--due`` starts the service of it only where one is due, so that a boot makes none before.
+``--due`` starts the service of it only where one is due, so that a boot makes none before. It
+writes the metrics too: they are there before the first run has ended.
 
 Neither the clock nor the names decide alone what is removed: the archive just made stays, and those
 made soon after another go first, so that a controller that restarts again and again does not
@@ -190,12 +191,15 @@ def too_many(rows, made, keep, every):
 
 
 def last():
-    """When the last good archive was finished, its bytes and path; zeros where there is none."""
+    """When the last good archive was finished, its bytes and path; zeros where there is none.
+
+    A damaged file counts as none: the next run writes it again.
+    """
     try:
         finished, size, path = LAST.read_text("utf-8").split(maxsplit=2)
+        return int(finished), int(size), path.rstrip("\n")
     except (OSError, ValueError):
         return 0, 0, ""
-    return int(finished), int(size), path.rstrip("\n")
 
 
 def needed(conf):
@@ -249,6 +253,7 @@ def main():
     """Write an archive, and how old the last good one is; or start that where it is due."""
     conf = json.loads(CONF.read_text("utf-8"))
     if sys.argv[1:] == ["--due"]:
+        measured(conf)
         if needed(conf):
             subprocess.run(["systemctl", "start", "--no-block", SERVICE], check=True)
         return

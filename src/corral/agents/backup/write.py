@@ -89,19 +89,22 @@ class Summed:
 
     Attributes:
         sum: of what was read.
-        ended: it had less than was asked for.
+        padded: bytes that it no longer had, and that were read as zeros.
     """
 
     def __init__(self, file):
         self.file = file
         self.sum = hashlib.sha256()
-        self.ended = False
+        self.padded = 0
 
     def read(self, size=-1, /):
-        """The next bytes."""
+        """The next bytes; zeros where the file ends before."""
         data = self.file.read(size)
+        missing = size - len(data)
+        if missing > 0:
+            self.padded += missing
+            data += bytes(missing)
         self.sum.update(data)
-        self.ended = len(data) < size
         return data
 
 
@@ -120,7 +123,8 @@ class Archive:
         """Add so many bytes of an open file, piece by piece: artifacts may be larger than memory.
 
         Owners are kept by name, as numbers differ between machines. A file that grows is saved as
-        it was when it was opened.
+        it was when it was opened; one that becomes shorter is padded with zeros and named, as GNU
+        tar does.
         """
         entry = tarfile.TarInfo(name)
         entry.size = size
@@ -128,12 +132,10 @@ class Archive:
         entry.mtime = int(status.st_mtime) if status else int(time.time())
         entry.uname, entry.gname = owner(status) if status else ("root", "root")
         content = Summed(file)
-        try:
-            self.tar.addfile(entry, content)
-        except OSError:
-            if content.ended:
-                raise FailedError(f"{name} became shorter while it was read: try again") from None
-            raise
+        self.tar.addfile(entry, content)
+        if content.padded:
+            what = f"{name} became {content.padded} bytes shorter while it was read"
+            print(f"{what}: padded with zeros", file=sys.stderr)
         self.members[name] = [size, content.sum.hexdigest()]
 
     def pieces(self, folder, stream):

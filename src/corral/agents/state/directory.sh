@@ -239,9 +239,9 @@ members_of_groups() (
 )
 
 # accounts_compare: what differs, of the wanted members and, behind an empty line, the associations.
-# "close USER ACCOUNT STAYING": who is in no group of the account, and how many members may submit in it. Only members of a
-# group that could be read are missed, only people of the directory (from_directory), and nobody whom a group lists: an
-# entry that is not shown now does not mean that they left.
+# "close USER ACCOUNT STAYING ALL": who is in no group of the account, how many members may submit in it, and in all accounts
+# together. Only members of a group that could be read are missed, only people of the directory (from_directory), and
+# nobody whom a group lists: an entry that is not shown now does not mean that they left.
 accounts_compare() {
   awk '
     !second && $0 == "" { second = 1; FS = "|"; next }
@@ -256,12 +256,12 @@ accounts_compare() {
         k = order[i]; split(k, part, "|")
         if (!(k in have)) { print "add", part[2], part[1], qos[k], (part[2] in any ? "more" : "first"); any[part[2]] = 1; continue }
         if (most[k] == "0") print "open", part[2], part[1]
-        else staying[part[1]]++
+        else { staying[part[1]]++; all++ }
         if (qos[k] != "-" && default_qos[k] != qos[k]) print "qos", part[2], part[1], qos[k]
       }
       for (i = 1; i <= m; i++) {
         k = list[i]; split(k, part, "|")
-        if ((part[1] in ours) && !(part[1] in unread) && !(k in listed) && most[k] != "0") print "close", part[2], part[1], staying[part[1]] + 0
+        if ((part[1] in ours) && !(part[1] in unread) && !(k in listed) && most[k] != "0") print "close", part[2], part[1], staying[part[1]] + 0, all + 0
       }
     }'
 }
@@ -334,18 +334,24 @@ group_accounts_timed() (
 )
 
 # closes_braked: of the lines of group_accounts_pending no "close" of an account that would lose more than three people and
-# more than a quarter at once, but a problem: so many seldom leave, and a directory may answer in part.
+# more than a quarter at once, but a problem: so many seldom leave, and a directory may answer in part. None at all where
+# all accounts together would lose so many members: a partial answer may leave out a few of each.
 closes_braked() {
   awk '
+    function many(gone, here) { return gone > 3 && 4 * gone > gone + here }
+    function problem(gone, here, what) {
+      printf "problem %d of %d %s at once, so none of them is closed: ", gone, gone + here, what
+      print "look at what the directory answers (getent group); if they have left, corral up closes them"
+    }
     $1 != "close" { print; next }
-    { line[++n] = $0; account[n] = $3; staying[$3] = $4; leaving[$3]++ }
+    { line[++n] = $0; account[n] = $3; staying[$3] = $4; leaving[$3]++; all = $5 }
     END {
       for (i = 1; i <= n; i++) {
         a = account[i]
-        if (leaving[a] <= 3 || 4 * leaving[a] <= leaving[a] + staying[a]) { print line[i]; continue }
-        if (named[a]++) continue
-        printf "problem %d of %d people are missing from the groups of account %s at once, so none of them is closed: ", leaving[a], leaving[a] + staying[a], a
-        print "look at what the directory answers (getent group); if they have left, corral up closes them"
+        if (many(leaving[a], staying[a])) {
+          if (!named[a]++) problem(leaving[a], staying[a], "people are missing from the groups of account " a)
+        } else if (!many(n, all)) print line[i]
+        else if (!rest++) problem(n, all, "members of all accounts are missing from their groups")
       }
     }'
 }

@@ -57,16 +57,31 @@ service_note() (
   service_enable "$unit" && now=$(digest_of "$@") && mkdir -p "${stamp%/*}" && printf '%s\n' "$now" >"$stamp"
 )
 
-# backup_state EVERY: of the scheduled backup, which is due every so many seconds: its timer and last run, the time now and when
-# it was set up, and its last good archive.
+# backup_state EVERY: of the scheduled backup, which is due every so many seconds: its timer and last run, when it was set up, its
+# last good archive and whether that is there, and the time now, after all of them.
 backup_state() {
   echo "every $1"
   echo "timer $(systemctl is-active corral-backup.timer)"
   echo "result $(systemctl show -p Result --value corral-backup.service)"
-  echo "now $(date +%s)"
   echo "since $(stat -c %Y /etc/corral/backup.json 2>/dev/null)"
-  echo "last $(cat /var/lib/corral/backup/last 2>/dev/null)"
+  archive_state /var/lib/corral/backup/last
+  echo "now $(date +%s)"
 }
+
+# archive_state FILE: what FILE has of the last good archive, and whether that is there: yes, no, or silent (its disk does not answer).
+archive_state() (
+  last=$(cat "$1" 2>/dev/null) || :
+  echo "last $last"
+  path=${last#* }
+  path=${path#* }
+  status=0
+  timeout 10 test -e "$path" || status=$?
+  case $status in
+    0) echo 'archive yes' ;;
+    124) echo 'archive silent' ;;
+    *) echo 'archive no' ;;
+  esac
+)
 
 # timer_probe UNIT: enabled, active, does systemd know the files of now?
 timer_probe() {

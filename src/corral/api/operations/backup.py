@@ -94,6 +94,9 @@ async def backup(
                 on_line=reader.line,
             )
             succeeded(answer, "reading the cluster")
+            # Files that became shorter while they were read.
+            for line in answer.stderr.splitlines():
+                emit(Event(Kind.NOTE, "backup", answer.node, line))
             reader.require_end(connection.controller)
             size = await asyncio.to_thread(file.finish)
         finally:

@@ -75,7 +75,8 @@ def status_view(seen: Status) -> list[RenderableType]:
 def _backup(backup: Backup) -> str:
     if backup.age is None:
         return "none yet"
-    return f"{clock(backup.age)} ago, {size(backup.size)}, {backup.path}"
+    when = f"{clock(backup.age)} ago" if backup.age >= 0 else "in the future"
+    return f"{when}, {size(backup.size)}, {backup.path}"
 
 
 def _row(node: Member) -> tuple[str | Text, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -73,7 +74,7 @@ def _files(gpu: Gpu, facts: Facts, traits: Traits) -> str:
 
 
 def check(site: Site) -> None:
-    """No machine has GPUs that the file leaves out.
+    """No machine has more GPUs than its group declares; groups without ``gpu:`` are not judged.
 
     They would be in no gres.conf, and what is in none Slurm keeps no job from: a job of one GPU
     could open those of others (docs/measurements/2026-11-22-h200x4-slurm.md).
@@ -85,16 +86,31 @@ def check(site: Site) -> None:
         gpu = node.group.gpu
         if gpu is None or not node.group.capabilities.owned or site.traits[node.name].gpu_devices:
             continue
-        there = len(site.facts[node.name].gpus)
-        if there > gpu.count:
+        there = site.facts[node.name].gpus
+        if len(there) > gpu.count:
+            models = Counter(each.name or "that nvidia-smi does not list" for each in there)
+            names = ", ".join(f"{count} {model}" for model, count in models.items())
             raise CorralError(
                 Code.NOT_GOOD,
-                f"this machine has {plural(there, 'GPU')}, and the file declares {gpu.count}: "
-                "Slurm keeps no job from those that it does not know",
+                f"this machine has {plural(len(there), 'GPU')} ({names}), and the file declares "
+                f"{gpu.count}: Slurm keeps no job from those that it does not know",
                 node=node.name,
-                hint=f"gpu: {{type: {gpu.type}, count: {there}}} in group {node.group.name}; a "
-                "machine unlike the others of its group needs a separate group",
+                hint=_undeclared(gpu, node.group.name, len(there), same=len(models) == 1),
             )
+
+
+def _undeclared(gpu: Gpu, group: str, there: int, *, same: bool) -> str:
+    """What to do about more GPUs than declared; they can all be declared where they are alike."""
+    out = (
+        "take those that are not for jobs out of the machine, or keep NVIDIA's driver off them "
+        "from boot on (driver_override of their PCI device, then unbind)"
+    )
+    if not same:
+        return f"a group has GPUs of one model: {out}"
+    return (
+        f"gpu: {{type: {gpu.type}, count: {there}}} in group {group}; a machine unlike the others "
+        f"of its group needs a separate group; or {out}"
+    )
 
 
 def upgraded(site: ConfiguredSite) -> tuple[Share, ...]:

@@ -9,8 +9,10 @@ from typing import Final
 from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level, one_line
+from corral.spec.models import Partition
 from corral.spec.nodes import login_nodes_of
 from corral.spec.rules.shared_resources import system
+from corral.spec.sections.directory import Directory
 from corral.spec.sections.people import Limits
 from corral.spec.slurm.hostlist import expand
 from corral.spec.tree import Path
@@ -233,6 +235,53 @@ def directory_accounting(view: View) -> Iterator[Problem]:
         yield Problem(("directory", "groups"), message, hint)
 
 
+def directory_submitted(view: View) -> Iterator[Problem]:
+    """QOS with a limit in place of which Slurm does not look at what closes who left a group.
+
+    acct_policy.c compares GrpSubmitJobs of associations only where no QOS of the job, its own or
+    its partition's, has a GrpSubmitJobs.
+    """
+    if view.spec.directory is None:
+        return
+    usable = _qos_of_groups(view, view.spec.directory)
+    for i, qos in enumerate(view.spec.qos):
+        if qos.limits.submitted is not None and qos.name in usable:
+            message = (
+                f"who left the groups of account {usable[qos.name]} could still submit in QOS "
+                f"{qos.name}: where a QOS limits submitted jobs, Slurm does not look at what "
+                "closes a person (GrpSubmitJobs)"
+            )
+            hint = "write submitted in per_user of the QOS, or in limits of its accounts, instead"
+            yield Problem(("qos", i, "limits", "submitted"), message, hint)
+
+
+def _qos_of_groups(view: View, directory: Directory) -> dict[str, str]:
+    """QOS that jobs in accounts of groups may have, each with one of these accounts."""
+    usable = {group.qos: group.account for group in directory.groups if group.qos is not None}
+    declared = {account.name: account.qos or (FIRST_QOS,) for account in view.spec.accounts}
+    for group in directory.groups:
+        names = [*declared.get(group.account, ())]
+        names += [p.qos for p in view.spec.partitions if p.qos and _admits(view, p, group.account)]
+        usable |= dict.fromkeys(names, group.account)
+    return usable
+
+
+def _admits(view: View, partition: Partition, account: str) -> bool:
+    """Whether a partition takes jobs of an account, as far as accounts decide.
+
+    A list of allowed accounts holds for those below them too (slurm.conf(5)).
+    """
+    if not partition.allow_accounts:
+        return account not in partition.deny_accounts
+    parents = {each.name: each.parent for each in view.spec.accounts}
+    line: list[str] = []
+    above: str | None = account
+    while above is not None and above not in line:
+        line.append(above)
+        above = parents.get(above)
+    return not {*line}.isdisjoint(partition.allow_accounts)
+
+
 def directory_homes(view: View) -> Iterator[Problem]:
     """Homes where nobody can make them at a login."""
     directory = view.spec.directory
@@ -345,6 +394,11 @@ RULES: Final = (
          ("directory.groups",), directory_groups, ("accounts.name", "qos.name")),
     Rule("directory-without-accounting", _E, "Accounts of a group's members without slurmdbd.",
          ("directory.groups", "slurm.accounting"), directory_accounting),
+    Rule("directory-qos-submitted", _E, "A QOS with limits.submitted for jobs in an account of a "
+         "group: who left the group could still submit.",
+         ("qos.limits.submitted",), directory_submitted,
+         ("directory.groups", "accounts.qos", "accounts.parent", "partitions.qos",
+          "partitions.allow_accounts", "partitions.deny_accounts")),
     Rule("directory-homes", _E, "Homes of the directory's people in a folder of the system, or in "
          "one where the nodes of logins cannot make any.",
          ("directory.homes", "access.login"), directory_homes, ("storage",)),

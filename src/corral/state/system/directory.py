@@ -344,14 +344,21 @@ class GroupAccounts:
 
 
 def _in_words(lines: list[list[str]]) -> list[str]:
-    """Lines of ``group_accounts_pending`` for people; many who left an account are one text."""
+    """Lines of ``group_accounts_pending`` for people, those who left first.
+
+    Many who left an account are one text; where that still makes more than a plan's line has, their
+    number is the first one.
+    """
     leaving = Counter(line[2] for line in lines if line[0] == "close")
     texts: dict[str, None] = {}
-    for line in lines:
+    if sum(count if count <= _SHOWN else 1 for count in leaving.values()) > _SHOWN:
+        text = f"{leaving.total()} members left the groups of {len(leaving)} accounts"
+        texts[text] = None
+    for line in sorted(lines, key=lambda line: line[0] != "close"):
         match line:
             case ["add", user, account, *_]:
                 text = f"add {user} to account {account}"
-            case ["close", _, account, staying] if leaving[account] > _SHOWN:
+            case ["close", _, account, staying, *_] if leaving[account] > _SHOWN:
                 members = leaving[account] + int(staying)
                 text = (
                     f"{leaving[account]} of {members} people left the groups of account {account}: "

@@ -11,6 +11,11 @@ from corral.inspect.facts import Gpu
 from corral.roles.order import desired_stages
 from tests.unit.roles.test_cluster import apart, laptop, site
 
+OUT = (
+    "take those that are not for jobs out of the machine, or keep NVIDIA's driver off them from "
+    "boot on (driver_override of their PCI device, then unbind)"
+)
+
 
 def gpus(count: int) -> tuple[Gpu, ...]:
     return tuple(Gpu(f"/dev/nvidia{number}", "H100", 81559) for number in range(count))
@@ -27,10 +32,25 @@ def test_more_than_declared_are_refused() -> None:
         desired_stages(replace(here, facts=facts))
     assert (error.value.code, error.value.node) == (Code.NOT_GOOD, "a1")
     assert error.value.message == (
-        "this machine has 9 GPUs, and the file declares 8: Slurm keeps no job from those that it "
-        "does not know"
+        "this machine has 9 GPUs (9 H100), and the file declares 8: Slurm keeps no job from those "
+        "that it does not know"
     )
     assert error.value.hint.startswith("gpu: {type: h100, count: 9} in group a; ")
+    assert error.value.hint.endswith(OUT)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("T400", "1 T400"), ("", "1 that nvidia-smi does not list")]
+)
+def test_a_count_is_no_way_out_where_models_differ(name: str, shown: str) -> None:
+    """A card for the display, or a GPU that fails."""
+    here = site(apart())
+    there = (*gpus(8), Gpu("/dev/nvidia8", name))
+    facts = {**here.facts, "a1": replace(here.facts["a1"], gpus=there)}
+    with pytest.raises(CorralError) as error:
+        desired_stages(replace(here, facts=facts))
+    assert error.value.message.startswith(f"this machine has 9 GPUs (8 H100, {shown}), and the")
+    assert error.value.hint == f"a group has GPUs of one model: {OUT}"
 
 
 def test_machines_that_the_provider_makes_and_groups_without_gpus_are_not_judged() -> None:

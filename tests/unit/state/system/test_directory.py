@@ -114,7 +114,7 @@ def test_members_are_added_once_and_by_their_first_group_first(site: Site) -> No
 
 def test_who_left_is_closed_and_who_is_back_is_opened(site: Site) -> None:
     site.write("associations", "vision|gone||", "vision|lina||0", "vision|milo||5")
-    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1"]
+    assert site.pending("vision:vision:") == ["open lina vision", "close gone vision 1 1"]
     site.write("associations", "vision|gone||0", "vision|lina||", "vision|milo||5")
     assert site.pending("vision:vision:") == []
 
@@ -146,7 +146,7 @@ def test_a_group_that_is_not_known_closes_nobody(site: Site) -> None:
 
 def test_an_empty_group_closes_its_former_members(site: Site) -> None:
     site.write("associations", "vision|gone||")
-    assert site.pending("guests:vision:") == ["close gone vision 0"]
+    assert site.pending("guests:vision:") == ["close gone vision 0 0"]
 
 
 def test_a_member_whose_entry_is_not_shown_now_is_not_closed(site: Site) -> None:
@@ -222,6 +222,34 @@ def test_the_timer_closes_no_large_part_of_an_account(
     assert site.closed() == left
 
 
+@pytest.mark.parametrize(("leave", "stay", "closed"), [(3, 0, 0), (1, 2, 0), (1, 3, 6)])
+def test_the_timer_closes_no_large_part_of_all_accounts_together(
+    site: Site, leave: int, stay: int, closed: int
+) -> None:
+    accounts = [f"a{i}" for i in range(6)]
+    left = [f"{a}-l{i}" for a in accounts for i in range(leave)]
+    rest = {a: [f"{a}-s{i}" for i in range(stay)] for a in accounts}
+    people = {**{n: n[:2] for n in left}, **{n: a for a in accounts for n in rest[a]}}
+    site.write(
+        "sss.passwd", *(f"{n}:*:{i}:5000::/h/{n}:/bin/sh" for i, n in enumerate(people, 7000))
+    )
+    site.write("sss.group", *(f"{a}:*:5000:{','.join(rest[a])}" for a in accounts))
+    site.write("associations", *(f"{account}|{name}||" for name, account in people.items()))
+    groups = [f"{a}:{a}:" for a in accounts]
+    site.timed(*groups)
+    second = site.timed(*groups)
+    assert site.closed() == left[:closed]
+    assert second.stderr == (
+        ""
+        if closed
+        else (
+            f"{len(left)} of {len(people)} members of all accounts are missing from their groups "
+            "at once, so none of them is closed: look at what the directory answers (getent "
+            "group); if they have left, corral up closes them\n"
+        )
+    )
+
+
 def test_corral_up_closes_nobody_whom_the_plan_did_not_show(site: Site) -> None:
     site.write("associations", "vision|lina||", "vision|milo||")
     resource = GroupAccounts("lab", ("vision:vision:",), ())
@@ -279,6 +307,29 @@ def test_accounts_are_due_when_the_directory_or_accounts_change() -> None:
     coming = resource.diff(Seen(0, ""), Context("n", {"service:sssd": ssd}))
     assert coming is not None
     assert coming.summary == "accounts for members of vision"
+
+
+def test_who_left_is_first_in_the_plan_and_many_are_counted() -> None:
+    resource = GroupAccounts("lab", ("vision:vision:",), ())
+    adds = [f"add n{i} vision - first" for i in range(4)]
+
+    def summary(*closes: str) -> str:
+        change = resource.diff(Seen(0, "\n".join((*adds, *closes))), HERE_CONTEXT)
+        assert change is not None
+        return change.summary
+
+    gone = "left the group of account"
+    assert summary(*(f"close l{i} vision 2 2" for i in range(2))) == (
+        f"l0 {gone} vision: no new jobs in it; l1 {gone} vision: no new jobs in it; "
+        "add n0 to account vision and 3 more"
+    )
+    assert summary(*(f"close l{i} vision 1 1" for i in range(4))).startswith(
+        "4 of 5 people left the groups of account vision: no new jobs in it; add n0 to"
+    )
+    assert summary(*(f"close l{i} a{i % 6} 0 0" for i in range(18))) == (
+        f"18 members left the groups of 6 accounts; l0 {gone} a0: no new jobs in it; "
+        f"l1 {gone} a1: no new jobs in it and 20 more"
+    )
 
 
 def test_the_password_goes_by_stdin_and_another_one_is_seen(site: Site) -> None:
