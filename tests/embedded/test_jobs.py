@@ -330,7 +330,9 @@ def test_refused_before_submission(cluster: Live, tmp_path: Path) -> None:
     file = script(tmp_path, "pass")
 
     async def queue(fleet: Fleet) -> int:
-        return max(j.id for j in await control.list_jobs(fleet, cluster.controller, all=True))
+        return max(
+            (j.id for j in await control.list_jobs(fleet, cluster.controller, all=True)), default=0
+        )
 
     before = cluster.with_fleet(queue)
     for fields, hint in (
