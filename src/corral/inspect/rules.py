@@ -686,7 +686,7 @@ def directory_problems(state: MachineState) -> tuple[DirectoryProblem, ...]:
 
 
 def backup_problem(backup: Backup) -> str:
-    """Why there is no good archive of late; "" where there is one.
+    """Why the scheduled backup is not as declared: failed, off, late, gone; "" where it is.
 
     One that is late by less than its interval is under way, or the machine was off.
     """
@@ -708,7 +708,7 @@ def backup_problem(backup: Backup) -> str:
         return f"corral-backup.timer is {backup.timer or 'not there'}, {good}"
     if backup.absent or age < 0:
         return good
-    return f"{good}, {clock(backup.every)} apart are declared"
+    return f"{good}, and one is to be made every {clock(backup.every)}"
 
 
 def key_ends(expires: str, now: datetime | None) -> timedelta | None:

@@ -91,7 +91,12 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         {N1: {"directory": "ldaps://a ok\nldaps://b refused refuses the password: x"}},
         "ldaps://b refuses the password",
     ),
-    ("F2240", CTL, {CTL: {"backup": f"{BACKUP}timer active\nlast"}}, "no backup was ever made, 1-"),
+    (
+        "F2240",
+        CTL,
+        {CTL: {"backup": f"{BACKUP}timer active\nlast"}},
+        "no backup was ever made, and one is to be made every 1-",
+    ),
     (
         "F2240",
         CTL,
@@ -108,7 +113,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         "F2240",
         CTL,
         {CTL: {"backup": f"{BACKUP}timer active\nlast 327199 9 /b/lab"}},
-        "the last good backup is 2-00:00:01 old, 1-00:00:00 apart are declared",
+        "the last good backup is 2-00:00:01 old, and one is to be made every 1-00:00:00",
     ),
     *(
         ("F2240", CTL, {CTL: {"backup": f"{BACKUP}timer active\nresult success\n{rest}"}}, text)

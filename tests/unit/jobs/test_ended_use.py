@@ -16,7 +16,7 @@ from corral.api.workload import queue
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import Result
-from corral.inspect.jobs import gpu_seconds
+from corral.inspect.jobs import busy_query, gpu_seconds
 from corral.jobs import control
 from corral.jobs.follow import Outcome
 from corral.jobs.handle import JobHandle
@@ -26,6 +26,9 @@ from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.slurm.text import HISTORY
 from corral.spec.models import ClusterSpec
+from tests import prometheus_tools
+
+REAL_PROMTOOL = prometheus_tools.find("promtool")
 
 HANDLE = JobHandle(12, "train", "ada", "", 1, "node0")
 VALUES = {
@@ -188,6 +191,39 @@ def test_a_gpu_without_a_process_is_idle_and_not_unknown(tmp_path: Path) -> None
     use = site.used()
     assert use is not None
     assert use.shares.gpu == 0.5
+
+
+SERIES = {
+    'corral_gpu_utilization_ratio{cluster="lab",node="n1",gpu="0"}': "1x20",
+    'corral_gpu_utilization_ratio{cluster="lab",node="n1",gpu="1"}': "0x20",
+    # Its process is on the first GPU alone; in another cluster is a job of that number.
+    'corral_gpu_job{cluster="lab",node="n1",gpu="0",jobid="12"}': "_x5 1x9 stale",
+    'corral_gpu_job{cluster="other",node="n1",gpu="1",jobid="12"}': "1x20",
+    'corral_job_memory_bytes{cluster="lab",node="n1",jobid="12"}': "_x5 5x9 stale",
+    'corral_job_memory_bytes{cluster="lab",node="n1",jobid="13"}': "5x20",
+}
+"""Samples each minute of job 12, which ran from minute 5 to 15, on one of two nodes."""
+
+
+@pytest.mark.skipif(
+    REAL_PROMTOOL is None, reason=prometheus_tools.missing("promtool") or "promtool"
+)
+def test_prometheus_counts_busy_and_measured_seconds(tmp_path: Path) -> None:
+    """The query itself, by ``promtool``: 10 samples of a minute, of the GPU and of the node."""
+    job = Job(12, "12", gpus=2, nodes="n1", elapsed=600, end_at=900)
+    query = busy_query([job], "lab", span_s=660, step=60)
+    samples = [
+        {"labels": f'{{jobid="12", of="{of}"}}', "value": 600} for of in ("busy", "measured")
+    ]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in SERIES.items()],
+        "promql_expr_test": [{"expr": query, "eval_time": "15m", "exp_samples": samples}],
+    }
+    (tmp_path / "tests.yml").write_text(json.dumps({"rule_files": [], "tests": [test]}))
+    argv = [str(REAL_PROMTOOL), "test", "rules", "tests.yml"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(299, False), (300, True)])

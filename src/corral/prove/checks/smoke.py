@@ -328,10 +328,11 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
         problems.append(
             f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} on the machine"
         )
-    # A node in a container is given a share of its host's memory, and sees all of it.
-    unused = memory_unused(machine.memory_mib, known.memory)
-    shares = node.group.capabilities.containers or no_real_memory(known)
-    if (unused and not shares) or memory_short(machine.memory_mib, known.memory):
+    # A node in a container is given a share of its host's memory, and sees all of it. A missing
+    # RealMemory is reported separately.
+    alone = not node.group.capabilities.containers and not no_real_memory(known)
+    unused = alone and memory_unused(machine.memory_mib, known.memory)
+    if unused or memory_short(machine.memory_mib, known.memory):
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"
         problems.append(f"{node.name} has {memory}")
     return problems

@@ -4,7 +4,7 @@ import { exitOf } from "./jobs.js";
 import { SubmitAgain } from "./resubmission.js";
 import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";
-import { el, fact, gib, pre, span } from "../lib/view.js";
+import { card, el, fact, gib, pre, span } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
 /**
@@ -82,16 +82,10 @@ export class WhyFailed extends Component {
     const { job, me } = this.props;
     const { end, failure } = this.state;
     const waits = failure ? `Not known: ${failure}` : "Its last lines are read…";
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, job.cancelled ? "Why it ended" : "Why it failed"),
-        h(SubmitAgain, { job, me }),
-      ),
+    return card(
+      job.cancelled ? "Why it ended" : "Why it failed",
       end ? EndView({ job, end }) : el("p", { class: "dim", role: "status" }, waits),
+      h(SubmitAgain, { job, me }),
     );
   }
 }

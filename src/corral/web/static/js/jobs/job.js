@@ -193,17 +193,8 @@ function Environment({ environment }) {
 function Usage({ use, wrong }) {
   if (!use) return null;
   const from = use.from === "here" ? "sampled while this page is open" : "";
-  return el(
-    "div",
-    { class: "card" },
-    el(
-      "div",
-      { class: "row between" },
-      el("h2", null, "Use over time"),
-      el("span", { class: "dim" }, wrong || from),
-    ),
-    h(Curves, { curves: use.curves }),
-  );
+  const curves = h(Curves, { curves: use.curves });
+  return view.card("Use over time", curves, el("span", { class: "dim" }, wrong || from));
 }
 
 /**

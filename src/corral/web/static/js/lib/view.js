@@ -145,6 +145,20 @@ export function bar(used, total, small = false) {
 export const badge = (text, kind) =>
   el("span", { class: `state ${kind}` }, text.toLowerCase().replaceAll(/[_+]/g, " "));
 
+/**
+ * A part of a page with its title; `more` is at the right of that.
+ * @param {string} title
+ * @param {ComponentChildren} content
+ * @param {ComponentChildren} [more]
+ */
+export const card = (title, content, more) =>
+  el(
+    "section",
+    { class: "card" },
+    el("div", { class: "row between" }, el("h2", null, title), more),
+    content,
+  );
+
 /** @param {NodeRow} node */
 export const nodeBadge = (node) => badge(node.state, node.kind);
 

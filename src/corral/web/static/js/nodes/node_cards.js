@@ -3,8 +3,7 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { gpus, timeOf } from "../jobs/jobs.js";
 import { foldOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
 import { records } from "../lib/server.js";
-import { badge, clock, el, formatted, gib, leadsTo, many, Table } from "../lib/view.js";
-/** @import { ComponentChildren } from "preact" */
+import { badge, card, clock, el, formatted, gib, leadsTo, many, Table } from "../lib/view.js";
 /** @import { HealthLine, JobRow, NamedJob, NodeDetail, NodeEvent, NodeGpu, NodeHealth } from "../api.js" */
 /** @import { Run } from "../lib/runs.js" */
 /** @import { Kind } from "../lib/view.js" */
@@ -74,19 +73,6 @@ function GpuLine({ gpu, measured }) {
     measured ? figures : null,
   );
 }
-
-/**
- * @param {string} title
- * @param {ComponentChildren} content
- * @param {ComponentChildren} [more]
- */
-const card = (title, content, more) =>
-  el(
-    "section",
-    { class: "card" },
-    el("div", { class: "row between" }, el("h2", null, title), more),
-    content,
-  );
 
 const LOADING = () => el("p", { class: "dim" }, "Loading…");
 
